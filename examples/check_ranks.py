@@ -135,7 +135,8 @@ class Check:
         """As `nf calibrate` does it; ``first``: what the training that was measured has reached."""
         seeds = [asked.seed + n for n in range(SEEDS)]
         full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
-        bar = Bar(self.plan["within"], "higher" if self.work.higher else "lower")
+        # By the means, as all goals of the checks are.
+        bar = Bar(self.plan["within"], "higher" if self.work.higher else "lower", means=True)
 
         def again(by: Profile) -> list[float]:
             trial = replace(by, verified=True)  # else every region would be tried beside FP32
@@ -149,7 +150,10 @@ class Check:
             if self.rank == 0:
                 self._put({"kind": "said", "text": text})
 
-        return verify(profile, self.work.metric, full, again, bar, keep, tell)
+        found = verify(profile, self.work.metric, full, again, bar, keep, tell)
+        for line in found.paired.lines(found.fp32):
+            tell(line)
+        return found
 
     def _reached(self, profile: Profile, seed: int) -> float:
         """By a training with a profile."""

@@ -13,7 +13,7 @@ from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for
 from neuron_fabric.profile.fingerprint import fingerprint
 from neuron_fabric.profile.model_sketch import Parameter
-from neuron_fabric.profile.profile_types import Kind, Profile, Region
+from neuron_fabric.profile.profile_types import Kind, Profile, Region, ValidFor
 
 MOST_TIMES = 4
 """A region may have so many times the elements of the calibration, or that part of them."""
@@ -63,7 +63,7 @@ def fit(
     """Hold a profile against a torch model on whatever device, wrapped or not.
 
     ``routes``: those that the reducer has. ProfileError where it cannot be used; with ``strict``
-    also where it would be unverified.
+    also where it would be unverified, and where a condition that it was calibrated for is not told.
     """
     found = sketch_for(profile, model)
     return fit_parameters(profile, found, conditions, strict=strict, routes=routes)
@@ -87,12 +87,15 @@ def fit_parameters(
         _check_region(region, members[region.name], where)
     reasons = [
         *_other_model(profile, parameters, binding),
-        *_outside(profile, here),
+        *outside(profile.valid_for, here),
         *(() if profile.verified else ("it was never verified",)),
     ]
     if reasons and strict:
         todo = "calibrate for this training, or leave out strict"
         raise ProfileError(where, reasons[0], todo)
+    if strict and (untold := _untold(profile.valid_for, here)):
+        what = f"it was calibrated for {untold[0]}, and this training's is not told"
+        raise ProfileError(where, what, f"tell {', '.join(untold[1])}, or leave out strict")
     notes = []
     if binding.extra:
         shown = ", ".join(binding.extra[:5]) + (", ..." if len(binding.extra) > 5 else "")
@@ -162,17 +165,41 @@ def _other_model(
     yield "the model's fingerprint is another: names, shapes, dtypes, ties or order have changed"
 
 
-def _outside(profile: Profile, here: Conditions) -> Iterator[str]:
-    for name in (field.name for field in fields(profile.valid_for)):
-        wanted, found = getattr(profile.valid_for, name), getattr(here, name)
-        if wanted is None or found is None:
+def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
+    """Say, in a line each, which conditions of a training are not those of the calibration."""
+    for name, wanted in _asked(valid_for):
+        found = getattr(here, name)
+        if found is None:
             continue
         if isinstance(wanted, tuple):
             if not wanted[0] <= found <= wanted[1]:
-                yield f"{name} is {found}, calibrated for {wanted[0]} to {wanted[1]}"
+                yield f"{name} is {found}, calibrated for {_shown(wanted)}"
         elif wanted != found:
             yield f"{name} is {_shown(found)}, calibrated for {_shown(wanted)}"
 
 
+def _untold(valid_for: ValidFor, here: Conditions) -> tuple[str, list[str]] | None:
+    """Return the first condition of the calibration that is not known here, with its value, and
+    the names of all of them."""
+    lacking = [(name, wanted) for name, wanted in _asked(valid_for) if getattr(here, name) is None]
+    if not lacking:
+        return None
+    name, wanted = lacking[0]
+    names = [_TOLD_BY.get(one, one) for one, _ in lacking]
+    return f"{name} {_shown(wanted)}", names
+
+
+_TOLD_BY = {"batch_per_worker": "batch", "world_size": "workers"}
+"""Options that tell a condition of another name."""
+
+
+def _asked(valid_for: ValidFor) -> Iterator[tuple[str, object]]:
+    for field in fields(valid_for):
+        if (wanted := getattr(valid_for, field.name)) is not None:
+            yield field.name, wanted
+
+
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{value[0]} to {value[1]}"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -54,7 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("--strict", action="store_true", help="refuse what is unverified")
     check.add_argument("--workers", type=int, metavar="W", help="workers of the training")
     check.add_argument("--batch", type=int, metavar="N", help="batch of a worker")
+    check.add_argument("--accumulation", type=int, metavar="K", help="backwards to a step")
     check.add_argument("--optimizer", metavar="TEXT", help="as the profile writes it")
+    check.add_argument("--amp", metavar="TEXT", help="off, float16 or bfloat16")
+    check.add_argument(
+        "--clipping", action=argparse.BooleanOptionalAction, help="of the gradient's norm"
+    )
     check.add_argument("--model", metavar="MODULE:FUNCTION", help="gives the model")
     check.add_argument("script", nargs="*", metavar="SCRIPT", help="and its arguments, after --")
     diff.add_argument("old", type=Path, metavar="OLD", help="a profile")
@@ -127,6 +132,10 @@ def shown(profile: Profile) -> list[str]:
         about = profile.reference
         pairs = [("FP32", about.fp32), ("with this profile", about.verified)]
         values = [f"{name} {s.mean:.4f} +- {s.std:.4f}" for name, s in pairs if s is not None]
+        if about.difference is not None:
+            values.append(
+                "95 % interval of the difference {:+.4f} to {:+.4f}".format(*about.difference)
+            )
         lines.append(f"{about.metric}: {', '.join(values)}")
     valid = [
         f"{name} {' to '.join(map(str, value)) if isinstance(value, tuple) else value}"
@@ -249,7 +258,9 @@ def _check(args: argparse.Namespace) -> int:
     world = profile.valid_for.world_size
     workers = args.workers or (world[0] if world else 1)
     model = model_of_name(args.model) if args.model else model_of_script(args.script, workers)
-    here = Conditions(args.workers, args.batch, optimizer=args.optimizer)
+    here = Conditions(
+        args.workers, args.batch, args.accumulation, args.optimizer, args.clipping, args.amp
+    )
     found = fit(profile, model, here, strict=args.strict)
     for note in found.notes:
         say(f"note: {note}")

@@ -172,7 +172,7 @@ def apply_rule(profile: Profile, samples: Samples, cost: Cost | None = None) -> 
     )
     verified, reference = profile.verified and same, profile.reference
     if not verified and reference is not None:
-        reference = replace(reference, verified=None)
+        reference = replace(reference, verified=None, difference=None)
     return replace(profile, regions=tuple(regions), verified=verified, reference=reference)
 
 

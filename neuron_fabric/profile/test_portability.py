@@ -94,6 +94,7 @@ def profile_of(model: nn.Module, *inputs: Any) -> Profile:
 
 IMAGE = torch.zeros(1, 1, 8, 8)
 NET = profile_of(Net(), IMAGE)
+HERE = Conditions(8, 16, 1, "SGD(momentum=0.9)", False, "off")
 
 
 def test_kinds_of_a_convolutional_net() -> None:
@@ -252,11 +253,21 @@ REFUSED = {
 
 
 def test_the_same_model_is_used() -> None:
-    found = fit(NET, Net(), Conditions(8, 16, 1, "SGD(momentum=0.9)", False, "off"), strict=True)
+    found = fit(NET, Net(), HERE, strict=True)
     assert (found.verdict, found.reasons, found.notes) == (Verdict.USED, (), ())
     assert fit(NET, nn.Sequential(Net())[0]).verdict == Verdict.USED  # conditions are not known
     with torch.device("meta"):
-        assert fit(NET, Net(), strict=True).verdict == Verdict.USED
+        assert fit(NET, Net(), HERE, strict=True).verdict == Verdict.USED
+
+
+@pytest.mark.parametrize("name", [one.name for one in dataclasses.fields(ValidFor)])
+def test_strict_asks_for_every_condition(name: str) -> None:
+    """What is not told may be anything."""
+    here = dataclasses.replace(HERE, **{name: None})
+    with pytest.raises(ProfileError, match=rf"calibrated for {name} .*, and this .* is not told"):
+        fit(NET, Net(), here, strict=True)
+    free = dataclasses.replace(NET.valid_for, **{name: None})
+    assert fit(dataclasses.replace(NET, valid_for=free), Net(), here, strict=True).reasons == ()
 
 
 def test_that_many_models_were_altered() -> None:

@@ -20,6 +20,7 @@ from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.runtime import attach, attachment
+from neuron_fabric.runtime import conditions as watched
 from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.text import say
@@ -242,6 +243,88 @@ def _momentum(call: Call) -> None:
     call.words["optimizer"] = torch.optim.SGD(call.model.parameters(), lr=1, momentum=0.9)
 
 
+VALID = {
+    "batch_per_worker": "[4, 8]",
+    "accumulation": "2",
+    "optimizer": '"SGD(momentum=0.9)"',
+    "clipping": "true",
+    "amp": '"bfloat16"',
+}
+"""Conditions of a calibration, as its profile has them."""
+
+
+def _told(**words: Any) -> dict[str, Any]:
+    """What a training of just these conditions tells `attach`, with other ``words``."""
+    known = {"batch": 8, "accumulation": 2, "clipping": True, "amp": torch.bfloat16}
+    return {**known, "optimizer": _sgd(0.9), **words}
+
+
+def _sgd(momentum: float) -> Any:
+    return torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1, momentum=momentum)
+
+
+def _valid_for(*names: str) -> Change:
+    """A profile that was calibrated under these conditions, or all."""
+    lines = [f"{name} = {VALID[name]}" for name in names or VALID]
+    return _text("[phases.warmup]", "\n".join(["[valid_for]", *lines, "[phases.warmup]"]))
+
+
+OUTSIDE: list[tuple[str, dict[str, Any], str]] = [
+    ("world size", {}, "world_size is 2, calibrated for 4 to 8"),
+    ("batch", {"batch": 9}, "batch_per_worker is 9, calibrated for 4 to 8"),
+    ("accumulation", {"accumulation": 1}, "accumulation is 1, calibrated for 2"),
+    ("momentum", {"optimizer": _sgd(0)}, r"optimizer is SGD\(\), calibrated for SGD\(mom"),
+    (
+        "optimizer",
+        {"optimizer": torch.optim.AdamW([torch.zeros(1, requires_grad=True)])},
+        r"optimizer is AdamW\(\), calibrated for SGD\(momentum=0.9\)",
+    ),
+    ("clipping", {"clipping": False}, "clipping is false, calibrated for true"),
+    ("amp", {"amp": "off"}, "amp is off, calibrated for bfloat16"),
+]
+"""Conditions that are others, what `attach` is told of them, and the line."""
+UNTOLD = [
+    ("batch", "batch_per_worker 4 to 8"),
+    ("accumulation", "accumulation 2"),
+    ("optimizer", r"optimizer SGD\(momentum=0.9\)"),
+    ("clipping", "clipping true"),
+    ("amp", "amp bfloat16"),
+]
+
+
+def _outside(name: str, words: dict[str, Any]) -> Change:
+    world = [_text("[valid_for]", "[valid_for]\nworld_size = [4, 8]")] * (name == "world size")
+    return _both(_valid_for(), *world, _set(**_told(**words)))
+
+
+def conditions(ranks: Ranks, workers: int) -> int:
+    """The conditions of the calibration are used, strictly; others are tried first, in one line;
+    what is not told and seen to be another is warned of in the first step."""
+    found = 0
+
+    def attached(change: Change, sentence: str, trains: bool = False) -> int:
+        lines: list[str] = []
+        with patched(attachment, "warn", lines.append), patched(watched, "warn", lines.append):
+            call = call_of(ranks, workers, change)
+            runtime = attach(call.model, call.path, **call.words)
+            assert runtime is not None
+            for sync in (False, True) if trains else ():
+                call.model.require_backward_grad_sync = sync
+                call.model(torch.randn(9, 128)).square().mean().backward()
+        runtime.close()
+        tried = runtime.controls.plan.unverified
+        said = sum(bool(re.search(sentence or "calibrated", line)) for line in lines)
+        wrong = int(tried is not (bool(sentence) and not trains))
+        return wrong + int(said != (bool(sentence) and ranks.rank == 0))
+
+    found += attached(_both(_valid_for(), _set(strict=True, **_told())), "")
+    for name, words, line in OUTSIDE:
+        found += attached(_outside(name, words), f"{line}.*every region is tried")
+    for line in ("batch_per_worker is 9, calibrated for 4 to 8; tell", "amp is off, calibrated"):
+        found += attached(_valid_for(), line, trains=True)
+    return found
+
+
 _NO_FILE = "No such file|cannot be read"
 _OTHER = "rank 1 has another profile"
 _SIGNAL = _text("feedback = true", 'signal = "momentum"')
@@ -291,6 +374,23 @@ REFUSED: list[tuple[str, Change, str]] = [
         "profile 'net': monitor: field 'smaple_every' is not known here; mend",
     ),
     ("a scale of no float32", _text("feedback = true", "shrink = 1e-60"), "shrink 1e-60 is no"),
+    *(
+        (f"another {name}, strict", _both(_outside(name, words), _set(strict=True)), line)
+        for name, words, line in OUTSIDE
+    ),
+    *(
+        (
+            f"{name} not told, strict",
+            _both(_valid_for(), _set(**_told(**{name: None}), strict=True)),
+            f"it was calibrated for {line}, and this training's is not told; tell {name}, or leave",
+        )
+        for name, line in UNTOLD
+    ),
+    ("no batch", _set(batch=0), "batch is 0; give an integer above 0"),
+    ("half a step", _set(accumulation=0.5), "accumulation is 0.5; give an integer above 0"),
+    ("clipping by a number", _set(clipping=2.0), "clipping is 2.0; give True or False"),
+    ("unknown autocast", _set(amp="tf32"), "amp 'tf32' is none of off, float16, bfloat16"),
+    ("one rank's batch", _second(_set(batch=3)), _OTHER),
     ("no choice for NaN", _set(nonfinite="drop"), "nonfinite 'drop' is none of nan, fallback"),
     ("one rank's path", _second(_set(fp32="ordered")), _OTHER),
     ("one rank's profile", _second(_text("steps = 3", "steps = 4")), _OTHER),
@@ -325,6 +425,7 @@ CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
     ("attach trains by the profile", 4, trains),
     ("codes: attach trains by the profile", 4, partial(trains, wide="G_INT8", c="G_INT4")),
     ("attach without a profile", 2, nothing),
+    ("attach under other conditions", 2, conditions),
     ("attach without a log, one worker", 1, without_a_log),
     ("refused: a hook behind it", 2, after_it),
     *(

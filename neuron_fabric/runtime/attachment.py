@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -33,6 +33,8 @@ from neuron_fabric.runtime.bucket_hook import FALLBACK, NAN, BucketRouter, bucke
 from neuron_fabric.runtime.bucket_plan import buckets_by_region
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
+from neuron_fabric.runtime.conditions import told as told_conditions
+from neuron_fabric.runtime.conditions import watch_untold
 from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, check_monitor, plan_of
@@ -88,6 +90,10 @@ def attach(
     substrate: str | os.PathLike[str] | None = None,
     scaler: Any = None,
     optimizer: Any = None,
+    batch: int | None = None,
+    accumulation: int | None = None,
+    clipping: bool | None = None,
+    amp: Any = None,
     env: Mapping[str, str] = os.environ,
 ) -> Runtime | None:
     """Low-bit gradients for a DistributedDataParallel ``model``, before its first backward.
@@ -101,17 +107,27 @@ def attach(
     ``substrate``: what was measured of reducer and host (NF_SUBSTRATE), by which a region goes in
     FP32 while that is faster; without it none does.
     ``scaler``, ``optimizer``: the training's, where they are there already; what a profile asks of
-    them is checked.
+    them is checked. ``batch`` of a worker in one backward, ``accumulation`` (backwards to a step),
+    ``clipping``, ``amp`` (`off`, `float16`, `bfloat16`): compared with those of the calibration, as
+    is the optimizer. ``strict`` asks for each that the profile has.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
     if chosen is None and not env.get(CALIBRATE):
         return None
     model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
     try:
+        here = told_conditions(
+            batch=batch,
+            accumulation=accumulation,
+            clipping=clipping,
+            amp=amp,
+            optimizer=optimizer,
+            scaler=scaler,
+        )
         if asked := job_of(env):  # `nf calibrate` has started this training
-            chosen, monitor = asked[1].profile, asked[0]
+            chosen, monitor, strict = asked[1].profile, asked[0], False
         if asked and chosen is None:
-            found = shadowed(model, *asked, steps=steps, optimizer=optimizer, timeout_s=timeout_s)
+            found = shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
             model.register_comm_hook = partial(_refuse_hook, model.process_group)
             return found
         assert chosen is not None
@@ -130,6 +146,7 @@ def attach(
                 "substrate": substrate or env.get(SUBSTRATE) or None,
             },
             Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
+            here,
             scaler,
             optimizer,
         )
@@ -148,6 +165,7 @@ class _Asked:
 
     profile: Profile
     fit: Fit
+    here: Conditions
     options: Options
     digest: str
 
@@ -157,6 +175,7 @@ def _agreed(
     profile: str | os.PathLike[str] | Profile,
     options: Mapping[str, Any],
     folder: Path | None,
+    here: Conditions,
     scaler: Any,
     optimizer: Any,
 ) -> Runtime:
@@ -165,7 +184,7 @@ def _agreed(
     asked: _Asked | None = None
     said: tuple[str, str] = ("", "")  # error, digest
     try:
-        asked = _asked(model, profile, _options(**options), scaler, optimizer)
+        asked = _asked(model, profile, _options(**options), here, optimizer)
         said = ("", asked.digest)
     except LineError as error:
         said = (str(error), "")
@@ -191,7 +210,7 @@ def _asked(
     model: DistributedDataParallel,
     profile: str | os.PathLike[str] | Profile,
     options: Options,
-    scaler: Any,
+    here: Conditions,
     optimizer: Any,
 ) -> _Asked:
     read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
@@ -201,13 +220,12 @@ def _asked(
     if world > MAX_WORKERS:
         what = f"{world} workers, and a count of votes holds {MAX_WORKERS}"
         raise AttachError("attach", what, "train with fewer")
-    scaled = bool(scaler.is_enabled()) if scaler is not None else None
-    here = Conditions(world_size=world, grad_scaler=scaled)
+    here = replace(here, world_size=world)
     found = fit(read, model, here, strict=options.strict)
     _check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
-    digest = hashlib.sha256(repr((__version__, read, shape, options)).encode()).hexdigest()
-    return _Asked(read, found, options, digest)
+    digest = hashlib.sha256(repr((__version__, read, shape, options, here)).encode()).hexdigest()
+    return _Asked(read, found, here, options, digest)
 
 
 def _check_momentum(profile: Profile, optimizer: Any) -> None:
@@ -284,6 +302,7 @@ def _attached(
     )
     if rank == 0:
         _tell(profile, asked.fit, world, options, vetted)
+        watch_untold(model, profile.valid_for, asked.here, profile.name)
     runtime = Runtime(router, controller, scaler)
     model.register_comm_hook(router, bucket_hook)
     return runtime

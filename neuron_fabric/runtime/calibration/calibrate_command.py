@@ -23,7 +23,7 @@ from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration.calibrating import Asked, Trainings, calibrate
 from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
-from neuron_fabric.runtime.calibration.verifying import Bar
+from neuron_fabric.runtime.calibration.verifying import MOST_SEEDS, SEEDS, Bar
 from neuron_fabric.runtime.calibration.workers import run_workers
 from neuron_fabric.runtime.substrate import read_substrate
 from neuron_fabric.text import say
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", type=Path, required=True, metavar="FILE", help="profile to write")
     add("--workers", type=_count, default=4, metavar="N", help="gloo workers to start (4)")
     add("--every", type=_count, default=5, metavar="N", help="steps from sample to sample (5)")
-    add("--seed", type=int, default=1, metavar="N", help="first of three, in NF_SEED (1)")
+    add("--seed", type=int, default=1, metavar="N", help="first one, in NF_SEED (1)")
     add("--warmup", type=_warmup, default=0.10, metavar="X", help="share of steps, or steps (0.1)")
     add("--windows", type=_count, default=3, metavar="N", help="of the steady phase (3)")
     add("--shrink", choices=["fit", "one"], default="fit", help="scale of votes, as in the rule")
@@ -69,8 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--verify",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="three trainings with the profile against three in FP32 (yes)",
+        help="train with the profile and in FP32 by the same seeds, and compare (yes)",
     )
+    add("--seeds", type=_seeds, default=SEEDS, metavar="N", help="of verification: 3 to 10 (3)")
     add("--metric", metavar="NAME", help="of those reported, the one to compare (the first)")
     add(
         "--better",
@@ -82,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--within",
         type=_within,
         metavar="X",
-        help="of FP32's mean (the larger of 1 %% of it and 2 of its standard deviations)",
+        help="farthest end of the difference's 95 %% interval (1 %% of FP32's mean)",
     )
     add("script", nargs="+", metavar="SCRIPT", help="and its arguments, after --")
 
@@ -125,6 +126,12 @@ def _number(word: str) -> float:
 _warmup = _within = _number
 
 
+def _seeds(word: str) -> int:
+    if not (word.isascii() and word.isdecimal() and SEEDS <= int(word[:3]) <= MOST_SEEDS):
+        raise argparse.ArgumentTypeError(f"{word!r} is no number from {SEEDS} to {MOST_SEEDS}")
+    return int(word)
+
+
 def run(args: argparse.Namespace, start: Run = run_workers) -> int:
     """The exit code; ``start`` runs a command in every worker. CalibrationError, ProfileError."""
     script = Path(args.script[0])
@@ -153,6 +160,7 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         routes,
         args.protect,
         measured,
+        args.seeds,
     )
     command = [sys.executable, str(script.absolute()), *args.script[1:]]
 

@@ -23,7 +23,6 @@ from neuron_fabric.profile.profile_types import (
     Profile,
     Rule,
     Steady,
-    ValidFor,
     Warmup,
 )
 from neuron_fabric.profile.rule import apply_rule, passed_over
@@ -37,14 +36,15 @@ from neuron_fabric.runtime.calibration.calibration_job import (
 )
 from neuron_fabric.runtime.calibration.impact import vetoed
 from neuron_fabric.runtime.calibration.row_file import read_rows, samples_of, warmup_of
-from neuron_fabric.runtime.calibration.verifying import SEEDS, Bar, verify
+from neuron_fabric.runtime.calibration.verifying import SEEDS, Bar, Verification, verify
 from neuron_fabric.text import say
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a calibration is to do. ``bar``: what verification asks for. ``shrink``, ``routes``
-    and ``protect``: as `Rule` has them. ``measured``: routes that run beside FP32; None: all."""
+    """What a calibration is to do. ``bar``, ``seeds``: what verification asks for. ``shrink``,
+    ``routes`` and ``protect``: as `Rule` has them. ``measured``: routes that run beside FP32; None:
+    all."""
 
     out: Path
     workers: int
@@ -60,6 +60,7 @@ class Asked:
     routes: tuple[Route, ...] = Rule().routes
     protect: tuple[Kind, ...] = Rule().protect
     measured: tuple[str, ...] | None = None
+    seeds: int = SEEDS
 
 
 @dataclass(frozen=True)
@@ -153,11 +154,7 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     # A script that does not tell `attach` its steps has no share of them.
     share = asked.warmup if about.steps is not None or asked.warmup >= 1 else float(warm)
     profile = replace(
-        draft(
-            asked.out.stem,
-            about.parameters,
-            ValidFor((about.workers, about.workers), optimizer=about.optimizer),
-        ),
+        draft(asked.out.stem, about.parameters, about.valid_for),
         phases=Phases(Warmup(share), Steady(ends)),
         rule=Rule(shrink=asked.shrink, routes=asked.routes, protect=asked.protect),
         calibration=Calibration(asked.seed, total, len(steps), about.every),
@@ -185,7 +182,7 @@ def _no_report() -> CalibrationError:
 
 def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings) -> int:
     metric = asked.metric or next(iter(first.metrics))
-    seeds = [asked.seed + n for n in range(SEEDS)]
+    seeds = [asked.seed + n for n in range(asked.seeds)]
     full = [first, *(trainings.reported(Job(), seed) for seed in seeds[1:])]
     _check_seeds(full)
 
@@ -201,13 +198,21 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
         keep=lambda one: write_profile(one, asked.out),
         tell=say,
     )
-    say(*_shown(metric, seeds, found.table))
+    say(*_shown(metric, seeds, found.table), *found.paired.lines(found.fp32))
     if found.profile.verified:
         say(f"wrote {asked.out}, verified")
         return 0
-    near = f"{metric} is not within {asked.bar.band(found.fp32):.4g} of FP32"
-    say(f"wrote {asked.out}, not verified: {near}")
+    say(f"wrote {asked.out}, not verified: {_why_not(metric, asked, found)}")
     return 1
+
+
+def _why_not(metric: str, asked: Asked, found: Verification) -> str:
+    band = f"within {asked.bar.band(found.fp32):.4g} of FP32"
+    if not asked.bar.near(found.fp32, found.paired.mean):
+        return f"{metric} is not {band}"
+    return (
+        f"{asked.seeds} seeds cannot show that {metric} is {band}; give more --seeds, or --within"
+    )
 
 
 def _check_seeds(full: Sequence[Report]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.model_sketch import Parameter
-from neuron_fabric.profile.profile_types import STEADY, WARMUP
+from neuron_fabric.profile.profile_types import STEADY, WARMUP, ValidFor
 from neuron_fabric.profile.samples import Samples, Way
 from neuron_fabric.runtime.calibration.calibration_job import CalibrationError
 from neuron_fabric.runtime.calibration.shadow_sums import NAMES
@@ -36,14 +36,15 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class About:
-    """``steps``: of the whole training, where the script has said it. ``optimizer``: likewise."""
+    """``steps``: of the whole training, where the script has said it. ``valid_for``: conditions of
+    the training, as far as they were told or seen."""
 
     workers: int
     every: int
     routes: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     steps: int | None = None
-    optimizer: str | None = None
+    valid_for: ValidFor = field(default_factory=ValidFor)
 
     @property
     def ways(self) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,14 @@ import torch.distributed as dist
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.model_sketch import bare_model, head_of, last_weight
+from neuron_fabric.profile.portability import Conditions
 from neuron_fabric.runtime.attached import Runtime
 from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
 from neuron_fabric.runtime.bucket_hook import bucket_hook
 from neuron_fabric.runtime.calibration.calibration_job import Job, Report, write_report
 from neuron_fabric.runtime.calibration.row_file import About, RowWriter
 from neuron_fabric.runtime.calibration.shadow_router import ShadowRouter
+from neuron_fabric.runtime.conditions import Watch, valid_for
 from neuron_fabric.runtime.monitor import StepReport
 from neuron_fabric.runtime.refusal import check_model, warn
 
@@ -36,11 +38,11 @@ def shadowed(
     job: Job,
     *,
     steps: int | None,
-    optimizer: Any,
+    here: Conditions,
     timeout_s: float,
 ) -> Runtime:
-    """The training goes on in FP32 as without a hook, bit for bit. AttachError for a model that no
-    profile can be attached to."""
+    """The training goes on in FP32 as without a hook, bit for bit. ``here``: what the script has
+    told of it. AttachError for a model that no profile can be attached to."""
     check_model(model)
     group = model.process_group
     reducer = TorchReducer(timeout_s)
@@ -50,15 +52,19 @@ def shadowed(
     router = ShadowRouter(model, reducer, job.every, routes)
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:
-        about = partial(
-            About,
-            router.workers,
-            job.every,
-            tuple(map(str, routes)),
-            steps=steps,
-            optimizer=_optimizer(optimizer),
-        )
-        watch_forward(model, lambda head: recorder.begin(folder, about(sketch(model, head))))
+        about = partial(About, router.workers, job.every, tuple(map(str, routes)), steps=steps)
+        watch = Watch(model)
+
+        def begin(head: Collection[str]) -> None:
+            parameters = sketch(model, head)
+
+            def rows() -> RowWriter:
+                known = valid_for(here, watch.found, router.workers)
+                return RowWriter(folder, about(parameters, valid_for=known))
+
+            recorder.begin = rows
+
+        watch_forward(model, begin)
     runtime = Runtime(router, recorder)
     model.register_comm_hook(router, bucket_hook)
     told(runtime, model, folder, job)
@@ -69,12 +75,11 @@ class Recorder:
     """As `attached.Controls`: no region, no route; what the shadow has shown goes into a file."""
 
     def __init__(self, router: ShadowRouter) -> None:
+        """``begin``, set after the first forward, when the head is known, opens the file at the
+        end of the first step, when the conditions of the training are."""
         self._router = router
         self._rows: RowWriter | None = None
-
-    def begin(self, folder: Path, about: About) -> None:
-        """After the first forward, when the head is known."""
-        self._try(lambda: setattr(self, "_rows", RowWriter(folder, about)))
+        self.begin: Callable[[], RowWriter] | None = None
 
     def routes(self) -> Mapping[str, PhaseRoute]:
         """None: all in FP32."""
@@ -87,6 +92,9 @@ class Recorder:
     def step_end(self, report: StepReport) -> None:
         """A row, where the step was a sample."""
         found, self._router.found = self._router.found, {}
+        if begin := self.begin:
+            self.begin = None
+            self._try(lambda: setattr(self, "_rows", begin()))
         rows = self._rows
         if found and rows is not None:
             self._try(lambda: rows.put(report.step, found))
@@ -164,13 +172,3 @@ def weights_of(module: Any) -> str:
     for one in module.parameters():
         digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _optimizer(optimizer: Any) -> str | None:
-    """As a profile names it."""
-    if optimizer is None:
-        return None
-    groups: Sequence[Mapping[str, Any]] = getattr(optimizer, "param_groups", ())
-    momentum = next((one["momentum"] for one in groups if one.get("momentum")), None)
-    words = f"momentum={momentum}" if momentum else ""
-    return f"{type(optimizer).__name__}({words})"

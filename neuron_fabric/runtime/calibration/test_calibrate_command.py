@@ -19,6 +19,7 @@ from neuron_fabric import __main__ as command
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.profile import PhaseRoute, read_profile
+from neuron_fabric.profile.profile_types import ValidFor
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.runtime.calibration import calibrate_command, impact
 from neuron_fabric.runtime.calibration.calibrating import Trainings
@@ -72,6 +73,8 @@ def parsed(*words: str) -> argparse.Namespace:
         (["--every", "0"], "--every: '0' is no number from 1 on"),
         (["--workers", "-3"], "--workers: '-3' is no number from 1 on"),
         (["--within", "nan"], "--within: 'nan' is no number from 0 on"),
+        (["--seeds", "2"], "--seeds: '2' is no number from 3 to 10"),
+        (["--seeds", "11"], "--seeds: '11' is no number from 3 to 10"),
         (["--warmup", "much"], "--warmup: 'much' is no number from 0 on"),
         (["--better", "more"], "--better: invalid choice: 'more'"),
         (["--routes", "G_INT4,FP32"], "'G_INT4,FP32' is no list of routes: G_BINARY,G_TERNARY,"),
@@ -189,6 +192,7 @@ def test_real_workers(tmp_path: Path) -> None:
         assert ran is not None
         assert (ran.steps, ran.stopped_early) == (steps, bool(code))
         assert samples_path(out).is_file()
+        assert read_profile(out).valid_for == ValidFor((2, 2), (8, 8), 1, "SGD()", None, "off")
     assert "stopped early (worker " in done.stdout
     assert "ended with code 3) after 7 steps; usable, not verified" in done.stdout
     head = read_profile(out).region("head")

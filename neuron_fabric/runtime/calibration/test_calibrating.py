@@ -18,7 +18,7 @@ from neuron_fabric.data import read_object
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile import Kind, Parameter, Profile, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
-from neuron_fabric.profile.profile_types import Floor
+from neuron_fabric.profile.profile_types import Floor, ValidFor
 from neuron_fabric.profile.rule import apply_rule, passed_over
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 from neuron_fabric.runtime.calibration import impact
@@ -37,6 +37,7 @@ from neuron_fabric.typed import typed
 COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
 CODES = {"G_INT4": 0.85, "G_INT8": 0.99}
 STEPS, EVERY = 40, 4
+VALID = ValidFor((4, 4), (8, 8), 2, "SGD()", True, "bfloat16")
 
 
 def parameters() -> tuple[Parameter, ...]:
@@ -50,7 +51,7 @@ def parameters() -> tuple[Parameter, ...]:
 def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
     """Samples in which G_BINARY's vote has these cosines, codes have `CODES`, all else 0.2."""
     routes = ("G_BINARY", "G_TERNARY", *CODES)
-    about = About(4, EVERY, routes, parameters(), about_steps, "SGD()")
+    about = About(4, EVERY, routes, parameters(), about_steps, VALID)
     rows = RowWriter(folder, about)
     for step in range(0, steps, EVERY):
         found: dict[tuple[str, str, str], dict[str, float]] = {}
@@ -127,9 +128,11 @@ def test_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     head = profile.region("head").phases["steady"]
     assert (head.route, head.why) == (Route.FP32, "G_BINARY net: cosine 0.200 < 0.45")
     assert profile.phases.warmup.steps == 0.1  # the script told `attach` its steps
-    assert profile.valid_for.world_size == (4, 4)
+    assert profile.valid_for == VALID
     out = capsys.readouterr().out
     assert "round 1         0.9010    0.9020    0.9030    0.9020" in out
+    assert "difference by seed: mean +0, 95 % interval +0 to +0" in out
+    assert profile.reference.difference == (0, 0)
     assert out.endswith(f"wrote {tmp_path}/p.toml, verified\n")
 
 
@@ -254,6 +257,22 @@ def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
     assert [len(low or ()) for _, low in script.ran[3::3]] == [7, 6, 5, 4, 3]
     given_up = [one.name for one in profile.regions if not one.low_bit]
     assert given_up == ["head", "embedding", "norm", "bias"]
+
+
+def test_more_seeds_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A difference of noise alone: three seeds cannot show that it is small, eight can."""
+    noise = (0.005, -0.004, 0.001, -0.003, 0.004, -0.002, 0.003, -0.004)
+    script = Script(lambda seed, low: good(seed, low) + noise[seed - 1] * bool(low))
+    code, profile = calibrated(tmp_path, script)
+    assert (code, profile.verified) == (1, False)
+    assert all(profile.region(name).low_bit for name in ("linear.0", "conv.0"))
+    out = capsys.readouterr().out
+    assert "warning: that is above 1% of the metric; more --seeds show less" in out
+    assert "3 seeds cannot show that accuracy is within 0.00902 of FP32; give more --seeds" in out
+    script.ran.clear()
+    code, profile = calibrated(tmp_path, script, seeds=8)
+    assert (code, profile.verified) == (0, True)
+    assert [seed for seed, _ in script.ran] == [*range(1, 9), *range(1, 9)]
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closing the loop: trainings by a profile beside trainings in FP32, and what is given up until
-they are near enough.
+"""Verification of a profile by whole trainings, and the regions that are given up until it passes.
 
 The rule judges gradients, step by step; what a training makes of them, its optimizer above all,
-shows in its metric alone.
+shows in its metric alone. A training with the profile and one in FP32 with the same seed draw the
+same batches and start from the same weights, so their difference is judged and not their means:
+the 95 % interval of its mean (Student's t) has to lie within the tolerance (non-inferiority). A
+profile is thus verified by evidence that it is near, not by the lack of evidence that it is not.
 """
 
 from __future__ import annotations
@@ -29,40 +31,89 @@ from neuron_fabric.runtime.calibration.calibration_job import CalibrationError
 ROUNDS = 4
 """Regions that are given up, one a round, before the calibration is."""
 SEEDS = 3
+T975 = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t at 97.5 % for 2 to 9 degrees of freedom: `SEEDS` to `MOST_SEEDS` seeds."""
+MOST_SEEDS = SEEDS + len(T975) - 1
 Better = Literal["higher", "lower", "either"]
 
 
 @dataclass(frozen=True)
+class Paired:
+    """Differences of two groups of trainings, seed by seed.
+
+    ``half``: half the width of the 95 % interval of their mean, which is also the smallest
+    difference that so many seeds could have shown. Both are NaN where a value is not finite.
+    """
+
+    mean: float
+    half: float
+    seeds: int
+
+    @staticmethod
+    def of(full: Sequence[float], values: Sequence[float]) -> Paired:
+        """Return those of ``values`` less ``full``."""
+        off = spread([b - a for a, b in zip(full, values, strict=True)])
+        n = len(values)
+        return Paired(off.mean, T975[n - SEEDS] * off.std / math.sqrt(n), n)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the mean."""
+        return self.mean - self.half, self.mean + self.half
+
+    def lines(self, fp32: Spread) -> list[str]:
+        """Return what the seeds have shown, and a warning where they can show little."""
+        low, high = self.interval
+        share = f" ({self.half / abs(fp32.mean):.2%} of FP32's mean)" if fp32.mean else ""
+        out = [
+            f"difference by seed: mean {self.mean:+.4g}, 95 % interval {low:+.4g} to {high:+.4g}",
+            f"smallest damage that {self.seeds} seeds could have shown: {self.half:.4g}{share}",
+        ]
+        if not self.half <= SHARE * abs(fp32.mean):
+            out.append(f"warning: that is above {SHARE:.0%} of the metric; more --seeds show less")
+        return out
+
+
+SHARE = 0.01
+"""Tolerance, and resolution without a warning, as a share of the metric."""
+
+
+@dataclass(frozen=True)
 class Bar:
-    """How far the metric's mean may be from FP32's. ``within`` None: the larger of 1 % of it and
-    two of its standard deviations. ``better``: values on that side of FP32's are never too far."""
+    """How far a profile may be from FP32.
+
+    ``within``: the tolerance; None: 1 % of FP32's mean. ``better``: differences to that side are
+    never too large. ``means``: judge the mean difference alone, not its 95 % interval.
+    """
 
     within: float | None = None
     better: Better = "either"
+    means: bool = False
 
     def band(self, fp32: Spread) -> float:
-        """How far."""
-        if self.within is not None:
-            return self.within
-        return max(0.01 * abs(fp32.mean), 2 * fp32.std)
+        """Return the tolerance."""
+        return self.within if self.within is not None else SHARE * abs(fp32.mean)
 
-    def passed(self, fp32: Spread, found: Spread) -> bool:
-        """Whether a mean is near enough; not for NaN."""
-        off = found.mean - fp32.mean
-        if math.isnan(off):
-            return False
-        sides = {"either": abs(off), "higher": -off, "lower": off}
-        return sides[self.better] <= self.band(fp32)
+    def near(self, fp32: Spread, *offs: float) -> bool:
+        """Return whether differences are within the tolerance; NaN is not."""
+        sides = {"either": 0.0, "higher": -1.0, "lower": 1.0}
+        side = sides[self.better]
+        return all((side * off if side else abs(off)) <= self.band(fp32) for off in offs)
+
+    def passed(self, fp32: Spread, found: Paired) -> bool:
+        """Return whether the profile is verified."""
+        return self.near(fp32, *([found.mean] if self.means else found.interval))
 
 
 @dataclass(frozen=True)
 class Verification:
     """``profile``: as it is left, verified or not. ``table``: the metric, seed by seed, of FP32 and
-    of each round."""
+    of each round. ``paired``: the differences of the last round."""
 
     profile: Profile
     fp32: Spread
     table: Sequence[tuple[str, Sequence[float]]]
+    paired: Paired
 
 
 def verify(
@@ -74,8 +125,11 @@ def verify(
     keep: Callable[[Profile], None],
     tell: Callable[[str], None],
 ) -> Verification:
-    """Trainings by the profile (``again``) until they are near those in FP32 (``full``), or too
-    much is given up. ``keep`` gets every profile on the way, ``tell`` a line for each region.
+    """Train by the profile (``again``) until it passes against FP32 (``full``, the same seeds), or
+    too much is given up. ``keep`` gets every profile on the way, ``tell`` a line for each region.
+
+    A region is given up where the mean difference is beyond the tolerance. Where the interval
+    alone is, a region less would not make it narrower: the seeds are too few.
 
     CalibrationError where FP32 is not finite.
     """
@@ -88,13 +142,14 @@ def verify(
     for number in range(ROUNDS + 1):
         values = again(profile)
         table.append((f"round {number + 1}", values))
-        found = spread(values)
-        if bar.passed(fp32, found):
-            profile = replace(profile, verified=True, reference=Reference(metric, fp32, found))
+        found, paired = spread(values), Paired.of(full, values)
+        if bar.passed(fp32, paired):
+            reference = Reference(metric, fp32, found, paired.interval)
+            profile = replace(profile, verified=True, reference=reference)
             keep(profile)
             break
         worst = weakest(profile)
-        if number == ROUNDS or worst is None:
+        if number == ROUNDS or worst is None or bar.near(fp32, paired.mean):
             break
         tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in FP32")
         why = f"verification missed, cosine {cosine_of(worst):.3f} least above its floor"
@@ -102,7 +157,7 @@ def verify(
         keep(profile)
         if weakest(profile) is None:
             break
-    return Verification(profile, fp32, table)
+    return Verification(profile, fp32, table, paired)
 
 
 def spread(values: Sequence[float]) -> Spread:
