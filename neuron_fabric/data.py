@@ -3,6 +3,7 @@
 
 JSON is read strictly: UTF-8, no key twice, no NaN or infinity, no half of a surrogate pair, and
 limits on size, depth, number of values and digits, so that no file can exhaust memory or the stack.
+TOML has limits on the parts of a key and on integers.
 Only regular files are opened: a FIFO would wait for ever, a device never end. What the values mean
 is checked by `neuron_fabric.typed`.
 """
@@ -15,6 +16,7 @@ import math
 import os
 import re
 import stat
+import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from io import BufferedReader
@@ -179,6 +181,42 @@ def _too_deep(value: object, depth: int) -> bool:
         if not level:
             return False
     return True
+
+
+PARTS = 16
+"""Parts of a dotted key of TOML at most: tomllib takes time by the square of them."""
+BITS = 4096
+"""Of an integer of TOML: Python refuses to print one of more than 4,300 digits."""
+_TOML_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"""|\\?\Z)|\'\'\'.*?(?:\'\'\'|\Z)'
+    r'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[=,{}\[\]\n.]',
+    re.DOTALL,
+)
+"""Strings, comments, and what ends or parts a key; each is found in linear time."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text; DataError when it is none, or beyond the limits."""
+    parts = 1
+    for token in _TOML_TOKEN.finditer(text):
+        if token[0] == ".":
+            parts += 1
+            if parts > PARTS:
+                raise DataError(f"is no TOML for this program (a key of more than {PARTS} parts)")
+        elif token[0] in "=,{}[]\n":
+            parts = 1
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"is no TOML ({error or 'nested'})") from None
+    level: list[Any] = [table]
+    while level:
+        one = level.pop()
+        if isinstance(one, dict | list):
+            level += one.values() if isinstance(one, dict) else one
+        elif isinstance(one, int) and one.bit_length() > BITS:
+            raise DataError(f"is no TOML for this program (an integer of more than {BITS} bits)")
+    return table
 
 
 def encodable(value: Any) -> Any:

@@ -7,14 +7,13 @@ TOML, UTF-8, versioned, written whole or not at all; keys that are not known are
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, read_text
+from neuron_fabric.data import DataError, parse_toml, read_text
 from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
 from neuron_fabric.runtime.capacity import Coefficients, Device, Traffic
@@ -23,7 +22,7 @@ from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"
 VERSION = 1
-MOST_BYTES = 1 << 20
+MOST_BYTES = 64 << 10
 SHIPPED = Path(__file__).with_name("rtl.toml")
 """What `nf capacity measure --device-only --out neuron_fabric/runtime/rtl.toml` has measured of the
 RTL; of no host."""
@@ -46,7 +45,7 @@ class Substrate:
 def read_substrate(path: Path) -> Substrate:
     """A substrate file. SubstrateError of one line, whatever it holds."""
     try:
-        values = tomllib.loads(read_text(path, MOST_BYTES))
+        values = parse_toml(read_text(path, MOST_BYTES))
         if values.pop("format", None) != FORMAT:
             raise DataError(f'no substrate file (format = "{FORMAT}" is missing)')
         version = values.pop("version", None)
@@ -57,7 +56,7 @@ def read_substrate(path: Path) -> Substrate:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise SubstrateError(path, f"cannot be read ({why})", "give a substrate file") from None
-    except (ValueError, RecursionError) as error:  # also what tomllib says
+    except ValueError as error:  # DataError, and what dataclasses refuse
         raise SubstrateError(path, error, "write it by `nf capacity measure`") from None
     return found
 

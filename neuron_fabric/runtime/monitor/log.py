@@ -16,6 +16,7 @@ can: a last line that was cut, and kinds that it does not know, are left out.
 
 from __future__ import annotations
 
+import io
 import json
 import lzma
 import os
@@ -39,6 +40,15 @@ NAME = "monitor.jsonl"
 SCHEMA = Path(__file__).with_name("monitor.schema.json")
 MOST_LINE = 1 << 22
 MOST_LINES = 50_000_000
+MOST_BROKEN = 1_000
+"""Lines that are no record, before the file is taken for no log."""
+MOST_RUNS = 1_000
+"""`run` records of a log: one at the start, and one for each checkpoint that was loaded."""
+MOST_PLAIN = 8 << 20
+"""Bytes of a recording without compression: 13,000 steps of four regions."""
+_DECODER_BYTES = 1 << 27
+"""Memory of the decoder of xz; 65 MiB are those of the highest preset."""
+_UNKNOWN = "its kind is not known here"
 _WORD = 1 << 63
 
 
@@ -162,20 +172,30 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[list[Segment], list[str]]:
-    """The segments of a log, and a line for each thing that was left out. MonitorError when it
-    cannot be opened, holds no `run` record, or is of a newer version."""
+    """The segments of a log, and a line for each of the first lines that were left out.
+
+    MonitorError when it cannot be opened, holds no `run` record, or is of a newer version."""
     segments: list[Segment] = []
     left_out: list[str] = []
+    broken = 0
     try:
-        with open_file(path) as file, _plain_text(file, path) as stream:
+        with open_file(path) as file:
+            stream = _plain_text(file, path)
             for number in range(1, MOST_LINES + 1):
                 line = stream.readline(MOST_LINE + 1)
                 if not line:
                     break
                 if why := _take(segments, line):
-                    left_out.append(f"line {number} is left out: {why}")
+                    if len(left_out) < MOST_BROKEN:
+                        left_out.append(f"line {number} is left out: {why}")
+                    broken += why != _UNKNOWN
                     if len(line) > MOST_LINE:
                         break
+                if broken > MOST_BROKEN or len(segments) > MOST_RUNS:
+                    what = f"more than {MOST_BROKEN:,} lines are no records"
+                    if broken <= MOST_BROKEN:
+                        what = f"it has more than {MOST_RUNS:,} run records"
+                    raise MonitorError(path, what, "give the folder of a run")
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise MonitorError(path, f"cannot be read ({why})", "give the folder of a run") from None
@@ -187,9 +207,18 @@ def read(path: Path) -> tuple[list[Segment], list[str]]:
     return segments, left_out
 
 
-def _plain_text(file: BinaryIO, path: Path) -> BinaryIO | lzma.LZMAFile:
-    """A recording is compressed."""
-    return lzma.LZMAFile(file) if path.suffix == ".xz" else file
+def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
+    """A recording is compressed, and small. MonitorError, LZMAError, EOFError."""
+    if path.suffix != ".xz":
+        return file
+    decoder = lzma.LZMADecompressor(memlimit=_DECODER_BYTES)
+    data = decoder.decompress(file.read(MOST_PLAIN), max_length=MOST_PLAIN + 1)
+    if len(data) > MOST_PLAIN:
+        what = f"holds more than {MOST_PLAIN:,} bytes"
+        raise MonitorError(path, what, "give a recording of `nf monitor record`")
+    if not decoder.eof:
+        raise EOFError("it ends early")
+    return io.BytesIO(data)
 
 
 def _take(segments: list[Segment], line: bytes) -> str:
@@ -200,13 +229,13 @@ def _take(segments: list[Segment], line: bytes) -> str:
         record = parse_json(line)
         if not isinstance(record, dict):
             return "no JSON object"
-        kind = record.pop("kind", None)
+        kind = typed(str, record.pop("kind", None), "kind")
         if kind == "run":
             _check_version(record)
             segments.append(Segment(typed(Run, record)))
             return ""
         if kind not in KINDS:
-            return "its kind is not known here"
+            return _UNKNOWN
         if not segments:
             return "no run record stands before it"
         _add(segments[-1], kind, record)

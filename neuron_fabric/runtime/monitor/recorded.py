@@ -46,7 +46,11 @@ def record(run: Path, folder: Path) -> Path:
     segments, _ = log.read(log.find(run))
     lines = [json.dumps(one, separators=(",", ":")) for one in _records(segments)]
     path = folder / f"{name_of(run)}{SUFFIX}"
-    data = lzma.compress("".join(f"{one}\n" for one in lines).encode(), preset=9)
+    text = "".join(f"{one}\n" for one in lines).encode()
+    if len(text) > log.MOST_PLAIN:
+        what = f"makes a recording of {len(text):,} bytes without compression"
+        raise MonitorError(run, what, f"record a run of {log.MOST_PLAIN:,} bytes at most")
+    data = lzma.compress(text, preset=9)
     with NewFile(path, path.with_name(f".{path.name}.new")) as file:
         file.put(data)
     return path

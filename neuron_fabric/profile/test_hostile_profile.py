@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Profiles that nobody would write: a profile or one line comes of each, in bounded time."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.data import BITS, PARTS, DataError, parse_toml
+from neuron_fabric.profile import Profile, ProfileError, read_profile, write_profile
+from neuron_fabric.profile.binding import bind_parameters
+from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.model_sketch import Parameter
+from neuron_fabric.profile.profile_command import shown
+from neuron_fabric.profile.profile_file import SIZE, parse_profile, profile_text
+from neuron_fabric.profile.profile_types import Kind
+from neuron_fabric.profile.test_profile_file import EXAMPLE
+from neuron_fabric.runtime.monitor.plan_of import check_monitor, plan_of
+from neuron_fabric.text import LineError
+
+HEAD = EXAMPLE[: EXAMPLE.index("[[region]]")]
+REGION = '[[region]]\nname="r{}"\nkind="conv"\nsteady={{route="FP32"}}\n'
+WHOLE = [REGION.format(n) for n in range((SIZE - len(HEAD)) // len(REGION.format(1000)))]
+LARGE = {
+    "a key of many parts": ".".join("a" * (SIZE // 2 - 1)) + "=1\n",
+    "a table of many parts": "[" + ".".join("a" * (SIZE // 2 - 1)) + "]\n",
+    "parts with blanks": ' . "a.b"\t. '.join("a" * (SIZE // 16)) + "=1\n",
+    "parts in an inline table": "x={" + ".".join("a" * (SIZE // 2 - 4)) + "=1}\n",
+    "keys of as many parts as can be": "".join(
+        f"k{n}{'.a' * (PARTS - 1)}=1\n" for n in range(SIZE // (2 * PARTS + 8))
+    ),
+    "tables": "".join(f"[a.b{n}]\n" for n in range(SIZE // 11)),
+    "inline tables": "x=" + "{a=" * (SIZE // 3 - 1),
+    "lists": "x=" + "[" * (SIZE - 2),
+    "a string that does not end": '"""' + "\\" * (SIZE - 3),
+    "escaped quotes": '\\"""' * (SIZE // 4),
+    "a long integer": "x=" + "9" * (SIZE - 2),
+    "a long integer by hexadecimals": "x=0x" + "f" * (SIZE - 4),
+    "globs": HEAD
+    + '[[region]]\nname="r"\nkind="conv"\nsteady={route="FP32"}\nmatch=['
+    + ",".join(['"*a*a*a*a*a*a*a*b"'] * (SIZE // 21))
+    + "]\n",
+    "measured": HEAD
+    + '[[region]]\nname="r"\nkind="conv"\nsteady={route="FP32"}\nmeasured={'
+    + ",".join(f"x{n}={{}}" for n in range(SIZE // 12))
+    + "}\n",
+    "regions": HEAD + "".join(WHOLE),
+    "regions of one name": HEAD + REGION.format(1) * (len(WHOLE) - 1),
+}
+
+
+def used(text: str) -> Profile | None:
+    """What is done with a profile before a training; None where it was refused in one line."""
+    try:
+        profile = parse_profile(text, "p.toml")
+        assert parse_profile(profile_text(profile), "again")
+        assert shown(profile)
+        check_monitor(profile, "p.toml")
+        plan_of(profile, warmup=3, unverified=False, costs={}, refused={})
+        return profile
+    except LineError as error:
+        line = str(error)
+    assert len(line.splitlines()) == 1
+    assert len(line) < 1000
+    return None
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_time_is_bounded(name: str) -> None:
+    """Processor time for the largest file that is read: some hundred times what is usual."""
+    assert SIZE // 2 < len(LARGE[name]) <= SIZE
+    start = time.process_time()
+    profile = used(LARGE[name])
+    assert time.process_time() - start < 10
+    regions = {"regions": len(WHOLE), "globs": 1}
+    assert len(profile.regions if profile else ()) == regions.get(name, 0)
+
+
+def test_the_largest_profile_is_bound() -> None:
+    """A region for each parameter of a model of billions."""
+    parameters = tuple(
+        Parameter(f"h.{n}.w", (2048, 2048), "float32", True, Kind.LINEAR, 0, (f"h.{n}.w",))
+        for n in range(600)
+    )
+    head = "".join(
+        f'[[region]]\nname="r{n}"\nkind="linear"\nmatch=["h.{n}.w"]\nsteady={{route="G_BINARY"}}\n'
+        for n in range(600)
+    )
+    start = time.process_time()
+    assert len(bind_parameters(parse_profile(HEAD + head, "p"), parameters)) == 600
+    assert time.process_time() - start < 10
+    assert len(profile_text(draft("p", parameters))) < SIZE
+
+
+def test_what_is_too_large(tmp_path: Path) -> None:
+    """It is neither read nor written."""
+    path = tmp_path / "p.toml"
+    path.write_text(LARGE["regions"] + "#" * SIZE, encoding="utf-8")
+    with pytest.raises(ProfileError, match=r"has more than 262,144 bytes; give a profile"):
+        read_profile(path)
+    parameters = tuple(
+        Parameter(f"{n}{'x' * 400}", (1,), "float32", True, Kind.NORM) for n in range(800)
+    )
+    path.unlink()
+    with pytest.raises(ProfileError, match=r"bytes, and no more than 262,144 can be read; join"):
+        write_profile(draft("p", parameters), path)
+    assert not path.exists()
+
+
+def test_limits_of_keys_and_integers() -> None:
+    """Dots in strings and comments are no parts of a key."""
+    dots = "." * 3 * PARTS
+    text = (
+        f"a=\"{dots}\"\nb='{dots}'\nc='''{dots}'''\nd=\"\"\"{dots}\"\"\"\n# {dots}\ne=[1.5, 2.5]\n"
+    )
+    assert parse_toml(text)["a"] == dots
+    assert parse_toml(".".join("a" * PARTS) + "=1")
+    with pytest.raises(DataError, match=f"a key of more than {PARTS} parts"):
+        parse_toml(".".join("a" * (PARTS + 1)) + "=1")
+    assert parse_toml(f"a={(1 << BITS) - 1}")
+    with pytest.raises(DataError, match=f"an integer of more than {BITS} bits"):
+        parse_toml(f"a=[{{b={1 << BITS}}}]")
+
+
+TOKENS = [match.span() for match in re.finditer(r'"[^"\n]*"|[\w.+-]+|[\[\]{}=,\n]', EXAMPLE)]
+HOSTILE = st.sampled_from(
+    [
+        *('""', '"\\u0000\\u001b[31m"', "''", "true", "[]", "{}", "[[]]", "nan", "-inf", "1e308"),
+        *("-1", "0", "1e-320", str(1 << 63), "9" * 1200, "0x" + "f" * 900, "1979-05-27", "=", "\n"),
+        *(
+            "[region]",
+            "[[region]]",
+            "[[model]]",
+            "[valid_for]",
+            "a.b.c",
+            '"fixed:1e300"',
+            "#",
+            "\0",
+        ),
+        *('"G_INT4"', '"momentum"', '"net"', "'''", '"""', "\\", "[-1, 1]", "[2, 1]", "[1, 1e400]"),
+    ]
+) | st.text(max_size=20)
+
+
+CHANGES = st.lists(st.tuples(st.sampled_from(TOKENS), HOSTILE), min_size=1, max_size=3)
+
+
+def changed(changes: list[tuple[tuple[int, int], str]]) -> None:
+    """The example with other tokens at some places."""
+    text = EXAMPLE
+    for (first, last), new in sorted(changes, reverse=True):
+        text = text[:first] + new + text[last:]
+    used(text)
+
+
+@settings(max_examples=50, deadline=None)
+@given(CHANGES)
+def test_any_token_may_be_another(changes: list[tuple[tuple[int, int], str]]) -> None:
+    changed(changes)
+
+
+@pytest.mark.nightly("3,000 examples, a minute; test_any_token_may_be_another has 50")
+@settings(max_examples=3000, deadline=None)
+@given(CHANGES)
+def test_many_tokens_may_be_others(changes: list[tuple[tuple[int, int], str]]) -> None:
+    changed(changes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(st.sampled_from("a.\"'=[]{},#\n \\1ex-"), max_size=400))
+def test_any_text(text: str) -> None:
+    used(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=200), st.integers(0, len(EXAMPLE)))
+def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int) -> None:
+    path = tmp_path_factory.mktemp("bytes") / "p.toml"
+    path.write_bytes(EXAMPLE[:at].encode() + data + EXAMPLE[at:].encode())
+    with suppress(ProfileError):
+        read_profile(path)
