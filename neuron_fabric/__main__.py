@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from neuron_fabric.command_line import intermixed
 from neuron_fabric.text import LineError, one_line, say, settle_output
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         found.add_arguments(sub)
+    intermixed(parser)
     args = parser.parse_args(argv)
     try:
         code: int = importlib.import_module(VERBS[args.verb]).run(args)

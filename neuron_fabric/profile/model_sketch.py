@@ -187,7 +187,10 @@ def _kind_of(chain: _Chain) -> tuple[str, Kind]:
     for kind in (Kind.CONV, Kind.LINEAR, Kind.RECURRENT):
         if classes & _CLASSES[kind]:
             return path, kind
-    return path, next((kind for kind in _WORDS if _is(module, kind)), Kind.REST)
+    kind = next((kind for kind in _WORDS if _is(module, kind)), Kind.REST)
+    if kind == Kind.CONV and all(parameter.dim() <= 2 for parameter in own):
+        return path, Kind.LINEAR  # as Conv1D of transformers: a matrix, [in, out]
+    return path, kind
 
 
 def _is(module: Any, kind: Kind) -> bool:

@@ -132,10 +132,22 @@ def test_kinds_of_other_classes() -> None:
             super().__init__()
             self.weight = nn.Parameter(torch.ones(4))
 
-    class Conv1D(nn.Module):
+    class Conv1D(nn.Module):  # of transformers: a linear layer, with its matrix transposed
         def __init__(self) -> None:
             super().__init__()
-            self.weight = nn.Parameter(torch.ones(4, 4))
+            self.nf, self.nx = 12, 4
+            self.weight = nn.Parameter(torch.ones(4, 12))
+            self.bias = nn.Parameter(torch.ones(12))
+
+    class ConvOfMine(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(4, 4, 3))
+
+    class GPT2Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.c_attn = Conv1D()
 
     class Odd(nn.Module):
         def __init__(self) -> None:
@@ -143,10 +155,14 @@ def test_kinds_of_other_classes() -> None:
             self.table = nn.Parameter(torch.ones(4, 4))
             self.gate = nn.Parameter(torch.ones(()))
 
-    model = nn.Sequential(FancyNorm(), Conv1D(), Odd(), nn.LSTM(4, 4), nn.EmbeddingBag(4, 4))
+    model = nn.Sequential(
+        *(FancyNorm(), ConvOfMine(), Conv1D(), GPT2Attention(), Odd()),
+        *(nn.LSTM(4, 4), nn.EmbeddingBag(4, 4)),
+    )
     kinds = [one.kind for one in sketch(model)]
-    assert kinds[:4] == [Kind.NORM, Kind.CONV, Kind.REST, Kind.BIAS]
-    assert kinds[4:6] == [Kind.RECURRENT] * 2
+    assert kinds[:4] == [Kind.NORM, Kind.CONV, Kind.LINEAR, Kind.BIAS]
+    assert kinds[4:8] == [Kind.ATTENTION, Kind.BIAS, Kind.REST, Kind.BIAS]
+    assert kinds[8:10] == [Kind.RECURRENT] * 2
     assert kinds[-1] == Kind.EMBEDDING
     with pytest.raises(ProfileError, match="uses no weight of two dimensions"):
         traced_head(nn.LayerNorm(4), torch.zeros(4))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
+from neuron_fabric.command_line import intermixed
 from neuron_fabric.text import LineError, one_line, say, settle_output
 from scripts.cli import completion, start
 from scripts.common import process
@@ -115,6 +116,7 @@ def _main(argv: Sequence[str] | None) -> int:
         parser = make_parser(chosen)
         if asked is not None:
             completion.answer(parser)
+        intermixed(parser)
         args = parser.parse_args(words)
         start.check()
         code: int = load(args.verb).run(args)

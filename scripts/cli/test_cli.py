@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import signal
@@ -34,6 +35,19 @@ RED = replace(
     cause="got <1>, want 2",
     cases=(CaseResult("one", "failed", 1.0, 5.0, "got <1>, want 2"),),
 )
+
+
+def test_options_stand_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in `nf run GLOB --jobs 2 GLOB`."""
+    seen: list[argparse.Namespace] = []
+
+    def run(args: argparse.Namespace) -> int:
+        seen.append(args)
+        return 0
+
+    monkeypatch.setattr(importlib.import_module("scripts.cli.run"), "run", run)
+    assert main(["run", "a*", "--jobs", "2", "b*", "--sim", "icarus"]) == 0
+    assert (seen[0].globs, seen[0].jobs, seen[0].sim) == (["a*", "b*"], 2, "icarus")
 
 
 @pytest.mark.parametrize(

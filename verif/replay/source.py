@@ -19,7 +19,7 @@ from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.errors import CaptureError
 from verif.replay.codes import CodeRounding, bucket_range, pieces, uniform
-from verif.replay.doubts import ZeroTensors
+from verif.replay.doubts import FusedTensors, ZeroTensors
 from verif.replay.pinned import PinnedFile, changed
 from verif.replay.plan import Extent
 from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
@@ -79,6 +79,7 @@ class CaptureSource:
     doubts: Sequence[str] = ()
     rounding: CodeRounding = field(default_factory=CodeRounding)
     _zeros: ZeroTensors = field(default_factory=ZeroTensors)
+    _fused: FusedTensors = field(default_factory=FusedTensors)
     _files: dict[int, list[TensorFile]] = field(default_factory=dict)
     _pinned: dict[int, list[PinnedFile]] = field(default_factory=dict)
     _thresholds: dict[tuple[int, str], list[np.float32]] = field(default_factory=dict)
@@ -147,6 +148,8 @@ class CaptureSource:
                     own = maxima[slice(*bucket_range(at, count))]
                     np.maximum(own, bucket_maxima(piece), out=own)
                 zero = zero and not piece.any()
+                if worker == 0 and step == self.steps[0] and not mode.bits:
+                    self._fused.add(spec, at, piece)
             if zero and mode == Mode.G_BINARY:
                 zeros.append(worker)
             thresholds.append(threshold_of(total, spec.elements, self.ratio))
@@ -158,7 +161,7 @@ class CaptureSource:
 
     def warnings(self) -> list[str]:
         """What may be a mistake, one line each, once `routes` has been called for every step."""
-        return [*self.doubts, *self._zeros.lines()]
+        return [*self.doubts, *self._zeros.lines(), *self._fused.lines()]
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """See LineSource."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
@@ -66,3 +67,52 @@ def test_tensors_of_zeros(tmp_path: Path, zero: float) -> None:
     source.routes(8)
     (line,) = source.warnings()
     assert "in step 7 of worker 1 (and 1 times more)" in line
+
+
+def fused(tmp_path: Path, values: NDArray[np.float32], route: Mode = Mode.G_BINARY) -> list[str]:
+    """What is said of one tensor, of the same values in two workers."""
+    write_capture(tmp_path / "c", "m", {0: {"w": np.stack([values] * 2)}})
+    capture = Capture.open(tmp_path / "c")
+    source = CaptureSource(capture, (0,), {"w": route}, "refuse", 0.7)
+    source.routes(0)
+    return source.warnings()
+
+
+QKV = np.repeat(np.array([1e-5, -1e-5, 6e-4], np.float32), 64) * np.ones((64, 1), np.float32)
+
+
+def test_fused_projections_of_other_scales(tmp_path: Path) -> None:
+    """As `c_attn` of GPT-2, whose columns are query, key and value: one scale serves none."""
+    (line,) = fused(tmp_path, QKV)
+    assert line == (
+        "tensor 'w': 3 parts of its columns differ in scale by 60 times, as fused projections do; "
+        "a vote has one scale for all: --route 'w=FP32', or G_INT8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "route", "said"),
+    [
+        (np.ascontiguousarray(QKV.T), Mode.G_TERNARY, "3 parts of its rows differ in scale by 60"),
+        (QKV.reshape(64, 3, 64), Mode.G_BINARY, "3 parts of its columns differ in scale by 60"),
+        (np.ascontiguousarray(QKV[:, 64:]), Mode.G_BINARY, "2 parts of its columns differ"),
+        (np.where(QKV < 0, 0, QKV), Mode.G_BINARY, "3 parts of its columns differ in scale, as"),
+        (QKV, Mode.G_INT8, ""),  # a scale for each 1,024 elements
+        (QKV, Mode.FP32, ""),
+        (np.ascontiguousarray(QKV[:, :128]), Mode.G_BINARY, ""),
+        (np.ascontiguousarray(QKV[:2]), Mode.G_BINARY, ""),  # too few to tell
+    ],
+)
+def test_what_is_fused(tmp_path: Path, values: NDArray[np.float32], route: Mode, said: str) -> None:
+    lines = fused(tmp_path, values, route)
+    assert len(lines) == bool(said)
+    assert said in "".join(lines)
+
+
+def test_the_shipped_capture_is_not_fused() -> None:
+    capture = Capture.open(REAL)
+    routes = assign_routes(capture.tensors, parse_routes(["*=G_BINARY"]))
+    source = CaptureSource(capture, capture.steps, routes, "refuse", 0.7)
+    for step in capture.steps:
+        source.routes(step)
+    assert source.warnings() == []
