@@ -17,13 +17,15 @@ LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 18.0, 22.0
 
 @dataclass(frozen=True)
 class Axes:
-    """A chart of ``width`` x ``height`` over the values ``x`` and ``y``, each from, to."""
+    """A chart of ``width`` x ``height`` over the values ``x`` and ``y``, each from, to. ``scale``:
+    whether ``y`` has numbers: not where there are no values."""
 
     x: tuple[float, float]
     y: tuple[float, float]
     width: float = 820.0
     height: float = 230.0
     ticks: int = 8
+    scale: bool = True
 
     def at(self, x: float, y: float) -> Point:
         """Where a value lies; what is outside lies on the edge."""
@@ -44,7 +46,7 @@ class Axes:
         for value in ticks(*self.x, self.ticks):
             x, y = self.at(value, self.y[0])
             out.append(_text(x, y + 15, "middle", f"{value:,g}"))
-        for value in ticks(*self.y, 4):
+        for value in ticks(*self.y, 4) if self.scale else ():
             x, y = self.at(self.x[0], value)
             out.append(f'<path class="grid" d="M{x} {y}H{right}"/>')
             out.append(_text(x - 5, y + 4, "end", short(value)))

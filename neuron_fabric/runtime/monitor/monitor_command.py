@@ -21,7 +21,7 @@ from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.limits import Signal, limits_of
 from neuron_fabric.runtime.monitor.log import Segment
 from neuron_fabric.runtime.monitor.plan_of import plan_of
-from neuron_fabric.runtime.monitor.recorded import name_of, record, recordings, seen_lines
+from neuron_fabric.runtime.monitor.recorded import RECORDED, name_of, record, recordings, seen_lines
 from neuron_fabric.runtime.monitor.replay_log import replay
 from neuron_fabric.text import say
 
@@ -153,12 +153,17 @@ def _replay(
     differs = False
     for segment in segments:
         plan = _changed(segment.run.plan, profile, settings, off)
+        than, alike = "recorded", ": as recorded"
+        if segment.end == RECORDED and not segment.decisions:
+            segment = replace(segment, decisions=replay(segment).decisions)
+            than = "by its own thresholds"
+            alike = f" {than}: a recording holds none to compare with"
         done = replay(segment, plan)
         if done.differs is None:
-            say(f"{len(segment.steps)} steps, {len(done.decisions)} decisions: as recorded")
+            say(f"{len(segment.steps)} steps, {len(done.decisions)} decisions{alike}")
             continue
         differs = True
-        say(f"from step {done.differs} on other decisions than recorded:")
+        say(f"from step {done.differs} on other decisions than {than}:")
         was = {one for one in segment.decisions if one.step >= done.differs}
         now = {one for one in done.decisions if one.step >= done.differs}
         shown = sorted(was ^ now, key=lambda one: (one.step, one in now, one.region))

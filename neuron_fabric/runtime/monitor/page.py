@@ -85,14 +85,18 @@ def _section(title: str, *parts: str) -> str:
 
 
 def _loss(steps: list[Step], ends: tuple[int, int]) -> str:
+    if not steps:
+        return '<p class="hint">No step was recorded.</p>'
     points = [(float(one.step), one.loss) for one in steps if one.loss is not None]
-    axes = Axes(ends, spread([loss for _, loss in points]))
+    height = {} if points else {"height": 70.0, "scale": False}
+    axes = Axes(ends, spread([loss for _, loss in points]), **height)
     bands = [
         axes.band(a, b, mode, mode) for mode, a, b in runs_of((one.step, one.mode) for one in steps)
     ]
     line = axes.line(thinned(points), "loss")
     none = "" if points else '<p class="hint">No loss was observed: its signals were off.</p>'
-    return f"<figure>{axes.draw('loss by step, states as bands', *bands, line)}</figure>{none}"
+    label = "loss by step, states as bands" if points else "states by step"
+    return f"<figure>{axes.draw(label, *bands, line)}</figure>{none}"
 
 
 def runs_of(values: Iterable[tuple[int, str]]) -> list[tuple[str, int, int]]:
@@ -202,29 +206,37 @@ def statuses(
 
 
 def _bytes(steps: list[Step], ends: tuple[int, int]) -> str:
-    routes = list(dict.fromkeys(route for one in steps for route in one.bytes))
-    if not routes:
+    """What rank 0 sent and what it received, a chart each, to one scale."""
+    total = bytes_by_route(steps)
+    routes = list(total)
+    if not any(map(sum, total.values())):
         return '<p class="hint">No bytes were counted.</p>'
     size = max(1, -(-len(steps) // _BARS))
-    bars = []
-    for at in range(0, len(steps), size):
-        part = steps[at : at + size]
-        sums = {
-            route: sum(sum(one.bytes.get(route, (0, 0))) for one in part) / len(part)
-            for route in routes
-        }
-        bars.append((part[0].step, part[-1].step + 1, sums))
-    most = max(sum(sums.values()) for _, _, sums in bars)
-    axes = Axes(ends, (0.0, most * 1.05 or 1.0))
-    drawn = []
-    for first, last, sums in bars:
-        low = 0.0
-        for number, route in enumerate(routes):
-            what = f"steps {first} to {last - 1}: {short(sums[route])}B a step, {route}"
-            high = low + sums[route]
-            drawn.append(axes.bar(first, last, low, high, f"r{number % 5}", what))
-            low = high
-    total = bytes_by_route(steps)
+    parts = [steps[at : at + size] for at in range(0, len(steps), size)]
+    means = [
+        [
+            {
+                route: sum(one.bytes.get(route, (0, 0))[way] for one in part) / len(part)
+                for route in routes
+            }
+            for part in parts
+        ]
+        for way in range(2)
+    ]
+    most = max(sum(sums.values()) for way in means for sums in way)
+    axes = Axes(ends, (0.0, most * 1.05), height=160.0)
+    figures = []
+    for name, way in zip(("sent", "received"), means, strict=True):
+        drawn = []
+        for part, sums in zip(parts, way, strict=True):
+            first, last, low = part[0].step, part[-1].step, 0.0
+            for number, route in enumerate(routes):
+                what = f"steps {first} to {last}: {short(sums[route])}B a step {name}, {route}"
+                high = low + sums[route]
+                drawn.append(axes.bar(first, last + 1, low, high, f"r{number % 5}", what))
+                low = high
+        drawing = axes.draw(f"bytes a step {name}, by route", *drawn)
+        figures.append(f"<h3>{name}</h3><figure>{drawing}</figure>")
     rows = "".join(
         f'<tr><th scope="row">{_text(route)}</th><td class="n">{up:,}</td>'
         f'<td class="n">{down:,}</td></tr>'
@@ -232,9 +244,8 @@ def _bytes(steps: list[Step], ends: tuple[int, int]) -> str:
     )
     head = '<tr><th>route</th><th class="n">bytes sent</th><th class="n">received</th></tr>'
     keys = _keys([(f"r{number % 5}", route) for number, route in enumerate(routes)])
-    drawing = axes.draw("bytes a step, sent and received, by route", *drawn)
     table = f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>"
-    return f"<figure>{drawing}</figure>{keys}{table}"
+    return f"{''.join(figures)}{keys}{table}"
 
 
 def _decisions(decisions: list[Decision]) -> str:

@@ -29,6 +29,8 @@ from neuron_fabric.runtime.monitor.signals import Reading
 from neuron_fabric.runtime.monitor.states import Decision
 
 SUFFIX = ".jsonl.xz"
+RECORDED = "recorded"
+"""Why a recording ends. It holds no decisions: without times, some of them could not be made."""
 _TIMES = ("link_latency", "link_mib")
 _LOSS = list(JOB_FIELDS).index("loss")
 
@@ -63,7 +65,7 @@ def _records(segments: Sequence[Segment]) -> Iterator[dict[str, object]]:
         for step in segment.steps:
             vector = [0 if n in times else one for n, one in enumerate(step.vector)]
             yield {"kind": "step", "step": step.step, "vector": vector, "mode": step.mode}
-        yield {"kind": "end", "why": "recorded"}
+        yield {"kind": "end", "why": RECORDED}
 
 
 def recordings(folder: Path) -> dict[str, Segment]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,10 +22,11 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import Controller, StepReport, bench, chart, monitor_command
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor import page as monitor_page
+from neuron_fabric.runtime.monitor.job_plan import Plan
 from neuron_fabric.runtime.monitor.limits import Signal
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.replay_log import replay
-from neuron_fabric.runtime.monitor.states import Decision
+from neuron_fabric.runtime.monitor.states import Decision, Mode, Status
 from neuron_fabric.runtime.monitor.summary import reason
 from neuron_fabric.text import LineError
 
@@ -278,6 +280,56 @@ def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
     bands = [one.get("class") for one in root.iter("rect")]
     assert "band LOWBIT" in bands
     assert "band DEMOTED" in bands
+
+
+@pytest.mark.parametrize("states", [Mode, Status])
+def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
+    """In both palettes."""
+    css = monitor_page._STYLE.read_text(encoding="utf-8")
+    fills = dict(re.findall(r"\.([A-Z0-9_]+) \{ fill: var\(--(\w+)\) \}", css))
+    dark = css.index("prefers-color-scheme")
+    for palette in (css[:dark], css[dark:]):
+        colours = dict(re.findall(r"--(\w+): (#\w+)", palette))
+        assert len({colours[fills[state]] for state in states}) == len(states)
+
+
+def charts(text: str) -> dict[str, ET.Element]:
+    """The charts of a page by what they show."""
+    return {str(one.get("aria-label")): one for one in ET.fromstring(text).iter("svg")}
+
+
+def test_bytes_sent_and_received_are_two_charts() -> None:
+    plan = Plan((), 3)
+    steps = [
+        monitor_log.Step(n, (), "LOWBIT", bytes={"FP32": (1000, 3000), "G_BINARY": (10, 20)})
+        for n in range(4)
+    ]
+    run = monitor_log.Run(monitor_log.FORMAT, 1, "p", "", 2, 0, plan, ())
+    found = charts(monitor_page.page([monitor_log.Segment(run, steps)]))
+    heights = []
+    for way, first, second in (("sent", "1 k", "10"), ("received", "3 k", "20")):
+        chart = found[f"bytes a step {way}, by route"]
+        titles = [one.text for one in chart.iter("title")]
+        assert f"steps 0 to 0: {first}B a step {way}, FP32" in titles
+        assert f"steps 0 to 0: {second}B a step {way}, G_BINARY" in titles
+        heights.append(max(float(one.get("height", 0)) for one in chart.iter("rect")))
+    assert heights[0] == pytest.approx(heights[1] / 3, abs=0.2)  # to one scale
+
+
+def test_no_axes_without_data() -> None:
+    """Without a loss the states have no scale of losses; without a step there is no chart."""
+    plan = Plan((), 3)
+    run = monitor_log.Run(monitor_log.FORMAT, 1, "p", "", 2, 0, plan, ())
+    text = monitor_page.page([monitor_log.Segment(run)])
+    assert charts(text).keys() <= {"None"}
+    for said in ("No step was recorded", "No bytes were counted", "Nothing was sampled"):
+        assert said in text
+    steps = [monitor_log.Step(n, (), "LOWBIT", bytes={"FP32": (0, 0)}) for n in range(40)]
+    text = monitor_page.page([monitor_log.Segment(run, steps)])
+    assert "No bytes were counted" in text
+    chart = charts(text)["states by step"]
+    assert [one.text for one in chart.iter("text") if one.get("text-anchor") == "end"] == []
+    assert not [one for one in chart.iter("path") if one.get("class") == "grid"]
 
 
 def test_a_worker_that_stands_out_is_named(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from neuron_fabric import __main__
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.runtime.monitor import bench, bench_recorded, log, monitor_command
 from neuron_fabric.runtime.monitor.limits import Limits, Signal
@@ -146,3 +147,19 @@ def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / f"cut{SUFFIX}").write_bytes(b"no xz at all")
     with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
         command("signals", str(tmp_path / f"cut{SUFFIX}"))
+
+
+SHIPPED = Path(__file__).parents[3] / "captures" / "trainings"
+
+
+@pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
+@pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
+def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It holds no decisions, so those of its own thresholds count as its own."""
+    (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
+    assert __main__.main(["monitor", "replay", str(path)]) == 0
+    assert "by its own thresholds: a recording holds none" in capsys.readouterr().out
+    assert __main__.main(["monitor", "replay", str(path), "--set", "drop=0.9"]) == 0
+    said = capsys.readouterr().out
+    if "guided" in name:
+        assert "on other decisions than by its own thresholds:\n  - step     19 job" in said
