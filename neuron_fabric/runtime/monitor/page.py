@@ -88,8 +88,8 @@ def _loss(steps: list[Step], ends: tuple[int, int]) -> str:
     if not steps:
         return '<p class="hint">No step was recorded.</p>'
     points = [(float(one.step), one.loss) for one in steps if one.loss is not None]
-    height = {} if points else {"height": 70.0, "scale": False}
-    axes = Axes(ends, spread([loss for _, loss in points]), **height)
+    height = 230.0 if points else 70.0
+    axes = Axes(ends, spread([loss for _, loss in points]), height=height, scale=bool(points))
     bands = [
         axes.band(a, b, mode, mode) for mode, a, b in runs_of((one.step, one.mode) for one in steps)
     ]
