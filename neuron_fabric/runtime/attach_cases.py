@@ -205,6 +205,12 @@ def _freeze(call: Call) -> None:
         parameter.requires_grad_(False)
 
 
+def _elsewhere(call: Call) -> None:
+    """A parameter on another device than the CPU."""
+    far = torch.nn.Parameter(torch.zeros(2, device="meta"))
+    call.model.module.register_parameter("far", far)
+
+
 def _set(**words: Any) -> Change:
     return lambda call: call.words.update(words)
 
@@ -399,6 +405,22 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("not wrapped", lambda call: setattr(call, "model", call.model.module), "Net is no Distrib"),
     ("FSDP", _class("FSDPModule"), "FSDPModule reduces shards"),
     ("DeepSpeed", _class("DeepSpeedEngine"), "DeepSpeedEngine reduces shards"),
+    ("a GPU", _elsewhere, "parameters are on meta, and votes are counted on the CPU; train on"),
+    (
+        "mixed precision of DDP",
+        lambda call: setattr(call.model, "mixed_precision", 1),
+        "mixed_precision of DDP reduces by a hook of its own; use torch.autocast",
+    ),
+    (
+        "steps that hooks do not see",
+        lambda call: setattr(call.model, "skip_all_reduce_unused_params", True),
+        "skip_all_reduce_unused_params hides steps from hooks",
+    ),
+    (
+        "the reducer of torch.compile",
+        lambda call: setattr(call.model, "_use_python_reducer", True),
+        "the python_reducer of torch.compile has no buckets",
+    ),
     ("a mesh", lambda call: setattr(call.model, "device_mesh", 1), "device_mesh splits"),
     (
         "a hook of torch",

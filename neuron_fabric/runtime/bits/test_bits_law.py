@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from neuron_fabric.capture import Capture
 from neuron_fabric.errors import InputError
+from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.runtime.bits import (
     Coded,
     Key,
@@ -286,3 +289,24 @@ def test_an_assignment_stays_unless_another_saves_enough() -> None:
     assert settle(layer(98.1, error=3), now, wanted, allowed=2) == wanted
     assert settle(layer(98.1), {"a": "Q2"}, wanted, allowed=2) == wanted
     assert settle(layer(98.1), {}, wanted, allowed=2) == wanted
+
+
+SHIPPED = Path(__file__).parents[3] / "captures" / "digits-resnet-8x"
+
+
+@pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has a capture")
+def test_two_bits_lose_more_than_a_vote() -> None:
+    """Of the norm of the gradients in the shipped capture that are large enough for a route, as
+    README and specification say."""
+    routes = ("Q2", "Q3", "Q4", "Q8", "G_BINARY", "G_TERNARY")
+    capture, lost, norm = Capture.open(SHIPPED), np.zeros(len(routes)), 0.0
+    for step in capture.steps:
+        for name, workers in capture.load(step).items():
+            for rank, x in enumerate(workers.reshape(len(workers), -1)):
+                if x.size >= LEAST:
+                    norm += float(np.sum(x.astype(np.float64) ** 2))
+                    found = route_errors(x, Key(1, step, rank, name), routes)
+                    lost += [found[route] for route in routes]
+    shares = dict(zip(routes, np.sqrt(lost / norm), strict=True))
+    said = {"Q2": 1.12, "Q3": 0.48, "Q4": 0.22, "Q8": 0.013, "G_BINARY": 0.72, "G_TERNARY": 0.55}
+    assert shares == pytest.approx(said, abs=0.01)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What documents name is there: options of `attach`, command lines, names in the text."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.cli.main import VERBS, make_parser
+from scripts.common.paths import ROOT
+
+DOCUMENTS = [
+    *("README.md", "verif/README.md", "neuron_fabric/README.md", "docs/spec/runtime.md"),
+    *("docs/gradient-compression.md", "docs/environment.md", "ci/README.md"),
+]
+ELSEWHERE = {"start_powerSGD_iter"}
+"""Names of other projects."""
+CODE = (".py", ".sv", ".c", ".cpp", ".h", ".json", ".toml", ".yaml", ".yml", ".sh", ".css")
+
+
+def test_every_option_of_attach_is_documented() -> None:
+    """In the table of the README, and no other."""
+    pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+    from neuron_fabric.runtime import attach
+
+    text = (ROOT / "neuron_fabric" / "README.md").read_text(encoding="utf-8")
+    table = text[text.index("| option of `attach` |") :].partition("\n\n")[0]
+    named = re.findall(r"`(\w+)`", "\n".join(row.split("|")[1] for row in table.splitlines()[2:]))
+    options = set(inspect.signature(attach).parameters) - {"model", "profile", "env"}
+    assert set(named) == options
+    assert len(named) == len(options)
+
+
+def lines_of(document: str) -> Iterator[str]:
+    """The command lines of `nf` and of the package in the blocks of a document."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            line = line.strip().removeprefix("$ ")
+            if re.match(r"((\.venv/bin/)?nf|python -m neuron_fabric) [a-z-]+( |$)", line):
+                yield line
+
+
+COMMANDS = [(document, line) for document in DOCUMENTS for line in lines_of(document)]
+
+
+@pytest.mark.parametrize(("document", "line"), COMMANDS, ids=[line for _, line in COMMANDS])
+def test_every_command_line_is_understood(document: str, line: str) -> None:
+    words = shlex.split(re.sub(r" [&>|] ?.*| &$", "", line), comments=True)
+    words = words[3:] if words[0] == "python" else words[1:]
+    assert words[0] in VERBS
+    make_parser(words[0]).parse_args(words)
+
+
+def test_there_are_command_lines() -> None:
+    assert len(COMMANDS) > 20
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    """Every name, option and file name of the tracked code."""
+    done = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
+    )
+    files = [Path(ROOT, one) for one in done.stdout.splitlines()]
+    found = {file.stem for file in files}
+    for file in files:
+        if file.suffix in CODE and file != Path(__file__):
+            text = file.read_text(encoding="utf-8", errors="replace")
+            found |= set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*|--[a-z][a-z-]*", text))
+    return found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_name_is_in_the_code(document: str, known: set[str]) -> None:
+    """Words with an underscore and options, between backticks."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    names = [
+        name
+        for span in re.findall(r"`([^`\n]+)`", text)
+        for name in re.findall(r"(?<![\w/.-])--[a-z][a-z-]*|[A-Za-z_]\w*_\w*", span)
+    ]
+    assert not {one for one in names if one not in known} - ELSEWHERE
+
+
+@pytest.mark.parametrize("document", ["docs/spec/runtime.md", "neuron_fabric/README.md"])
+def test_no_machine_without_a_test_is_promised(document: str) -> None:
+    """No test here has a GPU: what is said of one is that it is refused, left out, or another's."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    said = [
+        line
+        for line in text.splitlines()
+        if re.search(r"\b(GPUs?|CUDA|NCCL|DAX)\b", line)
+        and not re.search(
+            r"refused|needs no GPU|THC|BytePS|\| GPU \||left out|no such machine", line
+        )
+    ]
+    assert said == []
