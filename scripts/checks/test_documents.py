@@ -6,12 +6,12 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from scripts.checks import tree
 from scripts.cli.main import VERBS, make_parser
 from scripts.common.paths import ROOT
 
@@ -64,14 +64,10 @@ def test_there_are_command_lines() -> None:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every name, option and file name of the tracked code."""
-    done = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, encoding="utf-8", check=True
-    )
-    files = [Path(ROOT, one) for one in done.stdout.splitlines()]
-    found = {file.stem for file in files}
-    for file in files:
-        if file.suffix in CODE and file != Path(__file__):
+    """Every name, option and file name of the code."""
+    found = {file.stem for file in tree.files(ROOT)}
+    for file in tree.files(ROOT, *CODE):
+        if file != Path(__file__):
             text = file.read_text(encoding="utf-8", errors="replace")
             found |= set(re.findall(r"[A-Za-z_][A-Za-z0-9_]*|--[a-z][a-z-]*", text))
     return found
