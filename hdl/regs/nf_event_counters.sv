@@ -25,10 +25,10 @@ module nf_event_counters
   assign unused_place = ^{ram_events.ram, ram_events.row};
 
   // Counters are numbered by their address; gaps between them hold none.
-  localparam int WORDS = (int'(ADDR_RAM_CORRECTED) - int'(ADDR_SLOT_HIT)) / 4 + 1;
+  localparam int WORDS = (int'(ADDR_LAST_COUNTER) - int'(ADDR_FIRST_COUNTER)) / 4 + 1;
 
   function automatic int index(input logic [11:0] addr);
-    index = (int'(addr) - int'(ADDR_SLOT_HIT)) / 4;
+    index = (int'(addr) - int'(ADDR_FIRST_COUNTER)) / 4;
   endfunction
 
   function automatic logic [WORDS-1:0] at(input logic [11:0] addr, input logic event_strobe);
@@ -70,7 +70,7 @@ module nf_event_counters
                 | at(ADDR_PHY_REINIT,        link_events.phy_reinit);
 
   for (genvar i = 0; i < WORDS; i++) begin : g_word
-    if (is_register(ADDR_SLOT_HIT + 12'(4 * i))) begin : g_counter
+    if (is_register(ADDR_FIRST_COUNTER + 12'(4 * i))) begin : g_counter
       // 9 bits hold the 256 elements of a line; the other counters use one of them.
       nf_counter #(.INC_W(9)) u_counter (
         .clk, .rst_n, .clear,
@@ -92,7 +92,7 @@ module nf_event_counters
   logic [LINES*512-1:0] lines;
 
   assign lines   = (LINES*512)'(count);
-  assign line    = rd_line - ADDR_SLOT_HIT[11:6];
+  assign line    = rd_line - ADDR_FIRST_COUNTER[11:6];
   assign rd_data = (line < 6'(LINES)) ? lines[int'(line) * 512 +: 512] : '0;
 endmodule
 

@@ -297,6 +297,10 @@ package nf_regs_pkg;
   localparam int LSB_RAM_CORRECTED_VALUE = 0;
   localparam int W_RAM_CORRECTED_VALUE = 32;
 
+  // The event counters lie between these two addresses, with gaps.
+  localparam logic [11:0] ADDR_FIRST_COUNTER = ADDR_SLOT_HIT;
+  localparam logic [11:0] ADDR_LAST_COUNTER = ADDR_RAM_CORRECTED;
+
   localparam logic [11:0] ADDR_REGION = 12'h400;
   localparam int REGION_STRIDE = 64;
 

@@ -135,6 +135,16 @@ def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
     text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
     pairs = re.findall(r"ADDR_(\w+)\W+(?:9'\()?(?:core|link|ram)_events\.(\w+)", text)
     assert sorted(pairs) == sorted((name, name.lower()) for name in REG_MAP.counters())
+    others = set(re.findall(r"ADDR_(\w+)", text)) - {name for name, _ in pairs}
+    assert others == {"FIRST_COUNTER", "LAST_COUNTER"}, "the range of counters is typed by hand"
+
+
+def test_the_last_counter_of_the_map_is_the_last_of_the_rtl(tree: Path) -> None:
+    more = "counter_r FURTHER @ 0x1F4; FURTHER->desc = "
+    edit(tree / generate.RDL, "  region_rf REGION[", f'  {more}"x";\n  region_rf REGION[')
+    package = generate.outputs(load(tree / generate.RDL))[generate.SV_PACKAGE]
+    assert "ADDR_FIRST_COUNTER = ADDR_SLOT_HIT;" in package
+    assert "ADDR_LAST_COUNTER = ADDR_FURTHER;" in package
 
 
 def test_layouts_of_the_ports() -> None:
