@@ -88,10 +88,10 @@ class CommitRaces:
         self.on_told(first, last)
         self.quiescence.resolve(region)
 
-    def unsettled(self) -> bool:
-        """There is a race whose order no read has told."""
-        return any(
-            one.rival is not None
+    def unsettled(self) -> list[int]:
+        """Return the regions with a race whose order no read has told."""
+        return [
+            region
             for region in range(self.quiescence.model.params.regions)
-            for one in self.quiescence.pending(region)
-        )
+            if any(one.rival is not None for one in self.quiescence.pending(region))
+        ]

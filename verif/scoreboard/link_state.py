@@ -58,11 +58,6 @@ class LinkState:
                 self.events[name].add(now[name] - self._seen[name])
                 self._seen[name] = now[name]
 
-    def reset(self) -> None:
-        """The device was reset, and the tracker with it."""
-        self._seen.clear()
-        self.up = False
-
     def retrain(self) -> None:
         """phy_up has fallen."""
         self.retrains.add()

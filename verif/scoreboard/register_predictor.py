@@ -19,14 +19,13 @@ from models.register_map import WORD_BYTES, WORD_MASK, Counts, Field, Register, 
 from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.devload import DevLoadRule
 from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.link_state import LinkState
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.ranges import Cleared, Span
 from verif.scoreboard.register_rules import Rules
-from verif.scoreboard.scoreboard import RESET_CAPACITY, Scoreboard
+from verif.scoreboard.scoreboard import Scoreboard
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 """The event counters of the scoreboard, which stand still while nothing is in flight."""
@@ -50,8 +49,8 @@ class RegisterPredictor:
         """What registers may hold beside their value, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
-        self._commits: dict[tuple[int, str], Commit] = {}
-        """Commits under way, by who writes (see `_write_begins`) and the register."""
+        self._commits: dict[tuple[AxiLiteAccess | Op, str], Commit] = {}
+        """Commits in flight, by the access that writes and the register."""
         scoreboard.control.begin, scoreboard.control.end = self._window_begins, self._window_ends
         self.counters: dict[str, tuple[int, int]] = {}
         self.reads = 0
@@ -129,22 +128,14 @@ class RegisterPredictor:
         return {op.access.region for op in ops if op.access.region is not None}
 
     def reset(self) -> None:
-        """The device was reset: its registers have their reset values."""
-        scoreboard = self.scoreboard
-        scoreboard.ram.reset()  # before the counters that begin again from it
+        """Follow a reset of the device, with the scoreboard: registers have their reset values."""
+        self.scoreboard.reset()
         self.values = {name: register.reset for name, register in self.by_name.items()}
-        self.before.clear()
-        self.others.clear()
-        self._writing.clear()
-        scoreboard.control.reset()
-        self.counters.clear()
+        for known in (self.before, self.others, self._writing, self._commits, self.counters):
+            known.clear()
         self.interrupts.reset()
-        kept = (*scoreboard.counters.values(), *self.link_counters.values(), *self.fallback)
-        for counter in kept:
+        for counter in (*self.link_counters.values(), *self.fallback):
             counter.reset()
-        scoreboard.capture = type(scoreboard.capture)()
-        scoreboard.devload = DevLoadRule()
-        scoreboard.capacity.reset(*RESET_CAPACITY)
         if self.link is not None:
             self.link.reset()
 
@@ -218,12 +209,15 @@ class RegisterPredictor:
         if not isinstance(op.response, S2MDRS) or op.response.poison:
             return  # the comparison of responses tells it
         words = unpack_words(op.response.data)
+        line = op.access.line
         for one, word, since in zip(self._window_registers(op), words, op.since, strict=True):
             if one is not None:
                 self.reads += 1
                 self.rules.end(one, word, since)
             elif word:
-                self.rules.report(f"REGISTER: {word:#x} in the window where there is none")
+                self.rules.report(
+                    f"REGISTER: {word:#x} in line {line:#x} of the window where there is none"
+                )
 
     def _changed_window(self, register: Register) -> ControlWindow | None:
         """The control window when the registers are as they are being written."""
@@ -291,7 +285,7 @@ class RegisterPredictor:
             self._known(region)
             commit = scoreboard.commit_begin(region, self.config(region), epoch)
             commit.in_band = isinstance(who, Op)
-            self._commits[id(who), name] = commit
+            self._commits[who, name] = commit
             self._races(region, commit, who)
         elif name.endswith("].CTRL"):
             region = self.region_of(name)
@@ -299,7 +293,7 @@ class RegisterPredictor:
             close = scoreboard.close_begin(region) if closes else None
             if close is not None:
                 close.in_band = isinstance(who, Op)
-                self._commits[id(who), name] = close
+                self._commits[who, name] = close
                 self._races(region, close, who)
         elif name == "CTRL_WINDOW_LO" and lanes:
             self._move_begins(register, data, lanes)
@@ -351,7 +345,7 @@ class RegisterPredictor:
         ones = data & lanes
         if name.endswith((".OWNER_LD", "CTRL_LD_MASK", "CTRL_WINDOW_LO")):
             scoreboard.control.change_end()
-        commit = self._commits.pop((id(who), name), None)
+        commit = self._commits.pop((who, name), None)
         if commit is not None:
             strict = not commit.closes or self.link is None or not self.link.faulty
             scoreboard.commit_end(self.region_of(name), strict, commit)
@@ -382,8 +376,11 @@ class RegisterPredictor:
     def finish(self) -> None:
         """The counters must have been read after the last response."""
         scoreboard = self.scoreboard
-        if scoreboard.races.unsettled():
-            self.rules.report("bench: no read has told which of two commits was the last")
+        if region := scoreboard.races.unsettled():
+            text = (
+                f"bench: no read has told which of two commits of region {region[0]} was the last"
+            )
+            self.rules.report(text)
         fresh = {
             name: value for name, (now, value) in self.counters.items() if now == scoreboard.now
         }

@@ -118,6 +118,30 @@ class Scoreboard:
         if self.on_error is not None:
             self.on_error(found)
 
+    def reset(self) -> None:
+        """Follow a reset of the device; an error unless it is idle and has committed no region.
+
+        Only memory outlives a reset, and what it holds is known then: of requests in flight it is
+        not, nor of the records of a region. So the model and its pending lines stay as they are.
+        """
+        waiting = sum(1 for _ in self.quiescence.ops())
+        commits = sorted({*self.codes, *filter(self.quiescence.pending, range(len(self.configs)))})
+        if self.busy or waiting or commits:
+            self.error(
+                f"bench: rst_n fell with {waiting} requests in flight and commits of regions "
+                f"{commits}: such a reset inside a test is not supported; end the test, the next "
+                "one begins with a reset",
+                "bench: reset inside a test",
+                checker="bench",
+            )
+        self.ram.reset()  # before the counters that begin again from it
+        for counter in self.counters.values():
+            counter.reset()
+        self.control.reset()
+        self.capture = ErrorCapture()
+        self.devload = DevLoadRule()
+        self.capacity.reset(*RESET_CAPACITY)
+
     def mode_of(self, access: Access) -> str:
         """Mode of the region that an access lies in, or "plain memory": a part of a cause's key."""
         config = None if access.region is None else self.configs[access.region]
@@ -385,7 +409,8 @@ class Scoreboard:
                 f"first: {describe(oldest.msg)}",
             )
         if self.requests == 0 or self.responses == 0:
-            self.error("zero transactions: nothing was checked")
+            seen = f"{self.requests} requests, {self.responses} responses"
+            self.error(f"zero transactions: nothing was checked: {seen}")
         total = self.quiescence.judged + self.quiescence.unjudged
         if self.quiescence.unjudged > UNJUDGED_SHARE * total:
             self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")

@@ -83,6 +83,38 @@ def test_refused_commit_changes_nothing() -> None:
     assert bus.scoreboard.errors == []
 
 
+def test_a_reset_with_a_commit_in_flight_is_an_error_and_ends_no_commit() -> None:
+    """A CLOSE that a reset has cut off is not ended by a later write of the same register."""
+    bus = committed()
+    ctrl = bus.predictor.by_name["REGION[1].CTRL"]
+    for close in (1, 0):  # the first is never answered, and its identity may be taken again
+        access = AxiLiteAccess(True, ctrl.address, close, 0xF)
+        bus.predictor.begin(access)
+        if close:
+            bus.predictor.reset()
+            del access
+    bus.predictor.end(access)
+    assert "commits of regions [1]: such a reset inside a test" in bus.scoreboard.errors[0]
+    assert not bus.scoreboard.model.region_status(1).closed
+
+
+def test_a_reset_of_an_idle_device() -> None:
+    """Every register reads its reset value; a request in flight is an error."""
+    bus = Bus()
+    bus.write("CAP_WINDOW", 7)
+    bus.write("IRQ_ENABLE", 1)
+    bus.write("CTRL_LD_MASK", 3)
+    bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))
+    bus.scoreboard.response(S2MDRS(0, 9, 4, poison=True, data=b"\xff" * 64))
+    bus.predictor.reset()
+    for name, register in bus.predictor.by_name.items():
+        bus.read(name, register.reset)
+    assert bus.scoreboard.errors == []
+    bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))
+    bus.predictor.reset()
+    assert "rst_n fell with 1 requests in flight" in bus.scoreboard.errors[0]
+
+
 def test_error_capture_is_compared() -> None:
     bus = committed()
     bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 9, 1 << 45, ldid=4))

@@ -353,6 +353,17 @@ class OtherFirstError(Negative):
         await self.env.registers.read("ERR_ADDR_LO")
 
 
+class ResetInside(Negative):
+    """The test resets the device behind a commit: the checkers cannot follow, nor judge on."""
+
+    async def scenario(self) -> None:
+        await AggregateSequence(self.env, workers=3).run()
+        self.dut.rst_n.value = 0
+        await self.env.clocks(3)
+        self.dut.rst_n.value = 1
+        await self.env.clocks(3)
+
+
 TWINS = [
     (PlainLoss, "MISMATCH"),
     (IdentityLoss, "MISMATCH"),
@@ -382,6 +393,7 @@ TWINS = [
     (OtherFirstError, "ERR_ADDR_LO shows"),
     (DeadMemory, "STUCK"),
     (SilentBus, "zero transactions"),
+    (ResetInside, "such a reset inside a test is not supported"),
 ]
 
 
