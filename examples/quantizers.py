@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from models.int_sums import reduce_int, sum8_lines, sum16_lines
 from models.line_packing import F32, Mode, unpack_binary, unpack_ternary
 from models.parameters import DeviceParams
-from models.quantize import bucket_maxima, mean_of_sums, scale_of_each, scales
 from models.reducers import reduce_binary, reduce_ternary
 from models.regions import planes_kept
 from neuron_fabric.capture import Capture
@@ -31,7 +30,13 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.text import say, settle_output
 from scripts.common.arguments import positive
 from verif.replay.routing import default_routes
-from verif.replay.tensors import pack_shared, pack_tensor
+from verif.replay.tensors import (
+    mean_of_sums,
+    pack_shared,
+    pack_tensor,
+    scale_of_each,
+    shared_scales,
+)
 
 F64 = NDArray[np.float64]
 DRAWS = 5
@@ -66,10 +71,10 @@ def _votes(mode: Mode, counts: bool) -> Estimate:
 
 def _codes(mode: Mode, stochastic: bool) -> Estimate:
     def estimate(x: F32, rng: np.random.Generator) -> F64:
-        u = scale_of_each(scales(bucket_maxima(x), mode), x.shape[1])
+        u = shared_scales(x, mode)
         lines = pack_shared(x, mode, u, rng.random(x.shape) if stochastic else None)
         sums = reduce_int(lines, mode).sums.reshape(-1)[: x.shape[1]]
-        return mean_of_sums(sums, u, len(x)).astype(np.float64)
+        return mean_of_sums(sums, scale_of_each(u, x.shape[1]), len(x)).astype(np.float64)
 
     return estimate
 

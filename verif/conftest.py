@@ -15,13 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
+from models import quantize
 from models.device import DeviceModel
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int
-from models.line_packing import F32, U8, Mode, Tie
+from models.line_packing import F32, U8, Mode, Tie, pack_int
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.quantize import bucket_maxima, scale_of_each, scales
 from models.reducers import count_planes, reduce_binary, reduce_ternary
 from models.regions import CommitCode, RegionConfig
 from neuron_fabric.capture import write_capture
@@ -37,9 +37,7 @@ from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 from verif.replay.tensors import (
     TERNARY_RATIO,
     outputs_from_lines,
-    pack_shared,
     pack_tensor,
-    sum_outputs,
 )
 from verif.replay.traffic import traffic
 
@@ -235,8 +233,20 @@ class BulkModel(replay.Simulators):
 def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
     """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]; codes to nearest."""
     if mode.bits:
-        return pack_shared(x, mode)
+        flat, u = x.reshape(len(x), x[0].size), _oracle_scales(x, mode)
+        codes = [
+            [quantize.code(v, u[n // quantize.BUCKET], mode) for n, v in enumerate(own.tolist())]
+            for own in flat
+        ]
+        return np.stack([pack_int(own, mode) for own in codes])
     return np.stack([pack_tensor(one, mode, ratio) for one in x])
+
+
+def _oracle_scales(x: F32, mode: Mode) -> list[float]:
+    """u of each bucket, element by element."""
+    values = np.abs(x.reshape(len(x), x[0].size)).max(axis=0).tolist()
+    firsts = range(0, len(values), quantize.BUCKET)
+    return [quantize.scale(max(values[n : n + quantize.BUCKET]), mode) for n in firsts]
 
 
 def expected_outputs(
@@ -251,10 +261,17 @@ def expected_outputs(
     lines = pack_workers(x, mode, ratio)
     shape = tuple(x.shape[1:])
     if mode.bits:
-        u = scales(bucket_maxima(x.reshape(len(x), -1)), mode) if x.size else np.zeros(0, "f4")
-        each = scale_of_each(u, x[0].size)
-        sums = reduce_int(lines, mode).sums
-        return {**sum_outputs(sums, shape, each, len(x)), "scale": u}
+        u = _oracle_scales(x, mode)
+        sums = reduce_int(lines, mode).sums.reshape(-1)[: x[0].size]
+        means = [
+            quantize.mean(total, u[n // quantize.BUCKET], len(x))
+            for n, total in enumerate(sums.tolist())
+        ]
+        return {
+            "sum": sums.astype(np.int16).reshape(shape),
+            "mean": np.array(means, np.float32).reshape(shape),
+            "scale": np.array(u, np.float32),
+        }
     if mode == Mode.FP32:
         return outputs_from_lines(mode, shape, ordered_sum(lines))
     if mode == Mode.G_BINARY:

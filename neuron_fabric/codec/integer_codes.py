@@ -68,14 +68,15 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) ->
     zeros = engine().look(np.ascontiguousarray(values), False).number
     if not np.isfinite(u).all():
         return Packed(lines, np.float32(np.nan), zeros, False, 0)
-    low, flat = -(1 << (route.bits - 1)), lines.reshape(-1)
+    top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
     for at, x, unit in _pieces(values, u):
         ratio = np.zeros(x.size)
         np.divide(x, unit, out=ratio, where=unit > 0)
-        ratio += 0.5 if draws is None else draws(at, x.size)
-        codes = np.floor(ratio, out=ratio)
-        if not ((codes >= low) & (codes < -low)).all():
+        if not ((ratio >= -top) & (ratio <= top)).all():
             raise ValueError(f"a value is beyond the codes of {route} with its unit")
+        ratio += 0.5 if draws is None else draws(at, x.size)
+        # The sum of the largest ratio and a draw just below 1 is rounded up to the next integer.
+        codes = np.minimum(np.floor(ratio, out=ratio), top, out=ratio)
         _put(flat[at * route.bits // 8 :], codes.astype(np.int8), route)
     return Packed(lines, np.float32(1.0), zeros, True, values.size)
 

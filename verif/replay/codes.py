@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import F32, U8, Mode
-from models.quantize import BUCKET, scale_of_each
+from models.quantize import BUCKET
 from verif.replay.options import Rounding
 from verif.replay.tensors import pack_shared
 
@@ -53,7 +53,7 @@ class CodeRounding:
         if self.rounding == "stochastic":
             keys = ((self.seed, step, number, worker, 1) for worker in range(len(x)))
             draws = np.stack([uniform(key, first, count, np.float64) for key in keys])
-        return pack_shared(x, mode, scale_of_each(u, count, first), draws)
+        return pack_shared(x, mode, u, draws, first)
 
 
 def bucket_range(first: int, count: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import LINE_BYTES
-from models.quantize import BUCKET, scale_of_each
+from models.quantize import BUCKET
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter, dtype_name
 from neuron_fabric.errors import CaptureError
@@ -30,6 +30,7 @@ from verif.replay.tensors import (
     OUTPUTS,
     output_shape,
     outputs_from_lines,
+    scale_of_each,
     sum_outputs,
     sums_of_lines,
 )

@@ -14,7 +14,8 @@ from typing import Literal, Protocol
 import numpy as np
 
 from models.line_packing import F32, U8, Mode, elements_per_line
-from models.quantize import bucket_maxima, buckets, scales
+from models.quantize import buckets
+from neuron_fabric import codec
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.errors import CaptureError
@@ -146,7 +147,7 @@ class CaptureSource:
                 total += absolute_sum(piece) if mode == Mode.G_TERNARY else 0.0
                 if mode.bits:
                     own = maxima[slice(*bucket_range(at, count))]
-                    np.maximum(own, bucket_maxima(piece), out=own)
+                    np.maximum(own, codec.maxima(piece), out=own)
                 zero = zero and not piece.any()
                 if worker == 0 and step == self.steps[0] and not mode.bits:
                     self._fused.add(spec, at, piece)
@@ -182,7 +183,7 @@ class CaptureSource:
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
         """See ScaledSource."""
-        return scales(self._maxima[step, tensor.name], mode)
+        return codec.units(self._maxima[step, tensor.name], codec.Route(mode.name))
 
 
 @dataclass(frozen=True)
@@ -256,12 +257,12 @@ class SyntheticSource:
         if maxima is None:
             number = self._number(tensor)
             parts = [
-                bucket_maxima(self._drawn(step, number, first, count))
+                np.max([codec.maxima(x) for x in self._drawn(step, number, first, count)], axis=0)
                 for first, count in pieces(tensor.elements, SUM_PIECE)
             ]
             maxima = np.concatenate(parts)
             self._maxima[step, tensor.name] = maxima
-        return scales(maxima, mode)
+        return codec.units(maxima, codec.Route(mode.name))
 
     def _number(self, tensor: TensorSpec) -> int:
         return next(i for i, t in enumerate(self.tensors) if t.name == tensor.name)

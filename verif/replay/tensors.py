@@ -7,6 +7,7 @@ new line; the tail of its last line carries code 0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,18 @@ from models.line_packing import (
     LINE_BYTES,
     U8,
     Mode,
+    elements_per_line,
     lines_needed,
     pack_binary,
     pack_fp32,
-    pack_int,
     pack_ternary,
     unpack_binary,
     unpack_fp32,
     unpack_ternary,
 )
-from models.quantize import bucket_maxima, buckets, mean_of_sums, quantize, scale_of_each, scales
+from models.quantize import BUCKET, buckets
 from models.reducers import planes_to_counts
+from neuron_fabric import codec
 from verif.replay.views import Lines
 
 TERNARY_RATIO = 0.7
@@ -91,17 +93,55 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
     raise ValueError("a tensor has no IDENTITY route")
 
 
-def pack_shared(x: F32, mode: Mode, u: F32 | None = None, draws: ArrayLike | None = None) -> U8:
-    """Tensors of all workers, float32[W, *shape], as lines of G_INT4 or G_INT8 uint8[W, n, 64].
+def shared_scales(x: F32, mode: Mode) -> F32:
+    """Return u of each bucket of float32[W, elements]; ValueError for a NaN or infinity."""
+    largest = np.max([codec.maxima(own) for own in x], axis=0)
+    if not np.isfinite(largest).all():
+        raise ValueError("a value that is not finite has no code")
+    return codec.units(largest, codec.Route(mode.name))
 
-    ``u``: the scale of each element; None: that of the buckets of these tensors. ``draws``: as in
-    `quantize`, float64[W, elements].
+
+def scale_of_each(u: F32, elements: int, first: int = 0) -> F32:
+    """Return u of ``elements`` elements from number ``first`` on; ``u`` begins with its bucket."""
+    inside = first % BUCKET
+    return np.repeat(u, BUCKET)[inside : inside + elements]
+
+
+def mean_of_sums(sums: I32, u: F32, contributions: int) -> F32:
+    """Return u * sum / contributions as float32, rounded once; 0 where nobody has contributed."""
+    return (u.astype(np.float64) * sums / max(1, contributions)).astype(np.float32)
+
+
+def pack_shared(
+    x: F32,
+    mode: Mode,
+    u: F32 | None = None,
+    draws: NDArray[np.float64] | None = None,
+    first: int = 0,
+) -> U8:
+    """Pack tensors of all workers as lines of G_INT4 or G_INT8, uint8[W, n, 64].
+
+    Args:
+        x: float32[W, *shape], or a stretch of such tensors that begins with a line.
+        mode: G_INT4 or G_INT8.
+        u: Scales of the buckets from that of the first element on; None: of these tensors.
+        draws: float64[W, elements], uniform in [0, 1), for stochastic rounding; None: to nearest.
+        first: Number of the first element in its tensor.
     """
     flat = np.asarray(x, dtype=np.float32).reshape(len(x), int(np.prod(x.shape[1:])))
-    if u is None:
-        u = scale_of_each(scales(bucket_maxima(flat), mode), flat.shape[1])
-    codes = quantize(flat, u, mode, draws)
-    return np.stack([pack_int(own, mode) for own in codes])
+    inside = first % BUCKET  # the codec begins with a bucket
+    flat = np.pad(flat, ((0, 0), (inside, 0)))
+    u = shared_scales(flat, mode) if u is None else u
+    skipped = inside // elements_per_line(mode)
+    lines = []
+    for worker, own in enumerate(flat):
+        drawn = None if draws is None else _slices(np.pad(draws[worker], (inside, 0)))
+        lines.append(codec.pack_codes(own, codec.Route(mode.name), u, drawn).lines[skipped:])
+    return np.stack(lines)
+
+
+def _slices(draws: NDArray[np.float64]) -> Callable[[int, int], NDArray[np.float64]]:
+    return lambda first, count: draws[first : first + count]
 
 
 def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
