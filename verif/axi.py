@@ -49,8 +49,9 @@ class Handshakes:
         if held is None or (valid and held == payload):
             return ""
         if not valid:
-            return f"{channel}VALID fell before {channel}READY"
-        return f"{channel} payload changed while {channel}READY was low"
+            return f"{channel}VALID fell before {channel}READY, with {_hex(held)}"
+        change = f"{_hex(held)} to {_hex(payload)}"
+        return f"{channel} payload changed while {channel}READY was low: {change}"
 
     def waiting(self, channel: str = "") -> bool:
         """True while VALID of a channel (without a name: of any) waits for READY."""
@@ -59,3 +60,7 @@ class Handshakes:
     def clear(self) -> None:
         """Reset."""
         self._held.clear()
+
+
+def _hex(payload: tuple[int, ...]) -> str:
+    return ", ".join(f"{value:#x}" for value in payload)

@@ -127,7 +127,7 @@ class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):
             if now == "1":
                 self._receive(m2s_id(), m2s_flit())
             elif now not in ("0", before):
-                self._error("m2s_valid is X or Z")
+                self._error(f"m2s_valid is X or Z: {now}")
             self._retrain = self._retrain and link.phy
             if bus.retrain_request is not None:
                 bus.retrain_request.value = int(self._retrain or link.retry.retrain_request)

@@ -88,7 +88,7 @@ class PinUser:
         try:
             return int(protocol_id, 2), int(flit, 2)
         except ValueError:
-            self._error("X or Z on the pins of a valid flit")
+            self._error(f"X or Z on the pins of a valid flit: {protocol_id}, {flit}")
             return None
 
 

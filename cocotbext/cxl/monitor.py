@@ -20,6 +20,7 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.endpoint import PinUser
 from cocotbext.cxl.errors import ErrorLog
 from cocotbext.cxl.link.flit_event import FlitEvent
+from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
@@ -121,23 +122,25 @@ class CxlMemMonitor(PinUser):
                 if words is not None:
                     self._publish(tracker.observe(Direction.M2S, *words, self.cycle))
             elif valid != "0":
-                self._error("pins: m2s_valid is X or Z")
+                self._error(f"pins: m2s_valid is X or Z: {valid}")
             valid = s2m_valid()
             if valid == "1":
                 words = self._words(s2m_id(), s2m_flit())
                 if words is None:
                     continue
-                if self._stalled not in (None, words):
-                    self._error("pins: the s2m flit changed while s2m_ready was low")
+                if self._stalled is not None and self._stalled != words:
+                    text = f"{_wire(self._stalled)} to {_wire(words)}"
+                    self._error(f"pins: the s2m flit changed while s2m_ready was low: {text}")
                 if s2m_ready() == "1":
                     self._stalled = None
                     self._publish(tracker.observe(Direction.S2M, *words, self.cycle))
                 else:
                     self._stalled = words if self.cfg.check_stable else None
             elif valid != "0":
-                self._error("pins: s2m_valid is X or Z")
+                self._error(f"pins: s2m_valid is X or Z: {valid}")
             elif self._stalled is not None:
-                self._error("pins: s2m_valid fell while s2m_ready was low")
+                text = f"pins: s2m_valid fell while s2m_ready was low: {_wire(self._stalled)}"
+                self._error(text)
                 self._stalled = None
 
     def _publish(self, event: FlitEvent) -> None:
@@ -175,3 +178,8 @@ class CxlMemMonitor(PinUser):
             self._finished = True
             self.tracker.finish(self.cycle)
         return self.errors
+
+
+def _wire(words: WireFlit) -> str:
+    protocol_id, flit = words
+    return f"{protocol_id:04x} {flit:0132x}"

@@ -125,7 +125,8 @@ def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
     assert "adds_one" in Path(good.log).read_text(encoding="utf-8")
     wrong = farm.run(RunSpec(build, "toy_bench", ("wrong",), timeout_s=300))
     assert wrong.kind is FailureKind.MISMATCH
-    assert wrong.cause.startswith("AssertionError: q is not 77 (toy_bench.py:")  # no worker's place
+    place = "AssertionError: q is not 77; assert 0 == 77 (toy_bench.py:"  # no worker's place
+    assert wrong.cause.startswith(place)
     assert wrong.rerun.endswith(f"toy_bench::wrong --sim {QUICK} --seed 1 --build default")
     broken = replace(build, defines=(("STEP", "1 +"),), top="nothing")
     assert farm.run(RunSpec(broken, "toy_bench", ("wrong",))).kind is FailureKind.BUILD

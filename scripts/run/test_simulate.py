@@ -39,7 +39,7 @@ def test_pass_with_metrics_and_parameters(toy: Toy, sim: str) -> None:
 @pytest.mark.parametrize(
     ("test", "kind", "cause"),
     [
-        ("wrong", FailureKind.MISMATCH, "q is not 77"),
+        ("wrong", FailureKind.MISMATCH, "q is not 77; assert 0 == 77 (toy_bench.py:"),
         ("bench_error", FailureKind.CRASH, "named nothing (toy_bench.py:"),
         ("not_installed", FailureKind.CRASH, "'no_such_package' (toy_bench.py:"),
         ("debugs", FailureKind.CRASH, "a debugger ended the test"),

@@ -77,6 +77,17 @@ def test_without_a_checker_the_place_of_a_bare_assertion_is_the_key(tmp_path: Pa
     assert said.key == "AssertionError: q is not N"
 
 
+def test_an_assertion_with_a_text_shows_its_values_as_well(tmp_path: Path) -> None:
+    """Two runs with other values are one cause: the key is of the text alone."""
+    shown = "assert Credits(plain=62, data=8) == Credits(plain=64, data=8)"
+    found = verdict(tmp_path, "AssertionError", f"credits came back\n{shown}\n  more")
+    assert found.cause == f"AssertionError: credits came back; {shown} (verif/env/helper.py:4)"
+    assert found.key == "AssertionError: credits came back"
+    where = "assert False\n +  where False = crc_ok(77)"
+    found = verdict(tmp_path, "AssertionError", f"CRC\n{where}")
+    assert "CRC; assert False + where False = crc_ok(77) (verif" in found.cause
+
+
 def test_a_broken_link_rule_is_the_key(tmp_path: Path) -> None:
     for text in ("2 link errors, first: clock 71: S2M crc: flit 0a", "clock 9: S2M crc: flit ff"):
         assert verdict(tmp_path, "AssertionError", text).key == "link: S2M crc"

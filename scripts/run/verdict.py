@@ -54,6 +54,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
 _SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
 _MAX_CAUSE = 600
+_TRUTH = re.compile(r"(?:not )?(?:False|True|None|0|1)")
 
 
 def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | None:
@@ -236,8 +237,18 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
         return _died(text, case.place, lines, bench)
     # What an assertion without a text of its own shows are values; its place tells what it checks.
     bare = case.place and (not first or first.startswith("assert "))
-    key = f"{case.error_type} at {case.place}" if bare else link_rule(first)
-    return _verdict(FailureKind.MISMATCH, text, key, case.place)
+    key = f"{case.error_type} at {case.place}" if bare else link_rule(first) or normalised(text)
+    return _verdict(FailureKind.MISMATCH, text + _values(case.message), key, case.place)
+
+
+def _values(message: str) -> str:
+    """What the rewritten assertion says behind a text of its own; of a mere truth value also where
+    it comes from. "" without a text: then the assertion is the first line already."""
+    text, mark, values = message.partition("\nassert ")
+    if not mark or text.startswith("assert "):
+        return ""
+    line, _, where = values.partition("\n")
+    return f"; assert {values if where and _TRUTH.fullmatch(line) else line}"
 
 
 def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:

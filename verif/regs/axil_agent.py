@@ -108,6 +108,7 @@ class AxiLiteMonitor(uvm_component):
         self.errors: list[str] = []
         self.accesses = 0
         self._handshakes = Handshakes()
+        self._where = ""
         self._clear()
 
     def _clear(self) -> None:
@@ -129,7 +130,8 @@ class AxiLiteMonitor(uvm_component):
             try:
                 busy = self._sample()
             except ValueError:
-                self.errors.append("AXI4-Lite: a signal that must be known is X or Z")
+                text = f"AXI4-Lite: a signal of channel {self._where} that must be known is X or Z"
+                self.errors.append(text)
                 continue
             if not busy and not self._open:
                 await First(*wake)
@@ -146,13 +148,13 @@ class AxiLiteMonitor(uvm_component):
             if self._writes:
                 self._end(self._writes.popleft(), Resp(b[0]))
             else:
-                self.errors.append("AXI4-Lite: a write response answers no write")
+                self.errors.append(f"AXI4-Lite: write response {b[0]:#x} answers no write")
         if r:
             if self._reads:
                 self._reads[0].data = r[1]
                 self._end(self._reads.popleft(), Resp(r[0]))
             else:
-                self.errors.append("AXI4-Lite: read data answer no read")
+                self.errors.append(f"AXI4-Lite: read data {r[1]:#x} answer no read")
         if aw:
             self._aw.append(aw[0])
         if w:
@@ -168,6 +170,7 @@ class AxiLiteMonitor(uvm_component):
         self, name: str, valid: Any, ready: Any, payload: tuple[Any, ...]
     ) -> tuple[int, ...] | None:
         """Check one channel in this clock; returns the payload when it is transferred."""
+        self._where = name
         is_valid = bool(int(valid.value))
         values = tuple([int(handle.value) for handle in payload]) if is_valid else ()
         taken = is_valid and bool(int(ready.value))
@@ -193,7 +196,12 @@ class AxiLiteMonitor(uvm_component):
     def finish(self) -> list[str]:
         """Errors of the whole run, unanswered accesses included."""
         if self._open or self._handshakes.waiting():
-            self.errors.append("AXI4-Lite: an access was not answered by the end of the test")
+            left = [f"read of {one.address:#x}" for one in self._reads]
+            left += [f"write of {one.address:#x}" for one in self._writes]
+            left += [f"address {address:#x} without data" for address in self._aw]
+            left += [f"data {word[0]:#x} without address" for word in self._w]
+            text = ", ".join(left or ["VALID waits for READY"])
+            self.errors.append(f"AXI4-Lite: not answered by the end of the test: {text}")
         return self.errors
 
 

@@ -175,7 +175,7 @@ class LinkTracker:
             return False
         if isinstance(control, InitParam):
             if way.param_seen:
-                self._error(way, "init", "a second INIT.Param")
+                self._error(way, "init", f"a second INIT.Param, {control}")
                 self._count(way, "PROTOCOL_ERROR")
             if not other.clean_seen:
                 self._error(way, "init", "INIT.Param before a clean flit has come")
@@ -201,7 +201,9 @@ class LinkTracker:
             self._acknowledge(way, other, 8 * (payload >> 2 & 1))
             self._credits(way, other, payload)
             if way is self.s2m and payload & 8 and not report.data:
-                self._error(way, "framing", "BE = 1 on a flit without data header")
+                self._error(
+                    way, "framing", "BE = 1 on a flit without data header", f"{payload:0128x}"
+                )
         kinds = set()
         for issue in report.issues:
             kinds.add(issue.kind)
@@ -253,9 +255,9 @@ class LinkTracker:
             if not nibble & 7:
                 continue
             if is_cache_credit(nibble):
-                self._error(way, "credit_field", "CXL.cache credits")
+                self._error(way, "credit_field", f"CXL.cache credits, nibble {nibble:X}")
             elif shift == foreign:
-                self._error(way, "credit_field", "credits of a channel that does not exist")
+                self._error(way, "credit_field", f"credits of no channel, nibble {nibble:X}")
             elif shift == own:
                 other.plain += decode_credit(nibble)
             else:
@@ -329,7 +331,7 @@ class LinkTracker:
 
     def _replay_from(self, way: Way, ack: RetryAck) -> None:
         if not way.requests:
-            self._error(way, "retry", "RETRY.Ack without a RETRY.Req")
+            self._error(way, "retry", f"{ack} without a RETRY.Req")
             return
         # One that a time-out or a retrain has overtaken may still be answered.
         echo = (ack.eseq, ack.num_retry)
