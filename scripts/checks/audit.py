@@ -4,7 +4,8 @@
 `verif/audit.yaml` says who compares what, when, and how exactly. The list of what there is comes
 from the register map, the ports of the top module and the messages of the link; an entry that is
 missing, that fits nothing, or that names a checker or a test that does not exist, is an error of
-`nf check`.
+`nf check`. So is a counter or a status field that no test sees change: the tests of SHOWN_BY in
+`verif/coverage/register_points.py` fail unless they do, and an entry names them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.nf_regs import REG_MAP
 from scripts.common import data
 from scripts.plan.discover import TestCase
+from verif.coverage import register_points
 
 _PORT = re.compile(r"^ *(?:input +wire|output) +logic(?: *\[.*?\])? +(\w+)", re.MULTILINE)
 _USES = re.compile(r"`(NF_\w+_PORTS)\b")
@@ -93,6 +95,22 @@ def problems(root: Path, entries: Sequence[Entry], tests: Sequence[TestCase]) ->
         if not _exists(root, entry.checker):
             out.append(f"{where}: checker {entry.checker} does not exist")
         out += [f"{where}: test {test} does not exist" for test in entry.tests if test not in known]
+    return out + _unshown(where, entries)
+
+
+def _unshown(where: str, entries: Sequence[Entry]) -> list[str]:
+    """Return a line for each field in which no test, or one that is not named, sees a change."""
+    out = []
+    shown = register_points.fields()
+    for prefix, registers in (("", REG_MAP.registers), ("REGION.", REG_MAP.region_registers)):
+        for register in registers:
+            for own, name in register_points.changing(register, prefix).items():
+                subject = f"register:{prefix}{register.name}.{own}"
+                if not shown[name]:
+                    todo = "name a test for it in SHOWN_BY of verif/coverage/register_points.py"
+                    out.append(f"no test sees {name} change: {todo}")
+                elif not any(shown[name] in one.tests for one in entries if one.covers(subject)):
+                    out.append(f"{where}: {subject} changes in {shown[name]}, which is not named")
     return out
 
 

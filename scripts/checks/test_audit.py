@@ -5,16 +5,42 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
+from models.nf_regs import REG_MAP
 from scripts.checks import audit
 from scripts.common.paths import ROOT
 from scripts.plan.discover import discover
+from verif.coverage import register_points
+from verif.coverage.cover_points import NfCoverage
 
 ENTRIES = audit.read(ROOT)
+NAME = "register:LATE.VALUE"
 TESTS = discover()
 
 
 def test_the_audit_is_whole() -> None:
     assert audit.problems(ROOT, ENTRIES, TESTS) == []
+
+
+def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is new in the map, with a checker and tests, and one whose test is not named."""
+    late = next(one for one in REG_MAP.registers if one.name == "LATE")
+    more = dataclasses.replace(late, name="LATER", address=0x1FC)
+    wider = dataclasses.replace(REG_MAP, registers=(*REG_MAP.registers, more))
+    monkeypatch.setattr(audit, "REG_MAP", wider)
+    monkeypatch.setattr(register_points, "REG_MAP", wider)
+    entries = [
+        dataclasses.replace(one, of=(*one.of, "register:LATER.*")) if one.covers(NAME) else one
+        for one in ENTRIES
+    ]
+    (line,) = audit.problems(ROOT, entries, TESTS)
+    assert line.startswith("no test sees LATER change: name a test for it in SHOWN_BY")
+    model = NfCoverage().model  # has its bin all the same
+    assert model.points["changes in no test"].bins == {"LATER x not 0": 0}
+    monkeypatch.setitem(register_points.SHOWN_BY, "test_views::info", ("LATER",))
+    (line,) = audit.problems(ROOT, entries, TESTS)
+    assert line.endswith("register:LATER.VALUE changes in test_views::info, which is not named")
 
 
 def test_what_there_is() -> None:

@@ -30,6 +30,7 @@ from verif.coverage.miss_points import MissPoints
 from verif.coverage.pipeline_points import PipelinePoints
 from verif.coverage.ram_points import RamPoints
 from verif.coverage.region_points import RegionPoints
+from verif.coverage.register_points import RegisterPoints
 from verif.coverage.tern5_points import Tern5Points
 from verif.coverage.transaction_points import TransactionPoints
 from verif.coverage.view_points import ViewPoints
@@ -60,6 +61,7 @@ class NfCoverage:
         self.miss = MissPoints(model)
         self.kept = KeptPoints(model)
         self.ram = RamPoints(model)
+        self.fields = RegisterPoints(model)
         self.link = LinkPoints(model)
         self.link_state = LinkStatePoints(model)
         self.link_fault = LinkFaultPoints(model)
@@ -163,5 +165,6 @@ class NfCoverage:
         if write:
             self.capacity.written(name, value)
         else:
+            self.fields.read(name, value)
             self.engine.register(name, value)
             self.capacity.register(name, value)

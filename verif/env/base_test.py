@@ -36,6 +36,8 @@ class NfBaseTest(uvm_test):
 
     found: ClassVar[Sequence[str]] = []
     reset_clocks = 5
+    shows: ClassVar[str] = ""
+    """Name of the test in `register_points.SHOWN_BY`: fields that must be seen to change here."""
 
     def configure(self, cfg: EnvConfig) -> None:
         """Changes the configuration before the environment is built."""
@@ -73,6 +75,8 @@ class NfBaseTest(uvm_test):
 
     def check_phase(self) -> None:
         errors = self.errors()
+        if self.finished and not (errors or self.expects_failure):
+            errors = self.env.coverage.fields.unseen(self.shows)
         self.logger.info("%s: %s", self._label(), self.env.scoreboard.summary())
         self._export()
         if not self.finished and not errors:

@@ -38,6 +38,8 @@ class LinkState:
         self.retrains = Recent(clock)
         self.up = False
         """The device has answered, or granted credits: its link has initialised."""
+        self.asked = False
+        """The host has sent a RETRY.Req: RRSM is 1 until the RETRY.Ack has left."""
         self._seen: Counter[str] = Counter()
 
     def flit(self, event: FlitEvent) -> None:
@@ -50,13 +52,21 @@ class LinkState:
             self.up = True
         if not received and isinstance(event.control, RetryAck):
             self.events["RETRY_REMOTE"].add()
-        if not received and isinstance(event.control, RetryReq):
-            self.requests.add()
+        if isinstance(event.control, RetryReq):
+            if received:
+                self.asked = True
+            else:
+                self.requests.add()
         now = self.tracked()
         for name in LINK_COUNTERS:
             if name not in ("RX_FLIT", "TX_FLIT") and now[name] != self._seen[name]:
                 self.events[name].add(now[name] - self._seen[name])
                 self._seen[name] = now[name]
+
+    def reset(self) -> None:
+        """The device was reset, and the tracker with it."""
+        self._seen.clear()
+        self.up = self.asked = False
 
     def retrain(self) -> None:
         """phy_up has fallen."""

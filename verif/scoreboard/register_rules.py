@@ -271,9 +271,11 @@ class Rules:
     # -- link ---------------------------------------------------------------------------------
     def _link_state(self, register: Register, data: int, _before: None) -> str | None:
         link = self.predictor.link
-        if link is None or link.faulty or not data:
+        state = register.unpack(data)
+        if link is None or link.faulty:
             return None
-        return f"LINK_STATE is {register.unpack(data)} on a link without faults"
+        known = [value for name, value in state.items() if name != "RRSM" or not link.asked]
+        return f"LINK_STATE is {state} on a link without faults" if any(known) else None
 
     def _link_errors(self) -> int:
         link = self.predictor.link

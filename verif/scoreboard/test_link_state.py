@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.wire.control import RetryAck
+from cocotbext.cxl.wire.control import RetryAck, RetryReq
 from cocotbext.cxl.wire.flits import Direction
 from models.device import DeviceModel
 from models.parameters import DeviceParams
@@ -83,6 +83,12 @@ def test_state_and_error_of_a_link_without_faults() -> None:
     bench.flit(Direction.S2M)
     assert bench.reads("LINK_STATE", 0)
     assert not bench.reads("LINK_STATE", 2)
+    assert not bench.reads("LINK_STATE", 1 << 4), "nobody has asked for a replay"
+    event = FlitEvent(Direction.M2S, 0, 0, 0, FlitKind.CONTROL)
+    event.control = RetryReq(3)
+    bench.link.flit(event)
+    assert bench.reads("LINK_STATE", 1 << 4)
+    assert not bench.reads("LINK_STATE", 1 << 4 | 2)
     assert bench.reads("LINK_ERR_INFO", 0)
     assert not bench.reads("LINK_ERR_INFO", 1 | 1 << 4)
     assert bench.reads("STATUS", 1)

@@ -24,6 +24,8 @@ PAIR_LINES = 16
 class CapacityTest(NfBaseTest):
     """Misses above the threshold raise FALLBACK; DevLoad then tells the two regions apart."""
 
+    shows = "test_capacity::capacity_fallback"
+
     def configure(self, cfg: EnvConfig) -> None:
         def shape(link: CxlConfig) -> None:
             if cfg.profile is not Profile.BACKPRESSURE:  # completions pile up and share flits

@@ -14,6 +14,8 @@ from verif.sequences.descriptors import DescriptorErrorSequence
 class DescriptorErrorTest(NfBaseTest):
     """Every code; the region stays as it was."""
 
+    shows = "test_descriptors::descriptor_errors"
+
     async def scenario(self) -> None:
         await DescriptorErrorSequence(self.env).run()
 

@@ -26,6 +26,8 @@ class DuplicateTest(NfBaseTest):
 class PoisonTest(NfBaseTest):
     """Poisoned contributions and clean resends."""
 
+    shows = "test_events::poison"
+
     async def scenario(self) -> None:
         await PoisonSequence(self.env).run()
 
@@ -39,6 +41,8 @@ class IllegalCodeTest(NfBaseTest):
 
 class EarlyReadTest(NfBaseTest):
     """Reads of incomplete lines, counted."""
+
+    shows = "test_events::early_reads"
 
     async def scenario(self) -> None:
         await EarlyReadSequence(self.env).run()

@@ -23,6 +23,8 @@ from verif.sequences.eviction import (
 class EvictionTest(NfBaseTest):
     """Low-bit lines, workers in the outer loop."""
 
+    shows = "test_eviction::eviction"
+
     async def scenario(self) -> None:
         await EvictionSequence(self.env).run()
 

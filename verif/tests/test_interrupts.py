@@ -26,6 +26,7 @@ EVENTS = ("RAM_ERROR", "ACCESS_ERROR", "LINK_ERROR", "MEM_ERROR", "POISON", "FAL
 class InterruptTest(NfBaseTest):
     """DONE, its interrupt, the mask, and the sources of single events."""
 
+    shows = "test_interrupts::interrupts"
     misses = 0
 
     def configure(self, cfg: EnvConfig) -> None:

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import cocotb
 
-from cocotbext.cxl.config import CxlConfig
+from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control as wire_control
-from cocotbext.cxl.wire.crc import PAYLOAD_MASK
-from cocotbext.cxl.wire.flits import Direction, chunks_of_line
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
+from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_uvm
@@ -210,6 +212,61 @@ class AllZeroFlit(LinkTest):
         await self.some_traffic()
 
 
+class Gate(ReadyPattern):
+    """s2m_ready that a test holds low."""
+
+    is_open = True
+
+    def values(self, _rng: random.Random) -> Iterator[bool]:
+        while True:
+            yield self.is_open
+
+
+class ForeignFlits(LinkTest):
+    """What this device does not serve is counted; RRSM shows a RETRY.Ack that cannot leave."""
+
+    shows = "test_link_corners::link_foreign_flits"
+    waived = ("protocol_id", "framing")
+    rules = (FaultRule(FaultKind.FLIP_1, Direction.S2M, places=(0,)),)
+
+    def shape(self, cfg: CxlConfig) -> None:
+        super().shape(cfg)
+        cfg.ready = self.gate = Gate()
+
+    async def scenario(self) -> None:
+        names = ("PID_UNEXPECTED", "PID_CORRECTABLE", "STRAY_DATA", "CACHE_MESSAGE")
+        before, host = await self.read(*names, "PID_UNCORRECTABLE"), self.env.cxl.host
+        host.inject(0, ProtocolCode.IO.word)
+        # Data slots, of which none is owed; one half of the protocol ID is damaged.
+        host.inject(0, ProtocolCode.CACHEMEM.word ^ 0x0100, retryable=True)
+        host.inject(self.g1_slot(1), retryable=True)
+        await self.env.clocks(300)
+        host.inject(0, 0)  # no protocol ID: a loss, which begins a retry
+        await self.env.clocks(300)
+        after = await self.read(*before)
+        rise = {name: after[name] - before[name] for name in before}
+        assert rise == dict.fromkeys(before, 1) | {"STRAY_DATA": 2}
+        assert await self.read("LINK_STATE") == {"LINK_STATE": 0}
+        self.faults.on_fault.append(self._close)
+        self.faults.armed = True
+        await self.memory().read(0)
+        rrsm = REG_MAP.expand()["LINK_STATE"].field("RRSM")
+        for _ in range(100):
+            if held := rrsm.extract(await self.env.registers.read("LINK_STATE")):
+                break
+        self.gate.is_open = True
+        assert held, "no RETRY.Ack waits for s2m_ready"
+        self.faults.armed = False
+        await self.some_traffic()
+
+    def _close(self, *_fault: object) -> None:
+        self.gate.is_open = False
+
+    def g1_slot(self, body: int) -> int:
+        """A flit with something of CXL.cache in slot 1."""
+        return seal(FlitHeader(slots=(0, 1, 0, 0)).encode() | body << 128)
+
+
 class RetryAfter(LinkTest):
     """Base of tests after which link-level retry must still work."""
 
@@ -347,6 +404,12 @@ async def link_num_free_buf(_dut: Any) -> None:
 async def link_all_zero_flit(_dut: Any) -> None:
     """The all-zero flit is a valid empty protocol flit and is acknowledged."""
     await run_uvm(AllZeroFlit)
+
+
+@cocotb.test()
+async def link_foreign_flits(_dut: Any) -> None:
+    """Foreign protocol IDs, stray data and CXL.cache are counted; the remote retry state shows."""
+    await run_uvm(ForeignFlits)
 
 
 @cocotb.test()

@@ -26,6 +26,7 @@ REGS = REG_MAP.expand()
 class Abort(LinkTest):
     """Ten times 10 unanswered retries and a retrain: ABORT. A reset restores the link."""
 
+    shows = "test_link_errors::link_abort_and_reset"
     rules = (
         FaultRule(FaultKind.FLIP_1, Direction.M2S, places=(0,)),
         FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, rate=1.0),
@@ -46,6 +47,7 @@ class Abort(LinkTest):
         tries = 11 * 10 * (RETRY_TIMEOUT + 40)
         await self.until(self._aborted, 2 * tries, "ABORT")
         got = await self.read("LINK_STATE", "LINK_ERR_INFO", "STATUS", "IRQ_STATUS", "PHY_REINIT")
+        got |= await self.read("CRC_ERROR", "RETRY_LOCAL", "RETRY_TIMEOUT")
         self.logger.info("aborted: %s", got)
         fields = {name: REGS[name].unpack(word) for name, word in got.items()}
         assert fields["LINK_STATE"]["LRSM"] == _ABORT
@@ -152,6 +154,7 @@ class BeyondTheCrc(Flood):
 class IllegalSize(HandMadeTest):
     """Writes whose Sz or BE does not fit the opcode are refused, among others that are not."""
 
+    shows = "test_link_errors::link_illegal_size"
     waived = ("framing",)
 
     async def scenario(self) -> None:

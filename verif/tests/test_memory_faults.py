@@ -28,6 +28,8 @@ LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 class MemoryErrorTest(NfBaseTest):
     """Errors and poison on ordinary lines, IDENTITY and FP32 data."""
 
+    shows = "test_memory_faults::memory_errors"
+
     async def scenario(self) -> None:
         await MemoryErrorSequence(self.env).run()
 

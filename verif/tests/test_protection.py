@@ -20,6 +20,8 @@ from verif.sequences.strangers import StrangersSequence
 class ProtectionTest(NfBaseTest):
     """Every cause of refusal; error capture."""
 
+    shows = "test_protection::protection"
+
     async def scenario(self) -> None:
         await ProtectionSequence(self.env).run()
 

@@ -120,6 +120,8 @@ class LossAtOnceTest(NfBaseTest):
 class MendedTest(NfBaseTest):
     """Two single flips of a word, with a read between them."""
 
+    shows = "test_ram_flips::mended"
+
     async def scenario(self) -> None:
         await MendedSequence(self.env).run()
 
@@ -156,6 +158,8 @@ class DamagedMarksTest(NfBaseTest):
 
 class LastMarksTest(NfBaseTest):
     """Only a region with as many lines as marks, and several rows of them, has such a row."""
+
+    shows = "test_ram_flips::last_marks"
 
     async def scenario(self) -> None:
         await LastMarksSequence(self.env).run()

@@ -53,6 +53,8 @@ async def counters(dut: Any) -> None:
     """Every event counts in its own counter and raises its own interrupt; random bursts add up."""
     bench = await Bench(dut).start()
     irq = bench.regs["IRQ_STATUS"]
+    events = {name.upper() for counted in COUNTED.values() for name, _ in counted}
+    assert events == set(REG_MAP.counters()), "counters of the map, and events that can be driven"
     for port, members in EVENTS.items():
         for event, width in COUNTED[port]:
             name = event.upper()

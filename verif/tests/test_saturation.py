@@ -15,6 +15,8 @@ from verif.sequences.aggregate import AggregateSequence
 class SaturationTest(NfBaseTest):
     """W around and above the largest count; the flag is sticky until the next commit."""
 
+    shows = "test_saturation::saturation"
+
     async def scenario(self) -> None:
         top = (1 << self.cfg.hw.cnt_w) - 1
         for mode in (Mode.G_BINARY, Mode.G_TERNARY):

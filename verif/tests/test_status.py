@@ -26,6 +26,8 @@ ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
 class CommitBusyTest(NfBaseTest):
     """A commit waits for a slow memory; COMMIT_BUSY is 1 as long as it waits."""
 
+    shows = "test_status::commit_busy"
+
     async def scenario(self) -> None:
         run = NfSequence(self.env)
         config = run.layout.region(Mode.G_BINARY, 1, 3)
@@ -73,6 +75,8 @@ class WindowBusyTest(NfBaseTest):
 class InitBusyTest(NfBaseTest):
     """Areas are claimed one after the other; INIT_BUSY stays until the last line is written."""
 
+    shows = "test_status::init_busy"
+
     async def scenario(self) -> None:
         run = NfSequence(self.env)
         for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
@@ -93,6 +97,8 @@ class InitBusyTest(NfBaseTest):
 
 class FlagsTest(NfBaseTest):
     """Done, illegal and saturated of some regions; the others must not show it."""
+
+    shows = "test_status::flags_of_every_region"
 
     async def scenario(self) -> None:
         run, rng, hw = NfSequence(self.env), self.env.rng, self.cfg.hw

@@ -30,6 +30,7 @@ ROUNDS = 100
 class CloseTest(NfBaseTest):
     """A round in each mode."""
 
+    shows = "test_views::close"
     rounds = len(AGGREGATING)
 
     async def scenario(self) -> None:

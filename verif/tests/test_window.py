@@ -31,6 +31,8 @@ ROUNDS = 100
 class LinesTest(NfBaseTest):
     """Every rule of the window."""
 
+    shows = "test_window::lines"
+
     async def scenario(self) -> None:
         await ControlLinesSequence(self.env).run()
 

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Event counters and status fields that a test has read as 0 and as another value.
+
+A checker compares each read with a range, which a field that never changes may well satisfy. So
+every field that the hardware changes has bins here, made from the register map: one that is added
+to the map without a test in `SHOWN_BY` is an error of `nf check`, and a bin without a hit misses
+the goal of the night. The tests named here fail by themselves if a field does not change in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from models.nf_regs import REG_MAP
+from models.register_map import Access, Register
+from verif.coverage.cover_model import BETWEEN, CoverModel
+
+SHOWN_BY: dict[str, tuple[str, ...]] = {
+    "test_status::commit_busy": ("STATUS.COMMIT_BUSY",),
+    "test_status::init_busy": ("STATUS.INIT_BUSY",),
+    "test_status::flags_of_every_region": (
+        "DONE",
+        "REGION.STATUS.COMMITTED",
+        "REGION.STATUS.DONE",
+        "REGION.STATUS.ILLEGAL_SEEN",
+        "REGION.COMPLETE_LINES",
+        "REGION.EPOCH",
+        "ILLEGAL_CODE",
+    ),
+    "test_interrupts::interrupts": (
+        *(f"IRQ_STATUS.{name}" for name in ("DONE", "FALLBACK", "ACCESS_ERROR", "LINK_ERROR")),
+        *(f"IRQ_STATUS.{name}" for name in ("MEM_ERROR", "POISON", "RAM_ERROR")),
+        "LINK_ERR_INFO.VALID",
+        "LINK_ERR_INFO.KIND",
+    ),
+    "test_capacity::capacity_fallback": ("FALLBACK", "REGION.STATUS.FALLBACK"),
+    "test_window::lines": (
+        *(f"ERR_INFO.{name}" for name in ("VALID", "CAUSE", "WRITE", "OPCODE", "LDID")),
+        *("ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG", "CTRL_WINDOW_LO.CODE", "CTRL_WINDOW_LO.ADDR"),
+    ),
+    "test_descriptors::descriptor_errors": ("REGION.STATUS.CODE",),
+    "test_saturation::saturation": ("REGION.STATUS.SATURATED",),
+    "test_views::close": ("REGION.STATUS.CLOSED", "LATE", "DUPLICATE", "CONTRIBUTION"),
+    "test_eviction::eviction": ("SLOT_HIT", "SLOT_MISS", "EVICTION", "FILL"),
+    "test_events::early_reads": ("EARLY_READ",),
+    "test_events::poison": ("POISON_RECEIVED",),
+    "test_protection::protection": ("REFUSED", "UNMAPPED", "UNSUPPORTED"),
+    "test_memory_faults::memory_errors": ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON"),
+    "test_ram_flips::last_marks": (
+        *("RAS_ERROR.VALID", "RAS_ERROR.RAM", "RAS_ERROR.ROW", "RAM_PARITY"),
+    ),
+    "test_ram_flips::mended": ("RAM_CORRECTED",),
+    "test_link_corners::link_foreign_flits": (
+        *("LINK_STATE.RRSM", "RX_FLIT", "TX_FLIT", "RETRY_REMOTE", "STRAY_DATA", "CACHE_MESSAGE"),
+        *("PID_CORRECTABLE", "PID_UNCORRECTABLE", "PID_UNEXPECTED"),
+    ),
+    "test_link_errors::link_abort_and_reset": (
+        *("STATUS.LINK_UP", "LINK_STATE.LRSM", "LINK_STATE.ABORTED", "CRC_ERROR"),
+        *("RETRY_LOCAL", "RETRY_TIMEOUT", "PHY_REINIT"),
+    ),
+    "test_link_errors::link_illegal_size": ("PROTOCOL_ERROR",),
+}
+"""Fields, by the test in which each of them is read as another value than 0; LINK_UP as 0."""
+_ZERO, _OTHER = "0", "not 0"
+
+
+def changing(register: Register, prefix: str = "") -> dict[str, str]:
+    """Return the names of the fields that the hardware changes and software reads, by their own.
+
+    A field VALUE is named as its register.
+    """
+    return {
+        f.name: prefix + register.name + ("" if f.name == "VALUE" else f".{f.name}")
+        for f in register.fields
+        if f.volatile and f.access is not Access.PULSE
+    }
+
+
+def fields() -> dict[str, str]:
+    """Return the test that shows each field, by the name of the field; "" if none does."""
+    names = [n for r in REG_MAP.registers for n in changing(r).values()]
+    names += [n for r in REG_MAP.region_registers for n in changing(r, "REGION.").values()]
+    shown = {name: test for test, shows in SHOWN_BY.items() for name in shows}
+    if unknown := shown.keys() - set(names):
+        raise ValueError(f"SHOWN_BY names {min(unknown)}, which the hardware does not change")
+    return {name: shown.get(name, "") for name in names}
+
+
+class RegisterPoints:
+    """Feed it with the reads on the register bus."""
+
+    def __init__(self, model: CoverModel) -> None:
+        tests = fields()
+        counters = REG_MAP.counters()
+        self.points = {
+            test: model.point(
+                f"changes in {test or 'no test'}",
+                "counters that count, and status fields that are 0 and another value",
+                [
+                    name + BETWEEN + value
+                    for name, own in tests.items()
+                    if own == test
+                    for value in ((_OTHER,) if name in counters else (_ZERO, _OTHER))
+                ],
+                test=test,
+            )
+            for test in dict.fromkeys(tests.values())
+        }
+        every = [("", one) for one in REG_MAP.registers]
+        every += [("REGION.", one) for one in REG_MAP.region_registers]
+        self._fields = {
+            prefix + register.name: [
+                (self.points[tests[name]], name, register.field(own))
+                for own, name in changing(register, prefix).items()
+            ]
+            for prefix, register in every
+        }
+
+    def read(self, name: str, data: int) -> None:
+        """A register was read; `name` as in REGION[2].STATUS."""
+        leaf = name.rpartition("]")[2]
+        for point, field, place in self._fields["REGION" + leaf if leaf != name else name]:
+            value = _OTHER if place.extract(data) else _ZERO
+            if (key := field + BETWEEN + value) in point.bins:
+                point.hit(key)
+
+    def unseen(self, test: str) -> Sequence[str]:
+        """Return a line for each field that this test must show, and in which it did not change."""
+        out = []
+        for name in SHOWN_BY.get(test, ()):
+            value = _ZERO if name == "STATUS.LINK_UP" else _OTHER
+            if not self.points[test].bins[name + BETWEEN + value]:
+                what = "another value than 0" if value == _OTHER else value
+                out.append(f"COVERAGE {name} was never read as {what}; {test} is meant to show it")
+        return out
