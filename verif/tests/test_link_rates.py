@@ -16,6 +16,8 @@ from verif.sequences.base import NfSequence
 REGS = REG_MAP.expand()
 LINES_PER_FLIT = 4 / 5
 LINES_PER_FLIT_MULTI = 8 / 9  # reads, with H5 and G6
+PERIOD = 8
+"""Lines after which either packing begins anew."""
 MULTI_HEADER = REGS["CTRL"].field("MULTI_HEADER").mask
 
 
@@ -44,10 +46,11 @@ class LinkRateTest(NfBaseTest):
         ):
             self.rate(f"{name}_lines_per_flit_time", round(rate, 4))
             if self.cfg.profile == "streaming":
-                assert rate > 0.97 * limit, f"{name} rate {rate:.3f}, limit {limit:.3f}"
+                assert 0.97 * limit < rate <= limit, f"{name} rate {rate:.4f}, limit {limit:.4f}"
 
     async def measure(self, messages: list[Any]) -> float:
-        """Lines a clock: of requests for writes, of data for reads, from first to last."""
+        """Return lines a clock: requests of writes, or data of reads. The window leaves out the
+        start and spans whole periods of the packing: part of one gave 0.8022 lines of 0.8."""
         trace = self.env.trace = []
         for message in messages:
             await self.env.cxl.host.issue(message)
@@ -56,7 +59,8 @@ class LinkRateTest(NfBaseTest):
         kind = M2SRwD if isinstance(messages[0], M2SRwD) else S2MDRS
         cycles = [seen.cycle for seen in trace if isinstance(seen.message, kind)]
         skip = len(cycles) // 10
-        return (len(cycles) - 1 - skip) / (cycles[-1] - cycles[skip])
+        count = (len(cycles) - 1 - skip) // PERIOD * PERIOD
+        return count / (cycles[skip + count] - cycles[skip])
 
 
 @cocotb.test()
