@@ -3,15 +3,16 @@
 
 Hard limits first, each with its own line; then time: the low-bit path is modelled from measured
 coefficients (`runtime.substrate`), the network's all-reduce from a line through the times that
-warm-up has seen. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, which are
-public as abstracts alone; model and numbers are this project's.
+warm-up has seen. `nf capacity clocks` compares the model with the RTL. The name "reducer-capacity
+checks" is that of the NEURON-Fabric papers, which are public as abstracts alone; model and numbers
+are this project's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 
 from neuron_fabric.codec.routes import Route, elements_of_line, lines_of
@@ -21,6 +22,8 @@ SELECTOR_BITS = 8
 """A region's window holds 2^8 times its lines: a selector each."""
 ADDRESS_BITS = 46  # of a line
 MOST_ROUTES = 3
+SUM8_WORKERS = 16
+"""Workers whose sums of 4-bit codes fit 8 bits."""
 IN_TURN = 2
 """Regions of a route: contributions carry no epoch, so two are used in turn."""
 
@@ -115,9 +118,14 @@ def _memory(device: Device) -> int:
     return 1 << device.mem_lines_log2
 
 
+TILE = 16
+"""Lines that all workers write before the next ones, in step; a tile is read once the next one is
+written."""
+
+
 class Traffic(StrEnum):
-    """How contributions arrive: on lines that a slot holds, worker by worker in step (every line
-    comes once from memory), or with workers further apart than the slots reach."""
+    """Order of a bucket's accesses: on lines that a slot holds; in tiles of `TILE` lines, where a
+    line leaves its slot once; or worker after worker, where each access misses."""
 
     HITS = "hits"
     STREAM = "stream"
@@ -126,20 +134,55 @@ class Traffic(StrEnum):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Of the device, in flit times of ``flit_s`` seconds (a clock each): lines a flit time in, by
-    traffic, and out; clocks of a miss and of a commit. Of the host: float32 bytes a second that are
-    packed and unpacked."""
+    """Clocks of the device, as `nf capacity measure` fits them, and rates of the host.
 
-    flit_s: float = 2.125e-9
-    lines_in: Mapping[Traffic, float] = field(
-        default_factory=lambda: {Traffic.HITS: 0.8022, Traffic.STREAM: 0.37, Traffic.APART: 0.067}
-    )
-    lines_out: float = 0.8022
-    miss: float = 15.0
-    commit: float = 39.0
+    ``runtime/rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
+
+    Args:
+        flit_s: seconds of a clock, which is a flit time.
+        lines_in: contributions a clock that the link brings.
+        lines_out: lines a clock that the link takes away.
+        request: clocks of the inward link for the request of a line.
+        operation: clocks of the engine for an access.
+        store: clocks of the engine for an FP32 store; ``fp32_line``: for a line beyond its stores.
+        overlap: clocks of a tile in which its reads and the next contributions overlap.
+        beat: clocks of the memory port for a line.
+        depth: memory accesses under way at once.
+        turnaround: clocks of an access to memory beyond ``memory_latency``.
+        start: clocks of a bucket before its first answer.
+        commit: clocks of a commit.
+        memory_latency: clocks from a request of the device to its memory's answer.
+        pack_rate: bytes a second of float32 that the host packs; ``unpack_rate``: that it unpacks.
+        devices: devices that share the lines of a bucket.
+    """
+
+    flit_s: float
+    lines_in: float
+    lines_out: float
+    request: float
+    operation: float
+    store: float
+    fp32_line: float
+    overlap: float
+    beat: float
+    depth: float
+    turnaround: float
+    start: float
+    commit: float
+    memory_latency: float
     pack_rate: float = math.inf
     unpack_rate: float = math.inf
     devices: int = 1
+
+    @property
+    def in_flight(self) -> float:
+        """Clocks a memory access where ``depth`` are under way."""
+        return (self.memory_latency + self.turnaround) / self.depth
+
+    def miss(self, count: int) -> float:
+        """Clocks of a low-bit record to or from memory after ``count`` contributions: its
+        bookkeeping and count planes."""
+        return max((1 + count.bit_length()) * self.beat, self.in_flight)
 
 
 @dataclass(frozen=True)
@@ -157,6 +200,13 @@ class Low:
         return self.pack + self.device + self.commit + self.unpack
 
 
+def result_lines(route: Route, workers: int) -> int:
+    """Return how many lines hold the result of one line: a vote or a sum, or the sums of codes."""
+    if not route.codes:
+        return 1
+    return 4 if route == Route.G_INT4 and workers > SUM8_WORKERS else 2
+
+
 def low_seconds(
     known: Coefficients,
     route: Route,
@@ -168,15 +218,21 @@ def low_seconds(
     readers: int | None = None,
     planes: int = 0,
 ) -> Low:
-    """T_low of a bucket of ``elements``: every worker's lines go in, and the vote with ``planes``
-    count planes out to each of ``readers`` (all workers)."""
+    """Return T_low of a bucket (spec: runtime section 5.2).
+
+    Args:
+        known: coefficients of device and host.
+        elements: float32 values of the bucket.
+        traffic: order of the accesses.
+        misses: accesses that miss, for a bucket whose other lines stay in their slots.
+        readers: workers that read the result (all).
+        planes: lines that each of them reads of a line beyond its result, as count planes.
+    """
     lines = lines_of(elements, route)
-    read = workers if readers is None else readers
-    busy = max(
-        workers * lines / known.lines_in[traffic],
-        read * lines * (1 + planes) / known.lines_out,
-        misses * known.miss,
-    )
+    reads = workers if readers is None else readers
+    reads *= result_lines(route, workers) + planes
+    busy = _busy(known, route, lines, workers, reads, traffic)
+    busy = max(busy, misses * known.miss(workers)) + known.start
     size = 4 * elements
     return Low(
         size / known.pack_rate,
@@ -184,6 +240,50 @@ def low_seconds(
         known.commit * known.flit_s,
         size / known.unpack_rate,
     )
+
+
+def _busy(
+    known: Coefficients, route: Route, lines: int, workers: int, reads: int, traffic: Traffic
+) -> float:
+    """Return clocks of all lines. The first lines find empty slots: nothing is written back."""
+    spare = max(lines - Device.slots, 0)
+    if route == Route.FP32:  # the first store, and then the first sum
+        line = _apart if traffic == Traffic.APART and spare else _steady
+        wait = known.memory_latency * (2 if reads else 1)
+        return lines * line(known, route, workers, reads) + wait
+    if traffic == Traffic.APART and spare:
+        saved = Device.slots * max(known.miss(1) - 1 / known.lines_in, 0)
+        return lines * _apart(known, route, workers, reads) - saved + known.memory_latency
+    steady = _steady(known, route, workers, reads)
+    evicted = 0 if traffic == Traffic.HITS else spare
+    return lines * steady + evicted * max(known.miss(workers) - steady, 0)
+
+
+def _steady(known: Coefficients, route: Route, workers: int, reads: int) -> float:
+    """Return clocks a line while slots hit: the busiest of link, engine and memory port. Link and
+    engine serve reads and contributions; they overlap by some clocks of each tile."""
+    inward, outward = workers / known.lines_in, reads / known.lines_out
+    link = max(inward + reads * known.request, outward, inward + outward - known.overlap / TILE)
+    if route != Route.FP32:
+        return max(link, (workers + reads) * known.operation)
+    engine = workers * known.store + max(reads * known.operation, known.fp32_line)
+    port = workers * max(known.in_flight, known.beat)
+    # Stores wait for engine and memory in turn, those that are read sooner more often: a smooth
+    # maximum, whose exponents were found by trial.
+    power = 3 if reads else 6
+    stores = (engine**power + port**power) ** (1 / power)
+    return max(link, stores, reads * workers * known.beat)  # a sum fetches all workers' lines
+
+
+def _apart(known: Coefficients, route: Route, workers: int, reads: int) -> float:
+    """Return clocks a line where every access misses: all contributions, then all reads."""
+    if route == Route.FP32:  # a store moves its bookkeeping, too
+        inward = workers * max(2 * known.store, known.in_flight)
+        outward = reads * max(workers * known.beat, known.in_flight)
+    else:
+        inward = sum(known.miss(count) for count in range(1, workers + 1))
+        outward = reads * known.miss(workers)
+    return max(inward, workers / known.lines_in) + max(outward, reads / known.lines_out)
 
 
 def ring_seconds(elements: int, workers: int, bytes_a_second: float, latency: float = 0.0) -> float:
@@ -250,6 +350,6 @@ def cap_threshold(
     exceeds T_fp32, so that FALLBACK rises there; 1..window."""
     low = low_seconds(known, route, elements, workers, traffic=Traffic.HITS)
     rest = t_fp32 - (low.total - low.device)
-    misses = rest * known.devices / (known.miss * known.flit_s)
+    misses = rest * known.devices / (known.miss(workers) * known.flit_s)
     share = misses / (workers * lines_of(elements, route))
     return min(max(int(share * window), 1), window)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,10 @@ import torch
 from neuron_fabric.codec import Route
 from neuron_fabric.runtime import attachment
 from neuron_fabric.runtime.attach_cases import Call, call_of, refused
-from neuron_fabric.runtime.capacity import Coefficients
 from neuron_fabric.runtime.law_cases import Case
 from neuron_fabric.runtime.law_ranks import Ranks, patched
 from neuron_fabric.runtime.monitor import log as monitor_log
-from neuron_fabric.runtime.substrate import Substrate, write_substrate
+from neuron_fabric.runtime.substrate import Substrate, shipped, write_substrate
 
 STEPS = 12
 
@@ -24,8 +24,8 @@ STEPS = 12
 def slow_host(folder: str, rank: int, pack_rate: float = 1e3) -> Path:
     """A substrate whose host packs a kilobyte a second: no network is slower."""
     path = Path(folder, f"slow-{rank}.toml")
-    known = Coefficients(pack_rate=pack_rate)
-    write_substrate(path, Substrate("slow", "by nobody", coefficients=known))
+    known = replace(shipped().coefficients, pack_rate=pack_rate)
+    write_substrate(path, Substrate("slow", "by nobody", known))
     return path
 
 

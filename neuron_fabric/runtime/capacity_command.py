@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
     """The same, for who has more to add."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
-    table = kinds.add_parser("table", help="T_low / T_fp32, contributions alone")
+    table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
     table.add_argument(
         *("--bandwidth",),
         type=_above_0,
@@ -81,13 +81,13 @@ def run(args: argparse.Namespace) -> int:
 def table_lines(
     substrate: Substrate, bandwidths: Sequence[float], cells: Sequence[tuple[Route, int]]
 ) -> list[str]:
-    """The table of section 5.2: streaming, and in brackets at the rate of hits. What is rejected
-    has a star."""
+    """Return the table of section 5.2: workers in step, and in brackets apart. A star marks what is
+    rejected."""
     known = substrate.coefficients
     head = "".join(f"{f'{route} W {workers}':>18}" for route, workers in cells)
     out = [
-        f"T_low / T_fp32, contributions alone: {substrate.name} ({substrate.measured})",
-        f"{known.devices} device(s), {known.flit_s * 1e9:g} ns a flit; streaming (hits); "
+        f"T_low / T_fp32, contributions and votes: {substrate.name} ({substrate.measured})",
+        f"{known.devices} device(s), {known.flit_s * 1e9:g} ns a flit; workers in step (apart); "
         "* rejected: above 0.80",
         f"{'GB/s a worker':14}{head}",
     ]
@@ -100,17 +100,17 @@ def table_lines(
 def ratio(
     known: Coefficients, bandwidth: float, route: Route, workers: int, traffic: Traffic
 ) -> float:
-    """T_low / T_fp32 of a 25 MiB bucket by contributions alone; ``bandwidth`` in GB/s a worker.
-    Votes travel the other way; packing, commit and unpacking come on top."""
-    low = low_seconds(known, route, ELEMENTS, workers, traffic=traffic, readers=0)
+    """Return T_low / T_fp32 of a 25 MiB bucket with the vote to each worker, without packing,
+    commit and unpacking; ``bandwidth`` in GB/s a worker."""
+    low = low_seconds(known, route, ELEMENTS, workers, traffic=traffic)
     return low.device / ring_seconds(ELEMENTS, workers, bandwidth * 1e9)
 
 
 def _cell_text(known: Coefficients, bandwidth: float, route: Route, workers: int) -> str:
-    stream, hits = (
-        ratio(known, bandwidth, route, workers, one) for one in (Traffic.STREAM, Traffic.HITS)
+    step, apart = (
+        ratio(known, bandwidth, route, workers, one) for one in (Traffic.STREAM, Traffic.APART)
     )
-    return f"{_short(stream)}{'' if admits(False, stream) else '*'} ({_short(hits)})"
+    return f"{_short(step)}{'' if admits(False, step) else '*'} ({_short(apart)})"
 
 
 def _short(value: float) -> str:

@@ -16,12 +16,12 @@ from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
 from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
-from neuron_fabric.runtime.capacity import Coefficients, Device, Traffic
+from neuron_fabric.runtime.capacity import Coefficients, Device
 from neuron_fabric.text import one_line
 from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"
-VERSION = 1
+VERSION = 2
 MOST_BYTES = 64 << 10
 SHIPPED = Path(__file__).with_name("rtl.toml")
 """What `nf capacity measure --device-only --out neuron_fabric/runtime/rtl.toml` has measured of the
@@ -34,12 +34,15 @@ class SubstrateError(InputError):
 
 @dataclass(frozen=True)
 class Substrate:
-    """A reducer: ``name`` and how it was ``measured`` are for people."""
+    """A reducer. ``name``, how it was ``measured``, the ``revision`` of the repository and the
+    ``date`` are for people."""
 
-    name: str = "specification"
-    measured: str = "figures of the specification"
+    name: str
+    measured: str
+    coefficients: Coefficients
     device: Device = field(default_factory=Device)
-    coefficients: Coefficients = field(default_factory=Coefficients)
+    revision: str = ""
+    date: str = ""
 
 
 def read_substrate(path: Path) -> Substrate:
@@ -68,16 +71,11 @@ def shipped() -> Substrate:
 
 def write_substrate(path: Path, substrate: Substrate) -> None:
     """Write it, whole or not at all. OSError."""
-    known, device = asdict(substrate.coefficients), asdict(substrate.device)
-    rates = known.pop("lines_in")
+    head = asdict(substrate)
+    known, device = head.pop("coefficients"), head.pop("device")
     finite = {key: one for key, one in known.items() if one != math.inf}
-    head = {"name": substrate.name, "measured": substrate.measured}
     lines = [f'format = "{FORMAT}"', f"version = {VERSION}", *_lines(head)]
-    for title, table in (
-        ("device", device),
-        ("coefficients", finite),
-        ("coefficients.lines_in", rates),
-    ):
+    for title, table in (("device", device), ("coefficients", finite)):
         lines += ["", f"[{title}]", *_lines(table)]
     write_text(path, "\n".join(lines) + "\n")
 
@@ -96,14 +94,12 @@ def _toml(value: Any) -> str:
 
 
 def _check(found: Substrate) -> None:
-    known = found.coefficients
-    rates = [known.flit_s, known.lines_out, known.pack_rate, known.unpack_rate, known.devices]
-    if missing := set(Traffic) - set(known.lines_in):
-        raise DataError(f"coefficients.lines_in.{min(missing)} is missing")
-    if not all(one > 0 for one in [*rates, *known.lines_in.values()]):
-        raise DataError("coefficients: rates and times are above 0")
-    if known.miss < 0 or known.commit < 0:
-        raise DataError("coefficients: clocks are not negative")
+    known = asdict(found.coefficients)
+    zero = {"fp32_line", "overlap", "turnaround", "start", "commit", "memory_latency"}
+    if not all(one > 0 for key, one in known.items() if key not in zero):
+        raise DataError("coefficients: rates and clocks of an access are above 0")
+    if min(known[key] for key in zero) < 0:
+        raise DataError(f"coefficients: {', '.join(sorted(zero))} are not negative")
     device = found.device
     if not (0 < device.cnt_w <= 8 and 0 <= device.mem_lines_log2 <= 46 and device.regions > 0):
         raise DataError("device: cnt_w is 1..8, mem_lines_log2 0..46, regions above 0")

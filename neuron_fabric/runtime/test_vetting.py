@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from neuron_fabric.codec import LINE, Route, lines_of
-from neuron_fabric.runtime.capacity import Coefficients, Device, low_seconds
+from neuron_fabric.runtime.capacity import Device, low_seconds
 from neuron_fabric.runtime.link_times import FRESH, KEPT, LinkTimes
 from neuron_fabric.runtime.monitor.job_plan import Cost, Phase
 from neuron_fabric.runtime.monitor.local_group import PHASES, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.local_group import Route as How
 from neuron_fabric.runtime.monitor.plan_of import costs_of, plan_of
-from neuron_fabric.runtime.substrate import Substrate
+from neuron_fabric.runtime.substrate import shipped
 from neuron_fabric.runtime.vetting import NO_SUBSTRATE, vet
 
 MIB = 1 << 20
@@ -136,7 +136,7 @@ def test_without_a_substrate_nothing_is_vetoed() -> None:
 def test_a_hard_limit_is_a_line_and_fp32(
     device: Device, workers: int, routes: tuple[str, ...], words: str
 ) -> None:
-    asked, substrate = profile(*routes), Substrate(device=device)
+    asked, substrate = profile(*routes), replace(shipped(), device=device)
     found = vet(asked, substrate, workers, device=True)
     [line] = [note for note in found.notes if "goes in FP32" in note]
     assert words in line
@@ -153,22 +153,22 @@ def _names(asked: SmallProfile) -> list[str]:
 
 def test_codes_have_no_modelled_time_and_a_line_says_so() -> None:
     for device in (True, False):
-        found = vet(profile("G_INT4", "G_BINARY"), Substrate(), 8, device=device)
+        found = vet(profile("G_INT4", "G_BINARY"), shipped(), 8, device=device)
         assert set(found.costs) == {"r1"}
         assert not found.refused
         [note] = [one for one in found.notes if "whether or not" in one]
-        assert "region 'r0': no time is modelled for G_INT4" in note
+        assert "region 'r0': no time is modelled for packing G_INT4" in note
 
 
 def test_rounds_are_told() -> None:
     [note] = vet(
-        profile("G_BINARY"), Substrate(device=Device(mem_lines_log2=14)), 8, device=True
+        profile("G_BINARY"), replace(shipped(), device=Device(mem_lines_log2=14)), 8, device=True
     ).notes
     assert "6,553,600 elements by G_BINARY go in 13 rounds" in note
 
 
 def test_costs_of_a_device_count_its_commits() -> None:
-    known = Coefficients(pack_rate=1e9, unpack_rate=2e9)
+    known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
     low = low_seconds(known, Route.G_BINARY, ELEMENTS, 8)
     cost = costs_of(profile("G_BINARY"), known, 8, buckets={"r0": 3})["r0"]
     assert cost == Cost(low.total + 2 * known.commit * known.flit_s, 25 * MIB, 0, 3)
@@ -179,7 +179,7 @@ def test_costs_of_a_device_count_its_commits() -> None:
 @pytest.mark.parametrize(("decode", "layers"), [("vote", 2), ("net", 5)])
 def test_costs_by_the_same_network(decode: str, layers: int) -> None:
     """Without a device: the host's time, and packed bytes by the link that FP32 takes."""
-    known = Coefficients(pack_rate=1e9, unpack_rate=2e9)
+    known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
     phases = {**PHASES, "steady": How("G_BINARY", decode)}
     region = SimpleNamespace(name="r", elements=ELEMENTS, phases=phases)
     asked: Any = SimpleNamespace(regions=(region,), monitor={})

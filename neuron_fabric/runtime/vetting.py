@@ -54,8 +54,8 @@ def vet(
         waits=waits,
     )
     notes = [
-        f"capacity: region {one.name!r}: no time is modelled for {route}, so it is used whether or "
-        "not it pays"
+        f"capacity: region {one.name!r}: no time is modelled for packing {route}, so it is used "
+        "whether or not it pays"
         for one in profile.regions
         if (route := _route(one, Phase.STEADY)).codes
     ]

@@ -5,19 +5,22 @@ speed of this host's codec, into a substrate file."""
 from __future__ import annotations
 
 import argparse
+import datetime
 import math
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from models.line_packing import Mode
 from models.parameters import DeviceParams
+from models.regions import PLANE_SELECTOR
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.output import check_output
-from neuron_fabric.runtime.capacity import Coefficients, Device, Traffic
+from neuron_fabric.runtime.capacity import TILE, Coefficients, Device
 from neuron_fabric.runtime.substrate import Substrate, write_substrate
 from neuron_fabric.text import say
 from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
@@ -26,10 +29,14 @@ from scripts.cli import replay as nf_replay
 from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import up_to
 from scripts.common.paths import BUILD
+from scripts.report.invocation import revision
+from verif.mem.memory_timing import MemoryTiming
 
 HELP = "measure the coefficients of the capacity model into a substrate file"
-COMMIT = 39.0
-"""Clocks of a commit (spec: controller-2, table 0, F1)."""
+FAST, SLOW = 3, (300, 600)
+"""Memory latencies at which memory bounds nothing, and at which accesses under way do."""
+PAIRS = (FAST, 48)
+"""Memory latencies whose mean is taken for the FP32 lines of two workers, which vary with it."""
 _ELEMENTS = 25 * (1 << 20) // 4  # a bucket, which no cache holds
 _RUNS = 5
 
@@ -56,30 +63,66 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     memory = memory_of(args, args.memory_latency)
     model = nf_replay.Simulators(files=files, command="nf capacity").bulk(args.sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
-        bench = Bench(model, Path(folder), memory, args.lines)
-        rates = {
-            Traffic.HITS: bench.hits(write=True),
-            Traffic.STREAM: bench.stream(),
-            Traffic.APART: bench.stream(tile=args.lines),
-        }
-        out, miss = bench.hits(write=False), bench.misses(Mode.G_BINARY, 8)
-    packed, unpacked = (math.inf, math.inf) if args.device_only else host_rates()
-    known = Coefficients(
-        flit_s=args.flit_ns * 1e-9,
-        lines_in={traffic: round(rate, 4) for traffic, rate in rates.items()},
-        lines_out=round(out, 4),
-        miss=round(miss, 2),
-        commit=COMMIT,
-        pack_rate=float(f"{packed:.3g}"),
-        unpack_rate=float(f"{unpacked:.3g}"),
-    )
+
+        def at(timing: MemoryTiming) -> Bench:
+            return Bench(model, Path(folder), timing, args.lines)
+
+        known = fitted(at, memory, args.flit_ns * 1e-9)
+    if not args.device_only:
+        packed, unpacked = host_rates()
+        known = replace(known, pack_rate=_digits(packed), unpack_rate=_digits(unpacked))
     params = DeviceParams()
     device = Device(params.regions, params.slots, params.cnt_w, params.mem_lines_log2)
-    how = f"{args.sim}, {args.lines} lines a worker, {memory}; commit by the specification"
-    substrate = Substrate("RTL", how, device, known)
+    how = f"{args.sim}, {args.lines} lines a worker, {memory}"
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    substrate = Substrate("RTL", how, known, device, revision(), today)
     write_substrate(args.out, substrate)
     say(*summary(substrate), f"wrote {args.out}")
     return 0
+
+
+def fitted(
+    at: Callable[[MemoryTiming], Bench], memory: MemoryTiming, flit_s: float
+) -> Coefficients:
+    """Fit the coefficients of a device with that memory, each to a load that it bounds.
+
+    Args:
+        at: the loads with a memory. Link and engine are measured with one that bounds nothing.
+    """
+    fast = at(MemoryTiming(FAST))
+    lines, votes, planes = fast.lines, (0,), (0, PLANE_SELECTOR, PLANE_SELECTOR + 1)
+    lines_in, lines_out = fast.hits(write=True), fast.hits(write=False)
+    start = fast.bucket(Mode.G_BINARY, 8, ()) - 8 * lines / lines_in
+
+    def clocks(mode: Mode, workers: int, read: tuple[int, ...]) -> float:
+        return (fast.bucket(mode, workers, read) - start) / lines
+
+    store = clocks(Mode.FP32, 8, ()) / 8
+    pairs = [at(MemoryTiming(one)).bucket(Mode.FP32, 2, ()) / lines for one in PAIRS]
+    serial = 32 / lines_in + 32 / lines_out
+    slow = [at(memory.at(one)).bucket(Mode.FP32, 8, ()) / (8 * lines) for one in SLOW]
+    depth = (SLOW[1] - SLOW[0]) / (slow[1] - slow[0])
+    return Coefficients(
+        flit_s=flit_s,
+        lines_in=_digits(lines_in),
+        lines_out=_digits(lines_out),
+        request=_digits((clocks(Mode.G_BINARY, 8, votes) - 8 / lines_in) / 8),
+        operation=_digits(clocks(Mode.G_BINARY, 2, planes) / 8),
+        store=_digits(store),
+        fp32_line=_digits(max(sum(pairs) / len(pairs) - 2 * store, 0)),
+        overlap=_digits((serial - clocks(Mode.G_BINARY, 32, votes)) * TILE),
+        # A miss of the second worker writes bookkeeping and two planes.
+        beat=_digits(at(memory.at(FAST)).misses(Mode.G_BINARY, 8) / 3),
+        depth=_digits(depth),
+        turnaround=_digits(slow[0] * depth - SLOW[0]),
+        start=_digits(start),
+        commit=_digits(fast.commit()),
+        memory_latency=memory.latency,
+    )
+
+
+def _digits(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def host_rates() -> tuple[float, float]:
@@ -104,15 +147,8 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def summary(substrate: Substrate) -> list[str]:
     """What was measured, a line a coefficient."""
-    known = substrate.coefficients
     out = [f"{substrate.name}: {substrate.measured}"]
-    out += [
-        f"  in, {traffic:8} {rate:8.4f} lines a flit time"
-        for traffic, rate in known.lines_in.items()
-    ]
-    out.append(f"  out          {known.lines_out:8.4f} lines a flit time")
-    out.append(f"  a miss       {known.miss:8.2f} clocks")
-    if known.pack_rate != math.inf:
-        rates = known.pack_rate / 1e9, known.unpack_rate / 1e9
-        out.append(f"  pack, unpack {rates[0]:.3g}, {rates[1]:.3g} GB/s")
+    for name, value in asdict(substrate.coefficients).items():
+        if value != math.inf:
+            out.append(f"  {name:15} {value:.4g}")
     return out

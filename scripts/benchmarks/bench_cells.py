@@ -138,12 +138,7 @@ def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]
 def device_cells(workers: int, found: Mapping[str, Any], device: DeviceClocks) -> list[Cell]:
     """The same of a device: T_low is the host's packing and unpacking by their rates, the bucket's
     clocks and a commit; the model's is by the coefficients of the RTL as shipped."""
-    known = replace(
-        shipped().coefficients,
-        flit_s=device.flit_s,
-        pack_rate=_rates(found).pack_rate,
-        unpack_rate=_rates(found).unpack_rate,
-    )
+    known = replace(_rates(found), flit_s=device.flit_s, memory_latency=device.memory_latency)
     link, out = _link(found), []
     for one in found["cells"]:
         cost = costs_of(_profile(one["elements"]), known, workers)["bucket"]
@@ -156,8 +151,10 @@ def device_cells(workers: int, found: Mapping[str, Any], device: DeviceClocks) -
 
 
 def _rates(found: Mapping[str, Any]) -> Coefficients:
-    return Coefficients(
-        pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
+    return replace(
+        shipped().coefficients,
+        pack_rate=float(found["pack_rate"]),
+        unpack_rate=float(found["unpack_rate"]),
     )
 
 

@@ -27,6 +27,7 @@ class DeviceClocks:
 
     clocks: dict[tuple[int, int], int]
     flit_s: float
+    memory_latency: float
 
     def seconds(self, workers: int, elements: int) -> float:
         """Of a bucket."""
@@ -49,6 +50,8 @@ def device_clocks(
                 if placed is None:
                     raise NfError(f"capacity: no line of {count} workers fits the device.")
                 lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
-                clocks = Bench(model, Path(folder), memory, lines).bucket(Mode.G_BINARY, count)
+                clocks = Bench(model, Path(folder), memory, lines).bucket(
+                    Mode.G_BINARY, count, (0,)
+                )
                 found[count, size] = placed.rounds * clocks
-    return DeviceClocks(found, flit_s)
+    return DeviceClocks(found, flit_s, memory.latency)

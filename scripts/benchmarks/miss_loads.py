@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
+from neuron_fabric.runtime.capacity import TILE
 from verif.host.bulk_device import BulkDevice, BulkModel
 from verif.host.c_interface import POISON, Block, Kind, operations, register_ops
 from verif.mem.memory_timing import MemoryTiming
@@ -22,9 +24,7 @@ from verif.replay.bulk.epoch_block import commit_ops
 
 Beside = Literal["nothing", "initialiser", "contributions", "votes"]
 
-TILE = 16
-"""Lines that all workers write before the next tile: they stay in their slots meanwhile."""
-HIT_LINES, HIT_WORKERS = 16, 16
+HIT_LINES, HIT_WORKERS = 16, (16, 48)
 ONES = 200
 """Accesses that are measured one at a time."""
 LEAST_LINES = 256
@@ -52,42 +52,52 @@ class Bench:
 
     # ---- what is measured ---------------------------------------------------------------------
     def hits(self, write: bool) -> float:
-        """Lines a clock of contributions or votes on lines that are all in their slots."""
+        """Lines a clock of contributions or votes on lines that are all in their slots: what more
+        workers add, without the first answer's latency and in whole periods of the packing."""
+        few, many = (self._hits(write, workers) for workers in HIT_WORKERS)
+        return (HIT_WORKERS[1] - HIT_WORKERS[0]) * HIT_LINES / (many - few)
+
+    def _hits(self, write: bool, workers: int) -> int:
         config = self._region(Mode.G_BINARY, 64, HIT_LINES)
-        rest = [(w, i) for w in range(1, HIT_WORKERS) for i in range(HIT_LINES)]
+        rest = [(w, i) for w in range(1, workers) for i in range(HIT_LINES)]
         with closing(self._device(config)) as device:
             run_block(device, write_block(config, [(0, i) for i in range(HIT_LINES)]))
             if write:
-                return len(rest) / run_block(device, write_block(config, rest))
-            return len(rest) / run_block(device, read_block(config, [(0, i) for _, i in rest]))
+                return run_block(device, write_block(config, rest))
+            return run_block(device, read_block(config, [(0, i) for _, i in rest]))
 
     def stream(self, tile: int = TILE) -> float:
         """Lines a clock: the workers write a tile of lines in turn, then the next."""
-        return 8 * self.lines / self.contributions(Mode.G_BINARY, 8, tile)
+        return 8 * self.lines / self.bucket(Mode.G_BINARY, 8, (), tile)
 
-    def contributions(self, mode: Mode, workers: int, tile: int = TILE) -> int:
-        """Clocks of a bucket's contributions, in that order."""
+    def bucket(self, mode: Mode, workers: int, read: Sequence[int], tile: int = TILE) -> int:
+        """Clocks of a bucket: in tiles of lines, its contributions and, after those of the next
+        tile, what each of the workers reads: the selectors ``read`` of each line."""
         config = self._region(mode, workers, self.lines)
+        places = self._tiles(range(workers), tile)
+        made = [write_block(config, places)]
+        turn = [2 * (line // tile) for _, line in places]
+        if read:
+            places = self._tiles([selector for _ in range(workers) for selector in read], tile)
+            made.append(read_block(config, places))
+            turn += [2 * (line // tile) + 3 for _, line in places]
+        order = np.argsort(turn, kind="stable")
+        ops = np.concatenate([one.ops for one in made])[order]
         with closing(self._device(config)) as device:
-            return run_block(device, write_block(config, self._tiles(workers, tile)))
+            return run_block(device, Block.of(ops, made[0].sent, len(made[-1].got)))
 
-    def bucket(self, mode: Mode, workers: int) -> int:
-        """Clocks of a bucket: its contributions in that order, and behind those of a tile the votes
-        of its lines to each of the workers."""
-        config, places = self._region(mode, workers, self.lines), self._tiles(workers, TILE)
-        writes = write_block(config, places)
-        reads = read_block(config, [(0, line) for _, line in places])
-        tiles = np.array([line // TILE for _, line in places])
-        order = np.argsort(np.concatenate([2 * tiles, 2 * tiles + 1]), kind="stable")
-        ops = np.concatenate([writes.ops, reads.ops])[order]
-        with closing(self._device(config)) as device:
-            return run_block(device, Block.of(ops, writes.sent, len(places)))
+    def commit(self) -> int:
+        """Clocks of a commit, its descriptor's registers among them."""
+        with closing(self._device()) as device:
+            before = device.figures().cycles
+            commit(device, 0, self._region(Mode.G_BINARY, 8, self.lines), wait=False)
+            return device.figures().cycles - before - LATE
 
     def read_once(self) -> float:
         """Clocks a line of votes over lines that were all written, and are in memory by now."""
         config = self._region(Mode.G_BINARY, 8, self.lines)
         with closing(self._device(config)) as device:
-            run_block(device, write_block(config, self._tiles(8, TILE)))
+            run_block(device, write_block(config, self._tiles(range(8), TILE)))
             return run_block(device, read_block(config, _worker(0, self.lines))) / self.lines
 
     def plain(self, write: bool) -> float:
@@ -173,11 +183,11 @@ class Bench:
             commit(device, 0, config, wait=True)
         return device
 
-    def _tiles(self, workers: int, tile: int) -> list[tuple[int, int]]:
+    def _tiles(self, selectors: Sequence[int], tile: int) -> list[tuple[int, int]]:
         return [
-            (worker, line)
+            (selector, line)
             for at in range(0, self.lines, tile)
-            for worker in range(workers)
+            for selector in selectors
             for line in range(at, min(at + tile, self.lines))
         ]
 

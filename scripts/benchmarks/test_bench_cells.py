@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from neuron_fabric.runtime.capacity import Coefficients
+from neuron_fabric.runtime.substrate import shipped
 from scripts.benchmarks.bench_cells import Cell, cells_of, device_cells, good, shares, summary
 from scripts.benchmarks.device_clocks import DeviceClocks
 from scripts.cli.main import main
@@ -58,24 +58,23 @@ def test_the_model_goes_by_the_line_and_the_rates() -> None:
     assert large.low == 2.0
     assert small.model_fp32 == pytest.approx(0.0035)
     assert small.chosen == (small.model_low <= 0.8 * small.model_fp32)
-    assert Coefficients().pack_rate > 0
 
 
 def test_a_device_takes_its_clocks_and_the_host_packs() -> None:
-    """A MiB is packed in 1 ms and unpacked in 2; 1,000 clocks of 1 us and a commit of 39."""
+    """A MiB is packed in 1 ms and unpacked in 2; 1,000 clocks of 1 us and a commit."""
     elements = 1 << 18
     found = {
         "pack_rate": (1 << 20) / 1e-3,
         "unpack_rate": (1 << 20) / 2e-3,
         "cells": [{"elements": elements, "fp32": [0.004, 0.006, 0.005], "low": [9.0]}],
     }
-    device = DeviceClocks({(4, elements): 1000}, 1e-6)
+    device = DeviceClocks({(4, elements): 1000}, 1e-6, 48)
     [cell] = device_cells(4, found, device)
-    assert cell.low == pytest.approx(0.003 + 0.001 + 39e-6)
+    assert cell.low == pytest.approx(0.003 + 0.001 + 1e-6 * shipped().coefficients.commit)
     assert cell.fp32 == 0.005
     assert cell.model_fp32 == pytest.approx(0.004)
-    # Four workers' 512 lines at the streaming rate of the RTL, a clock and more each.
-    assert 0.003 + 2048e-6 < cell.model_low < 0.003 + 4096e-6
+    # Four workers' 512 lines in and out, a clock and more each.
+    assert 0.003 + 4096e-6 < cell.model_low < 0.003 + 5120e-6
     assert not cell.chosen
     assert cell.regret == pytest.approx(0.005 - cell.low)
     assert summary([cell], "all")[0].startswith("all: 0% of 1 decisions")
@@ -86,7 +85,7 @@ def test_what_cannot_be_measured(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
-    none = DeviceClocks({}, 1e-9)
+    none = DeviceClocks({}, 1e-9, 48)
     monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: none)
     assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out

@@ -13,13 +13,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.runtime.capacity import Coefficients
-from neuron_fabric.runtime.substrate import Substrate, write_substrate
+from neuron_fabric.runtime.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.text import one_line, say
 from scripts.common import claims, process
 from scripts.common.arguments import seconds, up_to
@@ -86,10 +85,8 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     substrate = folder / "substrate.toml" if nodes.limit else None
     if substrate:
         ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
-        known = Coefficients(pack_rate=GRADIENTS / (SLOWER * ring))
-        write_substrate(
-            substrate, Substrate("slow host", "made up by cluster-check", coefficients=known)
-        )
+        known = replace(shipped().coefficients, pack_rate=GRADIENTS / (SLOWER * ring))
+        write_substrate(substrate, Substrate("slow host", "made up by cluster-check", known))
     running = _start(args, nodes, folder, STEPS, substrate)
     if nodes.limit:
         last = args.nodes - 1

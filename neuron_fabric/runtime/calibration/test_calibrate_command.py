@@ -28,7 +28,7 @@ from neuron_fabric.runtime.calibration.test_calibrating import Script, calibrate
 from neuron_fabric.runtime.calibration.workers import run_workers
 from neuron_fabric.runtime.capacity import Device
 from neuron_fabric.runtime.monitor import log
-from neuron_fabric.runtime.substrate import Substrate, write_substrate
+from neuron_fabric.runtime.substrate import shipped, write_substrate
 
 TRAINING = """
 import os, sys
@@ -136,7 +136,7 @@ def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFi
     """What a device lacks is neither measured nor chosen, by name."""
     path = tmp_path / "s.toml"
     routes = (Route.FP32, Route.G_BINARY, Route.G_INT4)
-    write_substrate(path, Substrate(device=Device(routes=routes)))
+    write_substrate(path, dataclasses.replace(shipped(), device=Device(routes=routes)))
     of_device = calibrate_command.of_device
     votes = (Route.G_BINARY, Route.G_TERNARY)
     codes = (Route.G_INT4, Route.G_INT8)
@@ -149,7 +149,9 @@ def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFi
     assert of_device(path, codes[:1]) == (codes[:1], routes[1:])
     with pytest.raises(CalibrationError, match=r"G_INT4, G_INT8: the device of .* has FP32, G_B"):
         of_device(path, codes)
-    write_substrate(path, Substrate(device=Device(routes=(Route.FP32, Route.G_INT4))))
+    write_substrate(
+        path, dataclasses.replace(shipped(), device=Device(routes=(Route.FP32, Route.G_INT4)))
+    )
     with pytest.raises(CalibrationError, match=r"G_BINARY, G_TERNARY: the device .* name routes"):
         of_device(path, None)
 

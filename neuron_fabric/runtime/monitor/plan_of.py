@@ -71,7 +71,7 @@ def costs_of(
     workers, with decode net the count planes too, and each of the ``buckets`` that hold the region
     is a commit; else packed lines are exchanged and gathered by the network that FP32 takes, with
     net the planes instead of the vote; ``waits``: for how many latencies of its all-reduces, and
-    seconds. Integer codes are left out: no time of theirs was measured."""
+    seconds. Integer codes are left out: the host's rates are those of votes."""
     costs = {}
     for region in profile.regions:
         steady = region.phases.get(Phase.STEADY)

@@ -14,7 +14,7 @@ import pytest
 
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.runtime.capacity import Coefficients, low_seconds
+from neuron_fabric.runtime.capacity import low_seconds
 from neuron_fabric.runtime.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.runtime.monitor import log as monitor_log
 from neuron_fabric.runtime.monitor.consensus import (
@@ -29,6 +29,7 @@ from neuron_fabric.runtime.monitor.limits import Limits
 from neuron_fabric.runtime.monitor.local_group import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.runtime.monitor.plan_of import costs_of, plan_of
 from neuron_fabric.runtime.monitor.states import Decision
+from neuron_fabric.runtime.substrate import shipped
 
 PROFILE = SmallProfile((SmallRegion("head", 900), SmallRegion("body", 5000)))
 PLAN = plan_of(PROFILE, warmup=6)
@@ -252,8 +253,9 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
     """And admitted again when the network gets slower: 8 steps later, and not at the next 200."""
-    costs = costs_of(PROFILE, Coefficients(), 8)
-    assert costs["body"].seconds == low_seconds(Coefficients(), Route.G_BINARY, 5000, 8).total
+    known = shipped().coefficients
+    costs = costs_of(PROFILE, known, 8)
+    assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
     plan = plan_of(PROFILE, warmup=6, costs=costs)
     one = Controller(PROFILE, LocalGroup(1).rank(0), plan=plan)
     for step in range(450):
