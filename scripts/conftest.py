@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from scripts.build import registry
+from scripts.common import git
 from scripts.common.records import BuildSpec, CaseResult, Edit, RunRecord, RunSpec
 from scripts.record.database import History
 from scripts.report import document, test_browser
@@ -228,6 +229,14 @@ class Toy:
         """Run tests of the toy bench; `more` are fields of the RunSpec."""
         spec = replace(RunSpec(build, module, tests, timeout_s=300.0), **more)  # type: ignore[arg-type]
         return simulate.run(spec, self.folder / "runs", self.folder / "sim")
+
+
+def git_by_somebody(root: Path, *words: str) -> str:
+    """Run a git command in a repository of a test, whatever the user's settings are."""
+    who = ("-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "commit.gpgsign=false")
+    if words[0] == "init":
+        return git.text(*words, "--template=", root=root).strip()
+    return git.text(*who, "-c", "core.hooksPath=/dev/null", *words, root=root).strip()
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, Load
 from scripts.benchmarks.goals import Goal, judge
 from scripts.build import earlier, verilator
 from scripts.cli import replay as nf_replay
-from scripts.common import toolchain
+from scripts.common import git, toolchain
 from scripts.common.arguments import up_to
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT
@@ -121,17 +121,14 @@ def baseline_library(commit: str, files: Path) -> Path:
 
 def commit_name(commit: str) -> str:
     """Its full name; NfError, one line, where this checkout has no history that holds it."""
-    words = ["git", "-C", str(ROOT), "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}"]
     try:
-        found = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
-    except FileNotFoundError:
-        raise NfError("nf bench model needs git to get the commit it compares with.") from None
-    if found.returncode:
+        found = git.text("rev-parse", "--verify", f"{commit}^{{commit}}", root=ROOT)
+    except git.GitError as error:
         raise NfError(
             f"nf bench model compares with commit {commit}, which this checkout's git history does "
-            "not hold (a copy without .git, or a shallow clone: git fetch --unshallow)."
-        )
-    return found.stdout.strip()
+            f"not hold (a copy without .git, or a shallow clone: git fetch --unshallow): {error}"
+        ) from error
+    return found.strip()
 
 
 def compare(libraries: tuple[Path, Path], mode: Mode, lines: int, runs: int) -> list[Speed]:

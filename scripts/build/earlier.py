@@ -5,7 +5,6 @@ the tools of today, in the same run as what it has become."""
 from __future__ import annotations
 
 import io
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from neuron_fabric import output
 from scripts.build.filelist import read_filelist
 from scripts.build.yosys import FOLDER
+from scripts.common import git
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST
@@ -47,19 +47,15 @@ def filelist(commit: str) -> str:
 def unpack(commit: str, place: Path, *paths: str) -> None:
     """Files of a commit (all, or below these paths) into a folder that is complete, or not there.
     NotHere."""
-    words = ["git", "-C", str(ROOT), "archive", "--format=tar", commit, *paths]
-    missing = f"commit {commit[:_SHORT]} is not in this clone"
     try:
-        done = subprocess.run(words, capture_output=True, check=False)
-    except OSError as error:
-        raise NotHere(f"{missing}: git does not start: {error.strerror}.") from error
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
-        raise NotHere(f"{missing} (git fetch --unshallow): {said[-1]}")
+        archive_bytes = git.run("archive", "--format=tar", commit, *paths, root=ROOT)
+    except git.GitError as error:
+        missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
+        raise NotHere(f"{missing}: {error}") from error
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
         new = Path(folder) / "new"
-        with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        with tarfile.open(fileobj=io.BytesIO(archive_bytes)) as archive:
             if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
                 archive.extractall(new, filter="data")
             else:

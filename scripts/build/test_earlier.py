@@ -3,22 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.build import earlier
 from scripts.build.filelist import read_filelist
-
-
-def git(root: Path, *words: str) -> str:
-    """A command of git, by somebody."""
-    who = ("-c", "user.name=n", "-c", "user.email=n@localhost", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", "-C", str(root), *who, *words], capture_output=True, check=True, encoding="utf-8"
-    )
-    return done.stdout.strip()
+from scripts.conftest import git_by_somebody as git
 
 
 def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from pathlib import Path
 from scripts.checks import tree
 
 COLUMNS = 100
-FOLDERS = ("hdl", "verif", "cocotbext")
 
 # A narrow literal with a name is a code, and codes are members of an enum.
 _CODE = re.compile(r"^\s*localparam logic \[[0-7]:0\] (\w+)\s*=\s*\d+'[bdh]")
@@ -39,11 +38,9 @@ _GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w
 def violations(root: Path) -> list[str]:
     """Lines of the SystemVerilog below `root` that break a rule of style, one line each."""
     found: list[str] = []
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.sv*")):
-            text = path.read_text(encoding="utf-8")
-            where = path.relative_to(root).as_posix()
-            found += [f"{where}:{number}: {what}" for number, what in faults(text)]
+    for path in tree.files(root, ".sv", ".svh"):
+        where = path.relative_to(root).as_posix()
+        found += [f"{where}:{n}: {what}" for n, what in faults(path.read_text(encoding="utf-8"))]
     return found
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -13,11 +14,16 @@ from scripts.checks import (
     env_table,
     file_rules,
     generated_tables,
+    git_calls,
     import_directions,
     rtl_style,
     tree,
 )
+from scripts.cli import check, steps
 from scripts.common.paths import ROOT
+from scripts.conftest import git_by_somebody
+
+TOOLS = ("ruff format", "ruff check", "mypy")
 
 RTL = """// SPDX-License-Identifier: Apache-2.0
 // A toy. `go` starts it; `*_room` and `out_*` are held; see `nf_other`. `python -m a.b` makes it.
@@ -199,3 +205,32 @@ def test_rtl_tables(tmp_path: Path) -> None:
     text = (tmp_path / "hdl" / "README.md").read_text(encoding="utf-8")
     assert "| `engine/` | `nf_toy` | A toy |" in text
     assert "| `N` | 8 | 1..9 | many |" in text
+
+
+def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `pip install ./neuron_fabric` leaves, and a draft, are nobody's fault."""
+    git_by_somebody(tmp_path, "init", "-q")
+    _write(tmp_path, "neuron_fabric/codec/pack.py", "# SPDX-License-Identifier: Apache-2.0\n")
+    git_by_somebody(tmp_path, "add", ".")
+    _write(tmp_path, "neuron_fabric/build/lib/neuron_fabric/codec/pack.py", "import scripts.cli\n")
+    _write(tmp_path, "neuron_fabric/neuron_fabric.egg-info/pack.py", "import scripts.cli\n")
+    _write(tmp_path, "scripts/draft.py", 'from verif import no\nopen("NF_X")\n"NF_DRAFT"\n')
+    _write(tmp_path, "hdl/draft.sv", "module m;\t\n")
+    assert tree.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
+    for rule in (
+        *(file_rules.without_licence, file_rules.same_names, import_directions.violations),
+        *(env_table.violations, doc_links.violations, rtl_style.violations, git_calls.violations),
+    ):
+        assert rule(tmp_path) == [], rule
+    calls: list[str] = []
+
+    def command(words: list[str]) -> list[str]:
+        calls.extend(words)
+        return []
+
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "command", command)
+    monkeypatch.setattr(steps.Steps, "run", lambda _, name, do: do() if name in TOOLS else None)
+    assert check.run(argparse.Namespace(fix=False)) == 0
+    names = [word for word in calls if word.endswith(".py")]
+    assert names == ["neuron_fabric/codec/pack.py"] * len(TOOLS)

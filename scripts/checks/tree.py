@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of the project that checks read: its folders, without what is built or hidden."""
+"""The files of the project that checks read: tracked files of its folders."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from scripts.common import git
 
 PACKAGES = ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "examples")
 FOLDERS = (*PACKAGES, "hdl", "docs", "ci")
@@ -14,12 +16,14 @@ _TICKED = re.compile(r"(?<!`)(`{1,2})([^`\n]+)\1(?!`)")
 
 
 def files(root: Path, *suffixes: str) -> list[Path]:
-    """Every file of the project's folders and its root, sorted; of these suffixes if given."""
-    found = list(root.iterdir())
-    for folder in FOLDERS:
-        found += (root / folder).rglob("*") if (root / folder).is_dir() else ()
-    found = [path for path in found if path.is_file() and "__pycache__" not in path.parts]
+    """Return the tracked files of the project's folders and its root, sorted; of these suffixes
+    if given."""
+    found = (path for path in git.files(root) if _ours(path.relative_to(root).parts))
     return sorted(path for path in found if not suffixes or path.suffix in suffixes)
+
+
+def _ours(parts: tuple[str, ...]) -> bool:
+    return len(parts) == 1 or parts[0] in FOLDERS
 
 
 def ticked(text: str) -> Iterator[tuple[int, str]]:

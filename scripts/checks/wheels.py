@@ -29,6 +29,7 @@ from pathlib import Path, PurePosixPath
 from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.checks import pins
+from scripts.common import git
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -103,13 +104,9 @@ def build(source: Path, folder: Path) -> Path:
 
 
 def tracked(source: Path) -> list[str]:
-    """Names of the files of a package, relative to its folder, as git has them."""
-    words = ["git", "-C", str(source), "ls-files", "-z", "."]
-    done = subprocess.run(words, capture_output=True, encoding="utf-8", check=False)
-    if done.returncode or not done.stdout:
-        raise NfError(f"{source}: git does not tell which files are tracked: {done.stderr[:200]}")
-    names = done.stdout.rstrip("\0").split("\0")
-    return [name for name in names if (source / name).exists()]  # else removed, not yet committed
+    """Return the names of the tracked files of a package, relative to its folder."""
+    inside = (path for path in git.files(ROOT) if path.is_relative_to(source))
+    return [path.relative_to(source).as_posix() for path in inside]
 
 
 def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 import time
 
@@ -11,9 +12,10 @@ from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.regress import CAPTURE, short_replays
+from scripts.common import git
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import NfError
-from scripts.report.invocation import revision
+from scripts.common.paths import ROOT
 
 EXAMPLES = """examples:
   nf test                                    everything that CI runs
@@ -40,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    seed = args.seed or seed_of(revision())
+    seed = args.seed or drawn_seed()
     jobs = str(args.jobs)
     drawn = ("--seed", str(seed), "--within", str(MUTATE_S), "--jobs", jobs)
     # A core each: they run side by side.
@@ -56,7 +58,9 @@ def run(args: argparse.Namespace) -> int:
     wide = {
         "pytest": [
             # It replays little: compiling the bulk transport hard would take longer than it saves.
-            *("env", "NF_BULK_QUICK=1", sys.executable, "-m", "pytest"),
+            # Options of the caller would choose among the tests.
+            *("env", "-u", "PYTEST_ADDOPTS", "-u", "PYTEST_PLUGINS", "NF_BULK_QUICK=1"),
+            *(sys.executable, "-m", "pytest"),
             *("-n", str(args.jobs + 1), "--dist", "worksteal"),
             "--durations=20",
         ],
@@ -79,6 +83,18 @@ def run(args: argparse.Namespace) -> int:
     return steps.close(done, time.monotonic() - start)
 
 
+def drawn_seed() -> int:
+    """Return the seed of the sample: the commit's, the same one each time; outside of git the
+    date's. Raise NfError if git does not tell the commit, rather than draw one sample for ever."""
+    if not (ROOT / ".git").exists():
+        return datetime.date.today().toordinal()
+    try:
+        commit = git.text("describe", "--always", "--abbrev=12", "--exclude=*", root=ROOT)
+    except git.GitError as error:
+        raise NfError(f"no commit to draw the sample of mutants by ({error}): --seed N.") from error
+    return seed_of(commit)
+
+
 def seed_of(commit: str) -> int:
-    """A seed of its own for each commit, the same one each time; 1 outside of git."""
-    return int(commit[:7] or "0", 16) or 1
+    """Return a number for a commit, from 1."""
+    return int(commit[:7], 16) or 1

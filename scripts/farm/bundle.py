@@ -12,7 +12,6 @@ import hashlib
 import io
 import os
 import shutil
-import subprocess
 import tarfile
 import zlib
 from collections.abc import Iterable
@@ -59,15 +58,10 @@ def of_sources(root: Path) -> Bundle:
 
 
 def _tracked(root: Path) -> list[Path]:
-    done = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=root,
-        capture_output=True,
-        encoding="utf-8",
-        errors="surrogateescape",
-        check=True,
-    )
-    return [path for name in done.stdout.split("\0") if name and (path := root / name).is_file()]
+    from scripts.common import git  # a worker has no such module, and packs no sources
+
+    names = git.text("ls-files", "-z", "--cached", "--others", "--exclude-standard", root=root)
+    return [path for name in names.split("\0") if name and (path := root / name).is_file()]
 
 
 def _found(root: Path) -> list[Path]:

@@ -11,11 +11,11 @@ import contextlib
 import functools
 import hashlib
 import re
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
 from scripts.build.sources import collect
+from scripts.common import git
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import BuildSpec, RunSpec
@@ -118,25 +118,6 @@ def changed_since(reference: str) -> frozenset[Path]:
     """Files that differ from a git revision, new ones too. Raises NfError for an unknown one."""
     if reference.startswith("-"):
         raise NfError(f"--changed {reference!r}: a revision does not begin with a dash.")
-    names = _git("diff", "--name-only", "-z", "--end-of-options", reference, "--").split("\0")
-    names += _git("ls-files", "--others", "--exclude-standard", "-z").split("\0")
+    names = git.text("diff", "--name-only", "-z", "--end-of-options", reference, "--").split("\0")
+    names += git.text("ls-files", "--others", "--exclude-standard", "-z").split("\0")
     return frozenset(ROOT / name for name in names if name)
-
-
-def _git(*words: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", *words],
-            cwd=ROOT,
-            capture_output=True,
-            encoding="utf-8",
-            errors="surrogateescape",
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NfError(f"git cannot be run: {error}.") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
-        raise NfError(f"git {' '.join(words[:3])}: {said[0]}")
-    return done.stdout

@@ -7,14 +7,14 @@ import datetime
 import os
 import platform
 import shlex
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.common import toolchain
+from scripts.common import git, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
@@ -70,21 +70,15 @@ def moment(seconds: float) -> str:
 
 
 def revision() -> str:
-    """The commit of the checkout, and whether files differ from it; empty outside of git."""
+    """Return the commit of the checkout with a mark if files differ from it; empty without git.
+    A checkout that git refuses costs a line, not the command."""
+    words = ("describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}")
     try:
-        done = subprocess.run(
-            ["git", "describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}"],
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=60,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return git.text(*words).strip()
+    except git.GitError as error:
+        if (ROOT / ".git").exists():
+            say(f"nf: the commit is not recorded: {error}", file=sys.stderr)
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def tools() -> tuple[tuple[str, str], ...]:

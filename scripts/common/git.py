@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that runs git, on one checkout, whatever surrounds it.
+
+A hook sets GIT_DIR and GIT_INDEX_FILE, a checkout may lie below a foreign repository or belong to
+another user (a container that runs as root), and tracing writes to stderr: none of this may lead
+git to another repository or hide its answer. The user's own settings (`~/.gitconfig`) stay: they
+say how the files of the checkout are to be read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from scripts.common.errors import NfError
+from scripts.common.paths import ROOT
+
+_KEPT = frozenset(
+    {"GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"}
+)
+_LIMIT_S = 60.0
+_VERB = re.compile("[a-z][a-z-]+")
+
+
+class GitError(NfError):
+    """git is missing, refuses the checkout or does not know what it is asked for; one line."""
+
+
+def environment(root: Path) -> dict[str, str]:
+    """Return the variables git runs with: none that names a repository (all that `git rev-parse
+    --local-env-vars` lists, and other GIT_*), no search above ``root``, no lock on its index."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in _KEPT}
+    own = {"GIT_CEILING_DIRECTORIES": str(root.resolve().parent), "GIT_OPTIONAL_LOCKS": "0"}
+    return {**kept, **own, "LC_ALL": "C"}
+
+
+def run(*words: str, root: Path = ROOT) -> bytes:
+    """Run a git command on the checkout ``root``, which may belong to another user (git 2.38 and
+    later take `safe.directory` from the command line). Return its output; raise GitError."""
+    shown = f"git {next(word for word in words if _VERB.fullmatch(word))}"
+    if words[0] != "init" and not (root / ".git").exists():
+        raise GitError(f"{shown}: {root} is not a git checkout.")
+    command = ["git", "-C", str(root), "-c", f"safe.directory={root.resolve()}", *words]
+    try:
+        done = subprocess.run(
+            command,
+            env=environment(root),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise GitError(f"{shown}: no answer after {_LIMIT_S:.0f} s.") from None
+    except OSError as error:
+        raise GitError(f"{shown}: git does not start: {error.strerror}.") from error
+    if done.returncode:
+        raise GitError(f"{shown}: {_first_error(done.stderr) or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+def _first_error(written: bytes) -> str:
+    """Return the first error line; hints and notes may come before it."""
+    lines = [line for line in written.decode(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
+    return next(iter([*errors, *lines]), "").strip()
+
+
+def text(*words: str, root: Path = ROOT) -> str:
+    """Return the output of a git command as text; raise GitError."""
+    return run(*words, root=root).decode(errors="surrogateescape")
+
+
+def files(root: Path = ROOT) -> list[Path]:
+    """Return the tracked files of a checkout that exist; without git (an unpacked archive) every
+    file that is neither hidden nor built. Raise GitError if git refuses the checkout."""
+    if (root / ".git").exists():
+        listed = text("ls-files", "-z", root=root).split("\0")
+        return [path for name in listed if name and (path := root / name).is_file()]
+    found: list[Path] = []
+    for place, folders, names in os.walk(root):
+        built = {"__pycache__"}
+        if "pyproject.toml" in names:
+            built.add("build")  # scripts/build holds sources
+        folders[:] = [n for n in folders if n not in built and not n.startswith(".")]
+        found += [Path(place, name) for name in names if not name.startswith(".")]
+    return found
