@@ -102,6 +102,26 @@ def test_each_part_of_the_night_has_one_machine() -> None:
     assert sorted(words) == sorted({name.split()[0] for name in nightly.parts("both", "2", "7")})
 
 
+@pytest.mark.parametrize("job", ["test", "nightly"])
+def test_the_pipeline_keeps_what_a_failure_needs(job: str) -> None:
+    """Waves and scenarios of red runs; history and compiled files for the next run, also after a
+    red one."""
+    pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
+    listed = pipeline["jobs"][job]["steps"]
+    used = {one["uses"].partition("@")[0]: one for one in listed if "uses" in one}
+    uploaded = used["actions/upload-artifact"]["with"]["path"].split()
+    assert {f"build/runs*/**/*.{end}" for end in ("log", "json", "vcd", "fst")} <= set(uploaded)
+    restored, saved = used["actions/cache/restore"], used["actions/cache/save"]
+    assert saved["if"] == used["actions/upload-artifact"]["if"] == "always()"
+    for one in (restored, saved):
+        assert one["with"]["path"].split() == ["build/history.sqlite", "build/ccache"]
+        assert one["with"]["key"] == saved["with"]["key"]
+    assert saved["with"]["key"].startswith(restored["with"]["restore-keys"])
+    assert "github.run_id" in saved["with"]["key"]  # a cache is never written twice
+    lines = [one.get("run", "") for one in listed]
+    assert [line for line in lines if "CCACHE_DIR=$GITHUB_WORKSPACE/build/ccache" in line]
+
+
 def test_the_night_has_every_suite_of_its_name() -> None:
     suites = {name for name in testplan.read().suites if name.startswith("nightly")}
     words = {word for part in nightly.parts("both", "2", "7").values() for word in part}
