@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from cocotbext.cxl.example.run import PROGRAMS, build, find_program, run_module
 
+STRAY = ("COCOTB_", "GPI_", "PYGPI_", "SIM_CMD_", "NF_LINK_TRACE", "WAVES", "GUI", "RANDOM_SEED")
 RunCocotb = Callable[..., tuple[int, int]]
 
 
@@ -33,9 +35,9 @@ def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> A
 @pytest.fixture
 def run_cocotb(built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCocotb:
     """run_cocotb(module, **environment): (tests, failed)."""
-    # A session that itself runs below a simulator or a runner must not be seen.
-    for name in ("COCOTB_TEST_FILTER", "COCOTB_TESTCASE", "COCOTB_RANDOM_SEED", "NF_LINK_TRACE"):
-        monkeypatch.delenv(name, raising=False)
+    # Neither the caller's shell nor a runner above this session has a say.
+    for name in [name for name in os.environ if name.startswith(STRAY)]:
+        monkeypatch.delenv(name)
 
     def run(module: str, **environment: str) -> tuple[int, int]:
         return run_module(built, module, tmp_path, environment)

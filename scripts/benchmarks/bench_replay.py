@@ -34,6 +34,7 @@ from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.cli.replay_options import add_memory, memory_of
+from scripts.common import tool_environment
 from scripts.common.arguments import given, up_to
 from scripts.common.errors import OptionError
 from scripts.common.paths import BUILD
@@ -282,5 +283,6 @@ def _record_inputs(
 
 def _bench_seconds(model: IcarusModel, inputs: Path) -> float:
     start = time.perf_counter()
-    subprocess.run([*model.command, f"+inputs={inputs}"], capture_output=True, check=True)
+    words = [*model.command, f"+inputs={inputs}"]
+    subprocess.run(words, env=tool_environment.tools(), capture_output=True, check=True)
     return time.perf_counter() - start

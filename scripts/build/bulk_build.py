@@ -157,7 +157,7 @@ class Design:
         self.include = f"-I{directory}"
         ports = top_ports(spec.top, self.rtl, self.includes, spec.parameters)
         generated_sources.write_sources(directory, spec.top, ports, dict(spec.parameters))
-        self._env = {**os.environ, **verilator.build_environment()}
+        self._more = verilator.build_environment()
 
     def rtl_under(self, wrapper: str) -> list[Path]:
         """The RTL, its pins, the module that drives them, and the probe if there is one."""
@@ -168,7 +168,7 @@ class Design:
     def run(self, *command: str | Path) -> None:
         """BuildError with the first error line of the log."""
         words, log = [str(word) for word in command], self.directory / "build.log"
-        done = process.run_logged(words, log, cwd=self.directory, env=self._env, append=True)
+        done = process.run_logged(words, log, cwd=self.directory, more=self._more, append=True)
         if done.returncode:
             raise BuildError(Icarus.first_error(log))
 
@@ -219,8 +219,8 @@ def _system(path: Path) -> str:
 
 
 def _include(program: str) -> Path:
-    env = {**os.environ, **verilator.environment()}
-    root = Path(toolchain.first_line([program, "--getenv", "VERILATOR_ROOT"], env))
+    words = [program, "--getenv", "VERILATOR_ROOT"]
+    root = Path(toolchain.first_line(words, verilator.environment()))
     if not (root / "include" / "verilated.h").is_file():
         raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
     return root / "include"

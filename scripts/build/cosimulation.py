@@ -8,7 +8,6 @@ The VPI module is compiled from the C source that the `myhdl` package brings alo
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from pathlib import Path
 
@@ -101,6 +100,6 @@ def _vpi_module(base: Path) -> Path:
 
 def _run(folder: Path, *words: str) -> None:
     log = folder / "build.log"
-    done = process.run_logged(list(words), log, cwd=folder, env=dict(os.environ), append=True)
+    done = process.run_logged(list(words), log, cwd=folder, append=True)
     if done.returncode:
         raise BuildError(Icarus.first_error(log))

@@ -15,25 +15,21 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 from cocotb_tools import config, runner
 
 from scripts.build.filelist import FileList
-from scripts.common import process, toolchain
+from scripts.common import process, tool_environment, toolchain
 from scripts.common.errors import BuildError, NfError
-from scripts.common.paths import by_link
+from scripts.common.paths import ROOT, by_link
 from scripts.common.plain_names import plain
 from scripts.common.process import Finished
 from scripts.common.records import BuildSpec, RunSpec, Waves
 from scripts.common.toolchain import Finding
 
 TIMESCALE = ("1ns", "1ps")
-# Variables of the caller's shell that would change what a run does.
-_STRAY = (
-    *("WAVES", "GUI", "VERILATOR_ROOT", "COCOTB_TEST_FILTER", "COCOTB_TESTCASE"),
-    "PYTHONDONTWRITEBYTECODE",
-)
 _ERROR_LINE = re.compile(
     r"(%Error|: error|: syntax error|error:|sorry:|undefined reference|: not found|\*\*\*)"
 )
@@ -43,6 +39,11 @@ _ERROR_LINE = re.compile(
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
     setattr(config, _name, plain(Path(by_link(str(getattr(config, _name))))))
+# cocotb's runner reads WAVES, GUI and PYTEST_CURRENT_TEST of the caller over its arguments.
+_NOTHING_SET = SimpleNamespace(
+    get_bool=lambda _, default=None: bool(default), get_str=lambda _, default=None: default or ""
+)
+setattr(runner, "_env", _NOTHING_SET)  # noqa: B010 - private, so mypy does not know it
 
 
 class Simulator(runner.Runner):
@@ -202,17 +203,23 @@ class Simulator(runner.Runner):
     # ---- cocotb's runner: environment and commands
 
     def _set_env_common(self) -> None:
-        self.env.update(self.overrides)  # LIBPYTHON_LOC spares a search of the disk
-        super()._set_env_common()
-        for name in _STRAY:
-            if name not in self.overrides:
-                self.env.pop(name, None)
-        self.env.update(self.overrides)
-        # The project itself must be importable inside the simulator, whatever the caller's path.
-        paths = [path for path in sys.path if path]
-        self.env["PYTHONPATH"] = os.pathsep.join(
-            dict.fromkeys([*self.overrides.get("PYTHONPATH", "").split(os.pathsep), *paths])
-        ).lstrip(os.pathsep)
+        """Set what cocotb's own method does, on the allow-list instead of the whole environment."""
+        env = tool_environment.tools(self.env)
+        env["PATH"] = os.pathsep.join([env.get("PATH", os.defpath), str(config.libs_dir)])
+        env["PYGPI_PYTHON_BIN"] = sys.executable
+        library = self.overrides.get("LIBPYTHON_LOC") or toolchain.libpython()
+        env["GPI_USERS"] = ";".join(filter(None, [library, config.pygpi_entry_point()]))
+        self.env = {**env, **self.overrides}
+        # The project and what is installed for it, not packages of the caller's PYTHONPATH.
+        outside = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+        first = [self.overrides.get("PYTHONPATH", ""), str(ROOT)]
+        paths = [*filter(None, first), *(path for path in sys.path if path not in outside)]
+        self.env["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+    def _get_sim_cmd_prefix(self) -> list[str]:
+        return []  # SIM_CMD_PREFIX and SIM_CMD_SUFFIX of the caller: another command, unrecorded
+
+    _get_sim_cmd_suffix = _get_sim_cmd_prefix
 
     def _execute(
         self,

@@ -4,7 +4,6 @@ two processes drive); and it tells the ports of a module."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.build.filelist import FileList
+from scripts.common import tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
 
@@ -92,7 +92,7 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
     done = subprocess.run(
         [sys.executable, "-m", "scripts.build.slang", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=tool_environment.tools({"PYTHONPATH": str(ROOT)}),
         capture_output=True,
         encoding="utf-8",
         errors="replace",

@@ -22,7 +22,7 @@ from neuron_fabric.text import one_line, say, telling
 from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
 from scripts.cli import replay_options
-from scripts.common import claims, process
+from scripts.common import claims, process, tool_environment
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import (
@@ -245,6 +245,7 @@ def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord
         coverage=None,
         rerun=shlex.join([".venv/bin/nf", *sys.argv[1:]]),
         cycles=sum(figures["cycles"] for figures in one.figures.values()),
+        environment=tool_environment.passed(),
     )
 
 

@@ -19,7 +19,7 @@ from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.completion import add_filters, tests, with_completer
-from scripts.common import claims, paths, process
+from scripts.common import claims, paths, process, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
@@ -240,6 +240,7 @@ def execute(
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
+    say(*tool_environment.kept_out(), file=sys.stderr)
     command = shlex.join(["nf", *sys.argv[1:]])
     runner = farm.run if farm else simulate.run
     if farm:

@@ -7,6 +7,7 @@ Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be done.
 from __future__ import annotations
 
 import argparse
+import os
 import select
 import subprocess
 import sys
@@ -142,7 +143,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
         words += ["--socket", str(server.path)]
         with output.open("wb") as stream:
             command = [sys.executable, "-m", "scripts.cli.main", *words]
-            child = process.start(command, stream, cwd=ROOT)
+            child = process.start(command, stream, cwd=ROOT, env=os.environ)
         try:
             with telling(f"nf serve: starting with {sim if device == RTL else 'the models'}"):
                 while not _is_there(server):

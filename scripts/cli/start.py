@@ -47,6 +47,8 @@ def check() -> None:
             "NF_CHECKERS_OFF switches checkers off, and green would say nothing: unset it. "
             "`nf mutate --without` sets it for its own runs."
         )
+    if sys.flags.optimize:
+        raise NfError("PYTHONOPTIMIZE (python -O) removes assertions: unset it.")
     _check_scale(os.environ.get("NF_SCALE", "1"))
     problem = temporary_problem()
     if problem is not None:

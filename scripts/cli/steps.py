@@ -18,11 +18,13 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.text import say
-from scripts.common import warden
+from scripts.common import tool_environment, warden
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
+# They would choose among the tests, bring packages that are not pinned, or drop assertions.
+_NOT_FOR_STEPS = frozenset({"PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONPATH", "PYTHONOPTIMIZE"})
 _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
@@ -62,7 +64,7 @@ def command(
 ) -> list[str]:
     """Run a command from the root; nothing when it exits 0, else the last `keep` lines it wrote."""
     try:
-        code, written = _execute(words, env or {})
+        code, written = _execute(words, tool_environment.tools(env))
     except OSError as error:
         return [f"{words[0]}: {error.strerror}"]
     if code == 0:
@@ -102,7 +104,8 @@ def run(name: str, words: Sequence[str], log: Path | None = None, show: Show = S
     if show is not Show.AT_END:
         say(f"--- {name}", flush=True)
     on_line = partial(say, flush=True) if show is Show.NOW else None
-    code, lines = _execute(words, {"PYTHONUNBUFFERED": "1"}, on_line)
+    kept = {k: v for k, v in os.environ.items() if k not in _NOT_FOR_STEPS}
+    code, lines = _execute(words, {**kept, "PYTHONUNBUFFERED": "1"}, on_line)
     if show is Show.AT_END:
         say(f"--- {name}", *lines, flush=True)
     elif show is Show.IF_RED and code != 0:
@@ -128,7 +131,7 @@ def _execute(
     with subprocess.Popen(
         list(words),
         cwd=ROOT,
-        env={**os.environ, **env},
+        env=dict(env),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -58,9 +58,7 @@ def run(args: argparse.Namespace) -> int:
     wide = {
         "pytest": [
             # It replays little: compiling the bulk transport hard would take longer than it saves.
-            # Options of the caller would choose among the tests.
-            *("env", "-u", "PYTEST_ADDOPTS", "-u", "PYTEST_PLUGINS", "NF_BULK_QUICK=1"),
-            *(sys.executable, "-m", "pytest"),
+            *("env", "NF_BULK_QUICK=1", sys.executable, "-m", "pytest"),
             *("-n", str(args.jobs + 1), "--dist", "worksteal"),
             "--durations=20",
         ],

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from neuron_fabric.text import say
-from scripts.common import effort, warden
+from scripts.common import effort, tool_environment, warden
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -86,15 +86,17 @@ def start(
     *,
     cwd: Path | str,
     env: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Start a command in a group of its own, both outputs in `out`, and keep it in mind."""
+    """Start a command in a group of its own, both outputs in `out`, and keep it in mind. Its
+    environment is ``env``, or that of every tool (`tool_environment`) with ``more``."""
     with _lock:  # `kill_all` either sees this process or keeps it from starting
         check_stopping()
         process = Child(
             list(command),
             cwd=cwd,
-            env=dict(env) if env is not None else None,
+            env=tool_environment.tools(more) if env is None else dict(env),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -128,6 +130,7 @@ def run_logged(
     *,
     cwd: Path,
     env: Mapping[str, str] | None = None,
+    more: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
@@ -136,7 +139,7 @@ def run_logged(
     begin = time.monotonic()
     used, why = None, ""
     with log.open("ab" if append else "wb") as out:
-        process = start(command, out, cwd=cwd, env=env)
+        process = start(command, out, cwd=cwd, env=env, more=more)
         try:
             if timeout_s is None:
                 process.wait()

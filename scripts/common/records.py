@@ -217,6 +217,7 @@ class RunRecord:
     rerun_log: str | None = None  # log of the automatic rerun with waves
     cause_key: str = ""
     stimulus: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()  # variables of the caller that reached the run
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:

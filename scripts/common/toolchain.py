@@ -12,8 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from scripts.common import tool_environment
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,9 @@ def in_venv(name: str) -> str | None:
     return str(beside) if beside.is_file() else shutil.which(name)
 
 
-def first_line(command: list[str], env: dict[str, str] | None = None) -> str:
-    """First line that a command prints; an empty text if it cannot be run."""
+def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str:
+    """Return the first line that a command prints, with ``more`` variables than every tool gets; an
+    empty text if it cannot be run."""
     try:
         done = subprocess.run(
             command,
@@ -53,7 +57,7 @@ def first_line(command: list[str], env: dict[str, str] | None = None) -> str:
             errors="replace",
             timeout=120,
             check=False,
-            env=env,
+            env=tool_environment.tools(more),
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

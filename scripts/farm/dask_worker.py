@@ -107,8 +107,10 @@ def _start(sources: Path) -> subprocess.Popen[str]:
 
 
 def _environment(sources: Path) -> dict[str, str]:
-    """The worker's, but for what would lead out of the unpacked sources."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("NF_")}
+    """The worker's, but for what would lead out of the unpacked sources or drop assertions; the
+    runs get what `tool_environment` allows of it."""
+    out = ("NF_", "PYTHON")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(out)}
     return {**kept, "PYTHONPATH": str(sources)}
 
 

@@ -5,7 +5,6 @@ be collected or does not end has not."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import socket
@@ -129,9 +128,9 @@ class _Host:
         self._link, theirs = socket.socketpair()
         with theirs, self._log.open("wb") as out:
             words = [sys.executable, str(_HOST), str(theirs.fileno())]
-            env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+            more = {"PYTHONDONTWRITEBYTECODE": "1"}
             fds = [theirs.fileno()]
-            self._process = process.start(words, out, cwd=ROOT, env=env, pass_fds=fds)
+            self._process = process.start(words, out, cwd=ROOT, more=more, pass_fds=fds)
         return self._link
 
     def close(self) -> None:

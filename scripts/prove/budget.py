@@ -23,10 +23,10 @@ class Budget:
         self.used = 0.0
 
     def run(
-        self, command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+        self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
     ) -> process.Finished:
         """Run a program to its end, or to that of what is left; both its outputs are in ``log``."""
         left = self.limit_s - self.used
-        done = process.run_logged(command, log, cwd=ROOT, env=env, timeout_s=left)
+        done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
         self.used += done.used or 0.0
         return done

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
+from scripts.common import tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
@@ -91,6 +92,7 @@ def _record(
         ),
         log=shown(found.log or folder / "yosys.log"),
         waves=shown(found.waves) if found.waves else None,
+        environment=tool_environment.passed(),
         metrics=found.facts,
         stimulus=(shown(found.stimulus),) if found.stimulus else (),
     )

@@ -69,8 +69,8 @@ def _ask(
     words = [str(program), "-s", SOLVER, *options]
     if traced:
         words += ["--dump-vcd", shown(waves), "--dump-yw", shown(witness)]
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = budget.run([*words, shown(model.path)], log, environment)
+    path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+    done = budget.run([*words, shown(model.path)], log, {"PATH": path})
     text = log.read_text(errors="replace", encoding="utf-8")
     status = _STATUS.findall(text)
     if done.timed_out or not status:

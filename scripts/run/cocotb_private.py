@@ -35,7 +35,6 @@ PER_RUN = frozenset(
         "COCOTB_TEST_MODULES",
         "COCOTB_RESULTS_FILE",
         "COCOTB_RESULTS_ATTACHMENTS",
-        "PYTEST_CURRENT_TEST",
     }
 )
 

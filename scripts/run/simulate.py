@@ -26,7 +26,7 @@ from neuron_fabric.text import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import claims, toolchain
+from scripts.common import claims, tool_environment, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -215,6 +215,7 @@ def record_of(
         rerun=rerun_command(spec, cases),
         metrics=metrics,
         cycles=_cycles(metrics),
+        environment=tool_environment.passed(),
     )
 
 

@@ -53,7 +53,7 @@ def test_the_end_of_the_tests_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cocotb_private.tests_are_over()
 
 
-@pytest.mark.parametrize("name", sorted(cocotb_private.PER_RUN - {"PYTEST_CURRENT_TEST"}))
+@pytest.mark.parametrize("name", sorted(cocotb_private.PER_RUN))
 def test_variables_are_read_by_the_regression(name: str) -> None:
     """Not by what runs before the fork: the start of Python inside the simulator."""
     folders = [Path(inspect.getfile(module)).parent for module in (cocotb, cocotb_tools)]

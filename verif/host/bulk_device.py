@@ -192,8 +192,8 @@ class IcarusDevice:
         numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF, *timing)))
         recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
-            env = {**os.environ, "NF_BULK": numbers, **recorded}
-            self._process = start(command, out, cwd=".", env=env, pass_fds=files)
+            more = {"NF_BULK": numbers, **recorded}
+            self._process = start(command, out, cwd=".", more=more, pass_fds=files)
         os.close(commands_in)
         os.close(answers_out)
         self._commands = os.fdopen(commands_out, "w", buffering=1, encoding="utf-8")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environment of simulators, compilers, solvers and other tools: an allow-list.
+
+A variable of the caller's shell may change what a tool does (COCOTB_RESOLVE_X makes a red test
+green, CPATH another header), and no record would say so. Only what is listed here reaches them,
+and each run records it. What a run needs besides is set by the code that starts it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+# Where things are on this machine, and how much of it may be used.
+_MACHINE = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ"),
+    *("TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
+    *("LD_LIBRARY_PATH", "LIBPYTHON_LOC", "VIRTUAL_ENV", "YOWASP_CACHE_DIR"),
+    *("CCACHE_DIR", "CCACHE_MAXSIZE", "CCACHE_DISABLE", "CCACHE_CONFIGPATH"),
+    *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+)
+# What a user may set for a simulation: it says more, and does the same. NF_FUZZ_CASE marks
+# processes.
+_CHOSEN = (
+    *("COCOTB_LOG_LEVEL", "GPI_LOG_LEVEL"),
+    *("NF_BUILD", "NF_LINK_TRACE", "NF_NATIVE", "NF_FUZZ_CASE"),
+)
+ALLOWED = frozenset({*_MACHINE, *_CHOSEN})
+_LOCALE = "LC_"
+# Variables with a meaning for simulations, which a user who set one expects to work.
+_EXPECTED = (
+    *("COCOTB_", "GPI_", "PYGPI_", "VERILATOR_", "IVERILOG_", "SIM_CMD_", "PYTHONOPTIMIZE"),
+    *("WAVES", "GUI", "RANDOM_SEED", "TESTCASE", "NF_CHECKERS_OFF"),
+)
+
+
+def tools(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of a tool: what is allowed of this process's, and ``more``."""
+    return {**{k: v for k, v in os.environ.items() if _allowed(k)}, **(more or {})}
+
+
+def passed() -> tuple[tuple[str, str], ...]:
+    """Return what a record says of the environment: each variable that reaches a simulation."""
+    return tuple(sorted(tools().items()))
+
+
+def kept_out() -> list[str]:
+    """Return a line that names variables of the caller that simulations do not get, if any."""
+    names = [name for name in os.environ if name.startswith(_EXPECTED) and not _allowed(name)]
+    return [f"nf: simulations do not get {', '.join(sorted(names))} (docs/environment.md)"][
+        : len(names)
+    ]
+
+
+def _allowed(name: str) -> bool:
+    return name in ALLOWED or name.startswith(_LOCALE)

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The caller's shell decides no verdict: simulators and other tools get an allow-list, and each
+record says what they got."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scripts.build import registry
+from scripts.cli import run as nf_run
+from scripts.cli import steps
+from scripts.common import process, tool_environment
+from scripts.common.paths import ROOT
+from scripts.common.records import RunRecord
+from scripts.conftest import Toy
+from scripts.prove.budget import Budget
+
+STRAY = {
+    "COCOTB_RESOLVE_X": "ZEROS",
+    "COCOTB_TRUST_INERTIAL_WRITES": "0",
+    "COCOTB_TEST_FILTER": "nothing",
+    "COCOTB_TESTCASE": "nothing",
+    "COCOTB_TEST_MODULES": "nothing",
+    "COCOTB_RANDOM_SEED": "9",
+    "COCOTB_RANDOM_TEST_ORDER": "1",
+    "COCOTB_MAX_FAILURES": "-1",
+    "COCOTB_RESULTS_FILE": "/nowhere/results.xml",
+    "COCOTB_REWRITE_ASSERTION_FILES": "",
+    "COCOTB_PDB_ON_EXCEPTION": "1",
+    "COCOTB_LIST_TESTS": "1",
+    "COCOTB_ATTACH": "60",
+    "COCOTB_PREVIEW": "1",
+    "RANDOM_SEED": "9",
+    "TESTCASE": "nothing",
+    "GPI_USERS": "/nowhere/lib.so,entry",
+    "GPI_EXTRA": "/nowhere/lib.so:entry",
+    "PYGPI_USERS": "os:abort",
+    "PYGPI_PYTHON_BIN": "/nowhere/python",
+    "SIM_CMD_PREFIX": "true",
+    "SIM_CMD_SUFFIX": "+nothing",
+    "WAVES": "1",
+    "GUI": "maybe",
+    "VERILATOR_ROOT": "/nowhere",
+    "IVERILOG_ICONFIG": "/nowhere",
+    "IVERILOG_DUMPER": "none",
+    "PYTHONOPTIMIZE": "2",
+    "PYTHONWARNINGS": "error",
+    "PYTHONSTARTUP": "/nowhere.py",
+    "PYTHONHOME": "/nowhere",
+    "PYTEST_ADDOPTS": "--collect-only",
+    "LD_PRELOAD": "",
+    "MAKEFLAGS": "-n",
+    "CXXFLAGS": "-DNDEBUG",
+    "CPATH": "/nowhere",
+    "NF_CHECKERS_OFF": "assertions",
+    "NF_MUTANT": "3",
+    "NF_TWINS": "/nowhere",
+}
+BENCH = """
+    import json, os
+    import cocotb
+    from cocotb.triggers import Timer
+
+    @cocotb.test()
+    async def reads_x(dut):
+        with open(os.environ["NF_METRICS"], "w") as f:
+            json.dump({"environment": dict(os.environ), "plusargs": sorted(cocotb.plusargs)}, f)
+        await Timer(10, "ns")
+        int(dut.unset.value)
+"""
+
+
+@pytest.mark.skipif(not registry.get("icarus").available(), reason="icarus has X")
+@pytest.mark.parametrize("direct", [True, False], ids=["afresh", "forked"])
+def test_the_shell_does_not_decide_a_verdict(
+    toy: Toy, direct: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (toy.folder / "shell_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
+    for name, value in {**STRAY, "COCOTB_LOG_LEVEL": "INFO"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "cocotb.py").write_text("raise SystemExit", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    record = toy.run(toy.spec("icarus"), "reads_x", module="shell_bench", direct=direct)
+    assert not record.passed
+    assert "non-0/1 values" in record.cause
+    reached = record.metrics["environment"]
+    assert [name for name, value in STRAY.items() if reached.get(name) == value] == []
+    assert str(tmp_path) not in reached["PYTHONPATH"].split(os.pathsep)
+    assert "nothing" not in record.metrics["plusargs"]
+    assert ("COCOTB_LOG_LEVEL", "INFO") in record.environment
+    assert {name: reached[name] for name, _ in record.environment if name != "PATH"} == {
+        name: value for name, value in record.environment if name != "PATH"
+    }
+    assert RunRecord.from_json(record.to_json()) == record
+
+
+NAMES = st.sampled_from(sorted(STRAY)) | st.from_regex(r"[A-Z_]{1,20}", fullmatch=True)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.dictionaries(NAMES, st.text("abc/=", max_size=9), max_size=5))
+def test_what_is_not_listed_reaches_no_tool(variables: dict[str, str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        given_out = tool_environment.tools({"MORE": "1"})
+        assert dict(tool_environment.passed()) == {
+            k: v for k, v in given_out.items() if k != "MORE"
+        }
+    for name in given_out.keys() - {"MORE"}:
+        assert name in tool_environment.ALLOWED or name.startswith("LC_")
+
+
+def test_programs_of_builds_and_proofs_get_the_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in STRAY.items():
+        monkeypatch.setenv(name, value)
+    program = "import json, os; print(json.dumps(dict(os.environ)))"
+    words, log = [sys.executable, "-I", "-c", program], tmp_path / "log"
+    more = {"OBJCACHE": "ccache"}
+    runs = (
+        partial(process.run_logged, words, log, cwd=tmp_path, more=more),
+        partial(Budget(60).run, words, log, more),
+    )
+    for run in runs:
+        assert run().returncode == 0, log.read_text(encoding="utf-8")
+        reached = json.loads(log.read_text(encoding="utf-8"))
+        assert reached["OBJCACHE"] == "ccache"
+        assert not STRAY.keys() & reached.keys()
+
+
+def test_no_room_that_starts_tools_gives_its_whole_environment() -> None:
+    whole = re.compile(r"\*\*os\.environ|dict\(os\.environ\)|=os\.environ\b")
+    rooms = ("scripts/build", "scripts/prove", "scripts/figures", "scripts/mutation", "verif/host")
+    files = [path for room in rooms for path in (ROOT / room).glob("*.py")]
+    product = [path for path in files if not path.name.startswith("test_")]
+    assert [path for path in product if whole.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_a_variable_that_is_kept_out_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COCOTB_LOG_LEVEL", "INFO")
+    assert tool_environment.kept_out() == []
+    monkeypatch.setenv("COCOTB_RESOLVE_X", "ZEROS")
+    monkeypatch.setenv("WAVES", "1")
+    monkeypatch.setattr(nf_run, "Recorder", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        nf_run.execute([], 1, "nothing")
+    assert "simulations do not get COCOTB_RESOLVE_X, WAVES (docs/" in capsys.readouterr().err
+
+
+def test_the_list_is_documented() -> None:
+    text = (ROOT / "docs" / "environment.md").read_text(encoding="utf-8")
+    assert [name for name in sorted(tool_environment.ALLOWED) if f"`{name}`" not in text] == []
+
+
+def test_the_shell_does_not_choose_among_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONPATH", "PYTHONOPTIMIZE"):
+        monkeypatch.setenv(name, "2")
+    program = "import os; assert not {'PYTEST_ADDOPTS', 'PYTHONPATH'} & set(os.environ)"
+    assert steps.run("step", [sys.executable, "-c", f"{program}; assert False"]).returncode == 1
+    assert steps.run("step", [sys.executable, "-c", program]).returncode == 0
+
+
+def test_a_python_without_assertions_is_refused() -> None:
+    words = [sys.executable, "-O", "-m", "scripts.cli.main", "list"]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "nf: PYTHONOPTIMIZE (python -O) removes assertions: unset it.\n"
