@@ -2,8 +2,9 @@
 """Locks between processes, which the death of a holder gives back: no file that is left behind
 can block anybody.
 
-A lock is `flock` on a file that exists while somebody holds it, with one line in it that says who
-that is. The lock counts, never the file: a file that a killed process has left is taken over.
+A lock is `flock` on a file that exists while somebody holds it, with one line in it: the process id
+and the program of the holder. The lock counts, never the file: a file that a killed process has
+left is taken over.
 """
 
 from __future__ import annotations
@@ -12,8 +13,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import shlex
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from pathlib import Path
 from neuron_fabric.text import one_line, say
 
 _POLL_SECONDS = 0.05
-_COMMAND = 120  # characters of a command that are shown
+_PROGRAM = 120  # characters of its name that are shown
 # What a file system without locks answers (some NFS mounts, FUSE).
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 NO_LOCKS = "this file system has no locks; let one command at a time write here"
@@ -93,17 +92,11 @@ class Lock:
             return False
 
     def holder(self) -> str:
-        """Who holds it, as far as is known: `in use by nf replay ... (process 12)`."""
+        """Who holds it, as far as is known: ``in use by `nf` (process 12)``."""
         with contextlib.suppress(OSError, ValueError):
-            host, number, command = self.path.read_text(encoding="utf-8", errors="replace").split(
-                "\t", 2
-            )
-            who, place = one_line(command, _COMMAND), ""
-            if host != socket.gethostname():
-                place = f" on {one_line(host)}"
-            else:  # of several holders, the one that is named may have ended
-                os.kill(int(number), 0)
-            return f"in use by `{who}` (process {int(number)}{place})"
+            number, program = self.path.read_text(encoding="utf-8", errors="replace").split("\t", 1)
+            os.kill(int(number), 0)  # of several holders, the one that is named may have ended
+            return f"in use by `{one_line(program, _PROGRAM)}` (process {int(number)})"
         return "in use by another process"
 
     def release(self) -> None:
@@ -126,8 +119,8 @@ class Lock:
 
 
 def _self() -> str:
-    command = [Path(sys.argv[0] or "python").name, *sys.argv[1:]]
-    return "\t".join([socket.gethostname(), str(os.getpid()), shlex.join(command)])
+    """No arguments: a folder that others can read may hold the lock, and they may hold secrets."""
+    return f"{os.getpid()}\t{Path(sys.argv[0] or 'python').name}"
 
 
 def _tell(path: Path) -> None:

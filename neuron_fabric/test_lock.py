@@ -32,7 +32,7 @@ def test_the_holder_is_named_and_its_death_frees(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
-        with pytest.raises(Busy, match=rf"in use by `-c .*out` \(process {process.pid}\)"):
+        with pytest.raises(Busy, match=rf"in use by `-c` \(process {process.pid}\)"):
             Lock(target).acquire()
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -88,3 +88,12 @@ def test_a_file_system_without_locks_is_told_of_once(
             assert not one.held
     error = capsys.readouterr().err
     assert error == f"{tmp_path}: {lock.NO_LOCKS}\n"
+
+
+def test_a_lock_file_holds_the_program_and_its_process_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/nf", "capture", "--hf-token", "hf_abc"])
+    with Lock(tmp_path / "x") as one:
+        assert one.path.read_text(encoding="utf-8") == f"{os.getpid()}\tnf"
+        assert one.holder() == f"in use by `nf` (process {os.getpid()})"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pyuvm agent: sequencer, driver and monitor around CxlMemHost and CxlMemMonitor.
 
-pyuvm is an extra of the package: ``pip install cocotbext-cxl[uvm]``.
+pyuvm is an extra of the package: ``pip install './cocotbext/cxl[uvm]'``.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.steps < 1:
         raise AttachError(_WHERE, f"{args.steps} steps", "ask for one at least")
     if importlib.util.find_spec("torch") is None:
-        raise AttachError(_WHERE, "torch is not installed", "pip install 'neuron-fabric[torch]'")
+        raise AttachError(_WHERE, "torch is not installed", "pip install torch")
     with tempfile.TemporaryDirectory(prefix="nf-ddp-check-") as folder:
         words = [folder, str(args.steps), *map(str, args.workers)]
         command = [sys.executable, "-m", "neuron_fabric.runtime.ddp_check_ranks", *words]

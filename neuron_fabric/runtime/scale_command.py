@@ -96,7 +96,7 @@ def run(
         raise InputError("nf scale", what, "2 workers or more, and figures above 0")
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if importlib.util.find_spec("torch") is None:
-        raise InputError("nf scale", "torch is not installed", "pip install 'neuron-fabric[torch]'")
+        raise InputError("nf scale", "torch is not installed", "pip install torch")
     begin, busy, before = time.perf_counter(), time.process_time(), _peak()
     model, head = model_of(args.model)
     parameters = sketch(model, head)

@@ -127,3 +127,19 @@ def test_actions_are_named_by_commit() -> None:
     assert uses
     assert [name for name in uses if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", name)] == []
     assert [f"{python}" for python in pins.PYTHONS if f'python: "{python}"' not in text] == []
+
+
+def test_nobody_is_told_to_install_a_name_that_we_have_not_registered() -> None:
+    """Somebody else may register it: until we do, our packages are installed from their folder."""
+    own = re.compile(
+        r"\b(?:pip3?|pipx|uv) (?:install|add)\b[^\n`|]*?"
+        r"(?<![\w/.-])(neuron[-_]fabric|cocotbext[-_.]cxl)\b(?!/)",
+        re.IGNORECASE,
+    )
+    told = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in tree.files(ROOT, ".md", ".py", ".toml", ".sh", ".yml", ".yaml", ".txt")
+        if not tree.is_test(path)
+        for found in own.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert told == []

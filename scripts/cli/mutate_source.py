@@ -7,7 +7,6 @@ import argparse
 import fnmatch
 import math
 import resource
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from neuron_fabric.progress_bar import ProgressBar
 from neuron_fabric.text import one_line, say
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import claims, paths, process
+from scripts.common import claims, paths, process, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
@@ -276,7 +275,7 @@ def _report(
             say(*(f"  {line}" for line in outcome.diff.splitlines()))
             names = ", ".join(outcome.tests) or "no test sees a difference there"
             say(f"  {outcome.note}: {one_line(names, 600)}")
-    command = shlex.join(["nf", *sys.argv[1:]])
+    command = secret_values.command()
     when = datetime.now().astimezone().isoformat(timespec="seconds")
     found = score.summary(outcomes, command, when, took)
     if args.waves:

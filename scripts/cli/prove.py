@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from neuron_fabric.text import one_line, say
 from scripts.cli.completion import with_completer
-from scripts.common import claims, paths, process
+from scripts.common import claims, paths, process, secret_values
 from scripts.common.arguments import add_jobs
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -111,7 +110,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> i
     by_id = {one.spec.id: one for one in chosen}
     specs = {one.spec.id: one.spec for one in chosen}
     title = "nf prove --quick" if args.quick else "nf prove"
-    command = shlex.join(["nf", *sys.argv[1:]])
+    command = secret_values.command()
     at = revision()
     recorder = Recorder(title, specs.values(), command, at)
     folder = claims.folder(RUNS)

@@ -22,7 +22,7 @@ from neuron_fabric.text import one_line, say, telling
 from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
 from scripts.cli import replay_options
-from scripts.common import claims, process, tool_environment
+from scripts.common import claims, process, secret_values, tool_environment
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import (
@@ -212,7 +212,7 @@ def _into_history(records: list[RunRecord], dut: Dut = Dut.RTL) -> None:
         )
         for record in records
     ]
-    recorder = Recorder("nf replay", specs, shlex.join(["nf", *sys.argv[1:]]), revision())
+    recorder = Recorder("nf replay", specs, secret_values.command(), revision())
     for spec, record in zip(specs, records, strict=True):
         recorder.add(replace(record, id=spec.id))
     recorder.close()
@@ -243,7 +243,7 @@ def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord
         log=shown(one.folder),
         waves=None,
         coverage=None,
-        rerun=shlex.join([".venv/bin/nf", *sys.argv[1:]]),
+        rerun=f".venv/bin/{secret_values.command()}",
         cycles=sum(figures["cycles"] for figures in one.figures.values()),
         environment=tool_environment.passed(),
     )

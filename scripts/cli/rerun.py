@@ -11,6 +11,7 @@ from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli import prove, replay
 from scripts.cli.run import execute
+from scripts.common import secret_values
 from scripts.common.arguments import TIMEOUT_HELP, seconds
 from scripts.common.records import SOLVER
 from scripts.plan import depends
@@ -34,6 +35,7 @@ def run(args: argparse.Namespace) -> int:
         number = args.id.isdecimal() and len(args.id) <= 18  # more than SQLite can count
         found = history.run(int(args.id)) if number else history.latest(args.id)
     spec = found.spec
+    spec = secret_values.revealed_spec(spec)
     if spec.build.sim == SOLVER:
         return _proof(spec.rerun)
     if spec.rerun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import threading
 import time
@@ -19,7 +18,7 @@ from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.completion import add_filters, tests, with_completer
-from scripts.common import claims, paths, process, tool_environment
+from scripts.common import claims, paths, process, secret_values, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
@@ -241,7 +240,7 @@ def execute(
     memory, prints = Memory.read_if_any(), order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
     say(*tool_environment.kept_out(), file=sys.stderr)
-    command = shlex.join(["nf", *sys.argv[1:]])
+    command = secret_values.command()
     runner = farm.run if farm else simulate.run
     if farm:
         farm.resume()

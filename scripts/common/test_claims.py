@@ -87,7 +87,7 @@ def test_clean_leaves_a_tree_alone_that_is_in_use(
     for word in ("--days=1", "--all"):
         with command(tree / "runs", tree) as (process, _):
             (tree / "kept").touch()
-            with pytest.raises(NfError, match=rf"in use by `-c .*` \(process {process.pid}\)"):
+            with pytest.raises(NfError, match=rf"in use by `-c` \(process {process.pid}\)"):
                 clean_words(word)
             assert (tree / "kept").exists()
         assert clean_words(word) == 0

@@ -92,7 +92,7 @@ def test_a_lock_names_the_command(tree: Path, tmp_path: Path) -> None:
     stub.write_text(f"from neuron_fabric.lock import Lock\n{text}", encoding="utf-8")
     code, out, said = nf(tree / ".venv/bin/nf", tmp_path)
     assert (code, said) == (0, "")
-    assert out.startswith("in use by `nf list` (process ")
+    assert out.startswith("in use by `nf` (process ")
 
 
 def test_links(tree: Path, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.text import say
-from scripts.common import data
+from scripts.common import data, secret_values
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable
 from scripts.record.database import History
@@ -139,7 +138,7 @@ def measure(
         commit = f"{commit.partition(',')[0]}{CHANGED}"
     result = Result(
         figure,
-        command or shlex.join(["nf", *sys.argv[1:]]),
+        command or secret_values.command(),
         commit,
         moment(start),
         round(time.time() - start, 1),

@@ -25,6 +25,7 @@ from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord, RunSpec
+from scripts.common.secret_values import masked_spec
 from scripts.record.database_rows import COLUMNS, Invocation, Run, invocation_of, run_of
 
 SCHEMA = 1
@@ -175,7 +176,7 @@ class History:
                     ),
                     *(record.status, str(record.kind or ""), encodable(record.cause)),
                     *(record.seconds, record.build_seconds, fingerprint),
-                    *(json.dumps(spec.to_json()), json.dumps(record.to_json())),
+                    *(json.dumps(masked_spec(spec).to_json()), json.dumps(record.to_json())),
                 ),
             )
             run = int(done.lastrowid or 0)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.common import git, toolchain
+from scripts.common import git, secret_values, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
@@ -52,7 +51,7 @@ def describe(
     """The command that ends now, on this machine; `seconds` is how long ago it started."""
     return Invocation(
         title=title,
-        command=shlex.join(["nf", *sys.argv[1:]]),
+        command=secret_values.command(),
         started=moment(time.time() - seconds),
         seconds=round(seconds, 3),
         expected=len(records) if expected is None else expected,

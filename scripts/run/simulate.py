@@ -43,6 +43,7 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
+from scripts.common.secret_values import masked_line
 from scripts.coverage import run_counts
 from scripts.plan import discover
 from scripts.run import cocotb_private, evidence, forkserver, vcd
@@ -250,7 +251,7 @@ def save(record: RunRecord, folder: Path) -> RunRecord:
 def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
     """Shell line that fails the same way again: only the failed tests when they are known."""
     if spec.rerun:
-        return spec.rerun
+        return masked_line(spec.rerun)
     module = spec.short_module
     failed = dict.fromkeys(c.name for c in cases if c.status == "failed")
     names = [f"{module}::{name}" for name in failed or spec.tests] or [f"{module}::*"]

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of options and variables that look like credentials: history, records and reports hold
+`***` in their place, and a rerun asks for them."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from scripts.common.errors import NfError
+from scripts.common.records import RunSpec
+
+MASK = "***"
+_SECRET = re.compile("token|key|secret|passw", re.IGNORECASE)
+# `--api-key=V`, `API_KEY=V`, `+api_key=V`, `user.password=V`; no glob: `--route '*.key.*=FP32'`.
+_ASSIGNED = re.compile(r"[+-]*[\w.-]+")
+_ROUTE = "--route"  # names of tensors, which may well have a key
+
+Change = Callable[[str, str], str]
+
+
+def command() -> str:
+    """Return the command line of this process, as records may hold it."""
+    return shlex.join(["nf", *masked(sys.argv[1:])])
+
+
+def masked(words: Sequence[str]) -> list[str]:
+    """Return words of a command line without the values of secret options and variables."""
+    return _changed(words, _masked)
+
+
+def masked_line(command: str) -> str:
+    """Return a shell line without them."""
+    return _line(command, _masked)
+
+
+def masked_spec(spec: RunSpec) -> RunSpec:
+    """Return a run as the history may hold it."""
+    return _spec(spec, _masked)
+
+
+def revealed_spec(spec: RunSpec) -> RunSpec:
+    """Return a recorded run with each masked value asked for; NfError without a terminal."""
+    return _spec(spec, _asked)
+
+
+def _spec(spec: RunSpec, change: Change) -> RunSpec:
+    return replace(
+        spec,
+        env=tuple((k, change(k, v) if _SECRET.search(k) else v) for k, v in spec.env),
+        plusargs=tuple(_changed(spec.plusargs, change)),
+        rerun=_line(spec.rerun, change),
+    )
+
+
+def _line(command: str, change: Change) -> str:
+    words = shlex.split(command) if _SECRET.search(command) else []
+    new = _changed(words, change)
+    return command if new == words else shlex.join(new)
+
+
+def _changed(words: Sequence[str], change: Change) -> list[str]:
+    out: list[str] = []
+    before = ""
+    for word in words:
+        name, assigned, value = word.partition("=")
+        if before.startswith("-") and "=" not in before and _SECRET.search(before):
+            # The next word is its value, unless that is an option, too.
+            out.append(word if word.startswith("-") else change(before, word))
+        elif assigned and before != _ROUTE and _ASSIGNED.fullmatch(name) and _SECRET.search(name):
+            out.append(f"{name}={change(name, value)}")
+        else:
+            out.append(word)
+        before = word
+    return out
+
+
+def _masked(_: str, value: str) -> str:
+    return MASK if value else value
+
+
+def _asked(name: str, value: str) -> str:
+    if value != MASK:
+        return value
+    if not sys.stdin.isatty():
+        raise NfError(
+            f"the value of {name} is not recorded ({MASK}): rerun in a terminal, which asks for it."
+        )
+    return getpass.getpass(f"{name} (not recorded): ")
