@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.codec.array_checks import check, check_apart, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
-from neuron_fabric.codec.voting import MAX_WORKERS
+from neuron_fabric.codec.voting import MAX_WORKERS, check_lines
 
 BUCKET = 1024
 """Elements that share a unit."""
@@ -36,6 +37,7 @@ Draws = Callable[[int, int], NDArray[np.float64]]
 def maxima(values: F32) -> F32:
     """float32[buckets]: the largest |x| of each bucket of float32[n]; infinity in all of them where
     the tensor is not finite, so that a maximum over workers tells it to every one of them."""
+    check("values", values, np.float32, "n")
     if not values.size:
         return np.zeros(0, np.float32)
     largest = np.maximum.reduceat(np.abs(values), np.arange(0, values.size, BUCKET))
@@ -47,6 +49,7 @@ def maxima(values: F32) -> F32:
 def units(largest: F32, route: Route) -> F32:
     """u of each bucket from its largest |x|: the least float32 by which nothing is clipped."""
     _check(route)
+    check("largest", largest, np.float32, "buckets")
     top = (1 << (route.bits - 1)) - 1
     wide = largest.astype(np.float64)
     u = (wide / top).astype(np.float32)
@@ -62,10 +65,10 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) ->
     ValueError for other units or routes, and for values above what their units reach.
     """
     _check(route)
-    if u.dtype != np.float32 or u.shape != (-(-values.size // BUCKET),):
-        raise ValueError(f"{values.size} elements have {-(-values.size // BUCKET)} units")
+    check("values", values, np.float32, "n")
+    _check_units(u, values.size)
     lines = np.zeros((lines_of(values.size, route), LINE), np.uint8)
-    zeros = engine().look(np.ascontiguousarray(values), False).number
+    zeros = engine().look(np.require(values, requirements=["C", "A"]), False).number
     if not np.isfinite(u).all():
         return Packed(lines, np.float32(np.nan), zeros, False, 0)
     top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
@@ -95,10 +98,11 @@ def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None)
     """Codes uint8[W, n, 64] to their exact sums, uint8[v, n, 64]: of each line, the sums of its
     elements in v lines one after the other, as `sum_kind` says. ``present`` bool[W, n]: others are
     not there. ValueError for other arrays or routes."""
-    if lines.dtype != np.uint8 or lines.ndim != 3 or lines.shape[2] != LINE:
-        raise ValueError(f"lines must be uint8[W, n, {LINE}], not {lines.dtype}{list(lines.shape)}")
+    check("lines", lines, np.uint8, "W", "n", LINE)
     workers, size, _ = lines.shape
     layers, kind = sum_kind(route, workers)
+    if present is not None:
+        check("present", present, np.bool_, workers, size)
     sums = np.zeros((size, elements_of_line(route)), np.int16)
     for w, own in enumerate(lines):
         codes = _codes(own, route)
@@ -112,14 +116,14 @@ def add_codes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None)
 def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out: F32) -> None:
     """Sums uint8[v, n, 64] of ``workers``, of whom ``present`` have added, as the mean gradient
     into ``out`` float32[elements]: u * sum / present in float64, rounded once; 0.0 where nobody
-    has."""
+    has. ValueError for other arrays or numbers."""
     layers, kind = sum_kind(route, workers)
-    if sums.dtype != np.uint8 or sums.ndim != 3 or sums.shape[::2] != (layers, LINE):
-        what = f"sums must be uint8[{layers}, n, {LINE}]"
-        raise ValueError(f"{what}, not {sums.dtype}{list(sums.shape)}")
-    if sums.shape[1] < lines_of(out.size, route):
-        need = lines_of(out.size, route)
-        raise ValueError(f"{sums.shape[1]} lines do not hold {out.size} elements, {need} would")
+    check("sums", sums, np.uint8, layers, "n", LINE)
+    check("out", out, np.float32, "n", out=True)
+    check_apart("out", out, sums, u)
+    check_lines(sums.shape[1], route, out.size)
+    _check_units(u, out.size)
+    present = check_number("present", present, 0, workers)
     flat = np.ascontiguousarray(sums.transpose(1, 0, 2)).reshape(-1).view(kind)
     for at, mean, unit in _pieces(out, u):
         mean[:] = unit * flat[at : at + mean.size] / max(1, present)
@@ -127,6 +131,11 @@ def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out:
 
 def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
     """What the codes of one worker stand for: float32[elements], u * code rounded once."""
+    _check(route)
+    check("lines", lines, np.uint8, "n", LINE)
+    elements = check_number("elements", elements, 0)
+    check_lines(len(lines), route, elements)
+    _check_units(u, elements)
     out = np.empty(elements, np.float32)
     flat = _codes(lines, route).reshape(-1)
     for at, value, unit in _pieces(out, u):
@@ -137,6 +146,11 @@ def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
 def _check(route: Route) -> None:
     if not route.codes:
         raise ValueError(f"{route} has no integer codes")
+
+
+def _check_units(u: F32, elements: int) -> None:
+    units = -(-elements // BUCKET)
+    check(f"{elements} elements have {units} units: u", u, np.float32, units)
 
 
 def _pieces(values: F32, u: F32) -> Iterator[tuple[int, F32, NDArray[np.float64]]]:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from neuron_fabric.codec.array_checks import check
 from neuron_fabric.codec.numpy_engine import F32, U8, Seen
 from neuron_fabric.codec.routes import Route
 
@@ -31,15 +32,25 @@ AVX2 = ("-mavx2", "-mpopcnt")
 COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 _BUILD_SECONDS = 120
 _SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
+_ARRAY, _INT = (_POINTER, _SIZE), ctypes.c_int
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "nf_look": (_POINTER, _SIZE, ctypes.c_int, _POINTER),
-    "nf_pack_binary": (_POINTER, _SIZE, _POINTER, ctypes.c_int, _POINTER),
-    "nf_pack_ternary": (_POINTER, _SIZE, ctypes.c_float, _POINTER, _POINTER),
-    "nf_count": (_POINTER, _SIZE, _SIZE, _POINTER, ctypes.c_int, _POINTER, _POINTER),
-    "nf_unpack": (_POINTER, _SIZE, ctypes.c_int, _POINTER, _POINTER),
-    "nf_unpack_net": (_POINTER, _SIZE, ctypes.c_int, _SIZE, ctypes.c_int, _POINTER, _POINTER),
-    "nf_counts": (_POINTER, _SIZE, ctypes.c_int, _SIZE, ctypes.c_int, _POINTER),
+    "nf_look": (*_ARRAY, _SIZE, _INT, _POINTER),
+    "nf_pack_binary": (*_ARRAY, _SIZE, *_ARRAY, _INT, _POINTER),
+    "nf_pack_ternary": (*_ARRAY, _SIZE, ctypes.c_float, *_ARRAY, _POINTER),
+    "nf_count": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY),
+    "nf_unpack": (*_ARRAY, _SIZE, _INT, *_ARRAY, *_ARRAY),
+    "nf_unpack_net": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY, *_ARRAY),
+    "nf_counts": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY),
 }
+_FAULTS = (
+    "no fault",
+    "an array is missing",
+    "an array is not aligned",
+    "an array has another size",
+    "a number is out of range",
+    "arrays overlap",
+)
+"""What a function of `pack.c` returns, in the order of its numbers."""
 
 
 class NoLibraryError(Exception):
@@ -58,7 +69,8 @@ class _Seen(ctypes.Structure):
 
 
 class NativeEngine:
-    """The loops of `pack.c`; `numpy_engine` says what each does."""
+    """The loops of `pack.c`; `numpy_engine` says what each does. ValueError for arrays that do not
+    fit together: `pack.c` has written nothing then."""
 
     def __init__(self, library: Path) -> None:
         """NoLibraryError when it cannot be loaded."""
@@ -66,27 +78,28 @@ class NativeEngine:
             loaded = ctypes.CDLL(str(library))
             for name, arguments in _FUNCTIONS.items():
                 function = getattr(loaded, name)
-                function.argtypes, function.restype = arguments, None
+                function.argtypes, function.restype, function.errcheck = arguments, _INT, _checked
         except (OSError, AttributeError) as error:
             raise NoLibraryError(str(error)) from None
-        self._c = loaded
+        self.c = loaded
+        """The library itself."""
 
     def look(self, x: F32, add: bool) -> Seen:
         """Sum, zeros and finiteness."""
         seen = _Seen()
-        self._c.nf_look(_at(x), x.size, add, ctypes.byref(seen))
+        self.c.nf_look(*_f32(x), x.size, add, ctypes.byref(seen))
         return seen.value()
 
     def pack_binary(self, x: F32, lines: U8, add: bool) -> Seen:
         """Lines of G_BINARY."""
         seen = _Seen()
-        self._c.nf_pack_binary(_at(x), x.size, _at(lines), add, ctypes.byref(seen))
+        self.c.nf_pack_binary(*_f32(x), x.size, *_u8(lines, True), add, ctypes.byref(seen))
         return seen.value()
 
     def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> Seen:
         """Lines of G_TERNARY."""
-        seen = _Seen()
-        self._c.nf_pack_ternary(_at(x), x.size, threshold, _at(lines), ctypes.byref(seen))
+        seen, out = _Seen(), _u8(lines, True)
+        self.c.nf_pack_ternary(*_f32(x), x.size, threshold, *out, ctypes.byref(seen))
         return seen.value()
 
     def count(
@@ -99,28 +112,47 @@ class NativeEngine:
     ) -> None:
         """Counts and votes of lines."""
         workers, size, _ = lines.shape
-        ternary = route == Route.G_TERNARY
-        self._c.nf_count(_at(lines), workers, size, _at(present), ternary, _at(planes), _at(vote))
+        here = _array(present, np.bool_, False)
+        out = *_u8(planes, True), *_u8(vote, True)
+        self.c.nf_count(*_u8(lines), workers, size, *here, route == Route.G_TERNARY, *out)
 
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
         """Codes as values."""
-        self._c.nf_unpack(_at(lines), out.size, route.bits, _at(values), _at(out))
+        self.c.nf_unpack(*_u8(lines), out.size, route.bits, *_f32(values), *_f32(out, True))
 
     def counts(self, planes: U8, route: Route, elements: int) -> U8:
         """Counts as bytes."""
         out = np.empty((route.bits, elements), np.uint8)
-        size, count = planes[0].size, len(planes)
-        self._c.nf_counts(_at(planes), size, count, elements, route.bits, _at(out))
+        count, size = len(planes), planes.nbytes // max(1, len(planes))
+        self.c.nf_counts(*_u8(planes), size, count, elements, route.bits, *_u8(out, True))
         return out
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Counts as values."""
-        size, count = planes[0].size, len(planes)
-        self._c.nf_unpack_net(_at(planes), size, count, out.size, route.bits, _at(values), _at(out))
+        count, size = len(planes), planes.nbytes // max(1, len(planes))
+        arrays = *_f32(values), *_f32(out, True)
+        self.c.nf_unpack_net(*_u8(planes), size, count, out.size, route.bits, *arrays)
 
 
-def _at(array: NDArray[Any] | None) -> int | None:
-    return None if array is None else array.ctypes.data
+def _checked(fault: int, function: Any, _: object) -> None:
+    if fault:
+        raise ValueError(f"{function.__name__}: {_FAULTS[fault]}")
+
+
+def _f32(array: F32, out: bool = False) -> tuple[int | None, int]:
+    return _array(array, np.float32, out)
+
+
+def _u8(array: U8 | None, out: bool = False) -> tuple[int | None, int]:
+    return _array(array, np.uint8, out)
+
+
+def _array(array: NDArray[Any] | None, kind: DTypeLike, out: bool) -> tuple[int | None, int]:
+    """Return the address and the bytes of an array; none: no address, 0 bytes."""
+    if array is None:
+        return None, 0
+    check("an array of pack.c", array, kind, *"n" * array.ndim, dense=True, out=out)
+    return array.ctypes.data, array.nbytes
 
 
 def library(env: Mapping[str, str] = os.environ) -> Path:

@@ -2,6 +2,9 @@
  *
  * The loops of the codec. numpy_engine.py is their twin, bit for bit: it says what each does, and in
  * which order sums are taken. Built by native.py, with -ffp-contract=off; little-endian.
+ *
+ * Every function that native.py calls takes each array with its size in bytes and writes nothing
+ * before it has checked all of them; it returns `OK`, or a fault of the same number in native.py.
  */
 #include <math.h>
 #include <stddef.h>
@@ -13,7 +16,42 @@
 
 enum { LINE = 64, LANES = 8 * LINE, PIECE = 128 * LANES, INFINITE = 0x7f800000 };
 
+enum { OK, BAD_POINTER, BAD_ALIGNMENT, BAD_SIZE, BAD_NUMBER, BAD_OVERLAP };
+
 #define ALWAYS static inline __attribute__((always_inline))
+
+/* ---- arrays as they come from native.py ---- */
+
+/* `count` items of `item` bytes, `size` bytes in all, aligned to `align`. */
+static int check(const void *at, size_t size, size_t count, size_t item, size_t align)
+{
+    size_t want;
+    if (__builtin_mul_overflow(count, item, &want) || size != want)
+        return BAD_SIZE;
+    if (size && !at)
+        return BAD_POINTER;
+    return (uintptr_t)at % align ? BAD_ALIGNMENT : OK;
+}
+
+static int apart(const void *a, size_t a_size, const void *b, size_t b_size)
+{
+    uintptr_t first = (uintptr_t)a, second = (uintptr_t)b;
+    int overlap = a_size && b_size && first < second + b_size && second < first + a_size;
+    return overlap ? BAD_OVERLAP : OK;
+}
+
+/* Lines that n elements take, at `per` elements a line. */
+static size_t lines_of(size_t n, size_t per)
+{
+    return n / per + (n % per != 0);
+}
+
+#define TRY(check)                                                                                 \
+    do {                                                                                           \
+        int fault = (check);                                                                       \
+        if (fault)                                                                                 \
+            return fault;                                                                          \
+    } while (0)
 
 /* What a pass has seen; the same in native.py. */
 typedef struct {
@@ -152,7 +190,7 @@ ALWAYS double each(const float *x, size_t n, uint8_t *lines, size_t per, pass_t 
     for (; n - at >= LANES; at += LANES) {
         if (at && at % PIECE == 0)
             total += fold(pass->sums);
-        line(x + at, lines + at / LANES * per, pass);
+        line(x + at, per ? lines + at / LANES * per : 0, pass);
     }
     if (at < n) {
         float padded[LANES] = {0};
@@ -180,32 +218,50 @@ static size_t padding_of(size_t n)
     return (LANES - n % LANES) % LANES;
 }
 
-void nf_look(const float *x, size_t n, int add, seen_t *seen)
+/* x float32[n]; with `per` elements a line, its lines apart from it. */
+static int check_pack(const float *x, size_t x_size, size_t n, const uint8_t *lines, size_t size,
+                      size_t per, const seen_t *seen)
 {
+    TRY(check(x, x_size, n, sizeof *x, sizeof *x));
+    TRY(check(seen, sizeof *seen, 1, sizeof *seen, sizeof(uint64_t)));
+    TRY(check(lines, size, per ? lines_of(n, per) : 0, LINE, 1));
+    return apart(x, x_size, lines, size);
+}
+
+int nf_look(const float *x, size_t x_size, size_t n, int add, seen_t *seen)
+{
+    TRY(check_pack(x, x_size, n, 0, 0, 0, seen));
     pass_t pass = {0};
     double total = add ? each(x, n, 0, 0, &pass, add_line) : each(x, n, 0, 0, &pass, look_line);
     found(seen, total, &pass, padding_of(n));
+    return OK;
 }
 
-void nf_pack_binary(const float *x, size_t n, uint8_t *lines, int add, seen_t *seen)
+int nf_pack_binary(const float *x, size_t x_size, size_t n, uint8_t *lines, size_t size, int add,
+                   seen_t *seen)
 {
+    TRY(check_pack(x, x_size, n, lines, size, 8 * LINE, seen));
     pass_t pass = {0};
     double total = add ? each(x, n, lines, LINE, &pass, binary_line_added)
                        : each(x, n, lines, LINE, &pass, binary_line);
     found(seen, total, &pass, padding_of(n));
+    return OK;
 }
 
-void nf_pack_ternary(const float *x, size_t n, float threshold, uint8_t *lines, seen_t *seen)
+int nf_pack_ternary(const float *x, size_t x_size, size_t n, float threshold, uint8_t *lines,
+                    size_t size, seen_t *seen)
 {
+    TRY(check_pack(x, x_size, n, lines, size, 4 * LINE, seen));
     pass_t pass = {.threshold = fabsf(threshold)};
     double total = each(x, n, lines, 2 * LINE, &pass, ternary_line);
     found(seen, total, &pass, 0);
+    return OK;
 }
 
 /* ---- votes: half a line at a time, bit p of every count in plane p ---- */
 
 typedef uint64_t half_t __attribute__((vector_size(32)));
-enum { HALF = sizeof(half_t), PLANES = 8 };
+enum { HALF = sizeof(half_t), PLANES = 8, MOST_WORKERS = 255 };
 
 ALWAYS half_t load(const uint8_t *from)
 {
@@ -258,7 +314,7 @@ ALWAYS void count_half(const uint8_t *lines, size_t workers, size_t n, const uin
 {
     size_t w = 0;
 #define VOTE(k) (vote_of(load(lines + (w + (k)) * n * LINE), ternary) & \
-                 ((half_t){0} - (uint64_t)(present ? present[(w + (k)) * n] : 1)))
+                 ((half_t){0} - (uint64_t)(present ? present[(w + (k)) * n] != 0 : 1)))
     for (int p = 0; p < planes; p++)
         counts[p] = (half_t){0};
     for (; w + 4 <= workers; w += 4) {
@@ -289,7 +345,7 @@ ALWAYS void count_lines(const uint8_t *lines, size_t workers, size_t n, const ui
         const uint8_t *here = present ? present + line : 0;
         unsigned voters = present ? 0 : (unsigned)workers;
         for (size_t w = 0; present && w < workers; w++)
-            voters += here[w * n];
+            voters += here[w * n] != 0;
         for (size_t at = line * LINE; at < (line + 1) * LINE; at += HALF) {
             half_t counts[PLANES];
             count_half(lines + at, workers, n, here, ternary, planes, counts);
@@ -305,18 +361,34 @@ ALWAYS void count_lines(const uint8_t *lines, size_t workers, size_t n, const ui
 }
 
 /* A number of planes that is known here stays in registers: W 8 to 15. */
-void nf_count(const uint8_t *lines, size_t workers, size_t n, const uint8_t *present, int ternary,
-              uint8_t *out_planes, uint8_t *out_votes)
+int nf_count(const uint8_t *lines, size_t size, size_t workers, size_t n, const uint8_t *present,
+             size_t present_size, int ternary, uint8_t *out_planes, size_t planes_size,
+             uint8_t *out_votes, size_t votes_size)
 {
     int planes = 0;
+    size_t items;
+    if (!workers || workers > MOST_WORKERS)
+        return BAD_NUMBER;
     for (size_t rest = workers; rest; rest >>= 1)
         planes++;
+    if (__builtin_mul_overflow(workers, n, &items))
+        return BAD_SIZE;
+    TRY(check(lines, size, items, LINE, 1));
+    TRY(check(present, present_size, present ? items : 0, 1, 1));
+    TRY(check(out_planes, planes_size, out_planes ? planes * n : 0, LINE, 1));
+    TRY(check(out_votes, votes_size, out_votes ? n : 0, LINE, 1));
+    TRY(apart(lines, size, out_planes, planes_size));
+    TRY(apart(lines, size, out_votes, votes_size));
+    TRY(apart(present, present_size, out_planes, planes_size));
+    TRY(apart(present, present_size, out_votes, votes_size));
+    TRY(apart(out_planes, planes_size, out_votes, votes_size));
     if (present || planes != 4)
         count_lines(lines, workers, n, present, ternary, planes, out_planes, out_votes);
     else if (ternary)
         count_lines(lines, workers, n, 0, 1, 4, out_planes, out_votes);
     else
         count_lines(lines, workers, n, 0, 0, 4, out_planes, out_votes);
+    return OK;
 }
 
 /* ---- votes and counts to values ---- */
@@ -335,12 +407,30 @@ ALWAYS void expand(const uint8_t *lines, size_t n, int bits, const float *values
         memcpy(out + whole * width, table[lines[whole]], n % width * sizeof *out);
 }
 
-void nf_unpack(const uint8_t *lines, size_t n, int bits, const float *values, float *out)
+/* The first n codes of `size` bytes in whole lines, `item` bytes out of each. */
+static int check_unpack(const uint8_t *lines, size_t size, size_t n, int bits, const void *out,
+                        size_t out_size, size_t item)
 {
+    if (bits != 1 && bits != 2)
+        return BAD_NUMBER;
+    if (size % LINE || lines_of(n, 8 * LINE / (size_t)bits) > size / LINE)
+        return BAD_SIZE;
+    TRY(check(lines, size, size, 1, 1));
+    TRY(check(out, out_size, n, item, item == sizeof(float) ? item : 1));
+    return apart(lines, size, out, out_size);
+}
+
+int nf_unpack(const uint8_t *lines, size_t size, size_t n, int bits, const float *values,
+              size_t values_size, float *out, size_t out_size)
+{
+    TRY(check_unpack(lines, size, n, bits, out, out_size, sizeof *out));
+    TRY(check(values, values_size, (size_t)2 * bits, sizeof *values, sizeof *values));
+    TRY(apart(values, values_size, out, out_size));
     if (bits == 1)
         expand(lines, n, 1, values, out);
     else
         expand(lines, n, 2, values, out);
+    return OK;
 }
 
 /* The 8 counts whose bits are in byte `at` of each plane, `size` bytes apart, as bytes. */
@@ -348,15 +438,30 @@ ALWAYS uint64_t counts8(const uint8_t *planes, size_t size, int count, size_t at
 {
     uint64_t counts = 0;
     for (int p = 0; p < count; p++) {
-        uint64_t bits = planes[p * size + at] * 0x0101010101010101 & 0x8040201008040201;
+        uint64_t byte = planes[p * size + at];
+        uint64_t bits = byte * 0x0101010101010101 & 0x8040201008040201;
         counts += ((bits + 0x7f7f7f7f7f7f7f7f) >> 7 & 0x0101010101010101) << p;
     }
     return counts;
 }
 
-void nf_unpack_net(const uint8_t *planes, size_t size, int count, size_t n, int bits,
-                   const float *values, float *out)
+/* `count` planes of `size` bytes, one after the other. */
+static int check_planes(const uint8_t *planes, size_t planes_size, size_t size, int count, size_t n,
+                        int bits, const void *out, size_t out_size, size_t item)
 {
+    if (count < 1 || count > PLANES)
+        return BAD_NUMBER;
+    TRY(check(planes, planes_size, (size_t)count, size, 1));
+    TRY(check_unpack(planes, size, n, bits, out, out_size, item));
+    return apart(planes, planes_size, out, out_size);
+}
+
+int nf_unpack_net(const uint8_t *planes, size_t planes_size, size_t size, int count, size_t n,
+                  int bits, const float *values, size_t values_size, float *out, size_t out_size)
+{
+    TRY(check_planes(planes, planes_size, size, count, n, bits, out, out_size, sizeof *out));
+    TRY(check(values, values_size, bits == 1 ? 256 : 513, sizeof *values, sizeof *values));
+    TRY(apart(values, values_size, out, out_size));
     const size_t width = 8 / bits;
     for (size_t at = 0; at * width < n; at++) {
         uint64_t counts = counts8(planes, size, count, at);
@@ -366,10 +471,13 @@ void nf_unpack_net(const uint8_t *planes, size_t size, int count, size_t n, int 
             out[at * width + k] = values[bits == 1 ? plus : plus - minus + 256];
         }
     }
+    return OK;
 }
 
-void nf_counts(const uint8_t *planes, size_t size, int count, size_t n, int bits, uint8_t *out)
+int nf_counts(const uint8_t *planes, size_t planes_size, size_t size, int count, size_t n, int bits,
+              uint8_t *out, size_t out_size)
 {
+    TRY(check_planes(planes, planes_size, size, count, n, bits, out, out_size, (size_t)bits));
     const size_t width = 8 / bits;
     for (size_t at = 0; at * width < n; at++) {
         uint64_t counts = counts8(planes, size, count, at);
@@ -380,4 +488,5 @@ void nf_counts(const uint8_t *planes, size_t size, int count, size_t n, int bits
                 out[n + at * width + k] = counts >> 8 & 255;
         }
     }
+    return OK;
 }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from neuron_fabric.codec.array_checks import check, check_apart
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.routes import LINE, Route, lines_of
@@ -45,15 +46,16 @@ def pack(
     """float32[n], contiguous, as lines of FP32, G_BINARY or G_TERNARY.
 
     ``ratio``: of the gate, |x| > float32(ratio) * float32(mean of |x|). ``scale=False``: G_BINARY
-    is spared the sum. ``out``: uint8[n, 64] to write to. ValueError for other values or routes.
+    is spared the sum. ``out``: uint8[n, 64] to write to, apart from ``values``. ValueError for
+    other arrays or routes.
     """
-    if values.dtype != np.float32 or values.ndim != 1 or not values.flags.c_contiguous:
-        raise ValueError(f"values must be float32[n], contiguous, not {_shown(values)}")
-    values = np.require(values, requirements="A")
+    check("values", values, np.float32, "n", dense=True)
     shape = (lines_of(values.size, route), LINE)
+    if out is not None:
+        check("out", out, np.uint8, *shape, out=True)
+        check_apart("out", out, values)
     lines = np.empty(shape, np.uint8) if out is None else out
-    if lines.dtype != np.uint8 or lines.shape != shape or not lines.flags.c_contiguous:
-        raise ValueError(f"out must be uint8{list(shape)}, contiguous, not {_shown(lines)}")
+    values = np.require(values, requirements="A")
     if route == Route.G_BINARY:
         return _binary(values, lines, scale)
     if route == Route.G_TERNARY:
@@ -95,7 +97,3 @@ def _fp32(values: F32, lines: U8) -> Packed:
 def _without_votes(lines: U8, zeros: int) -> Packed:
     lines[:] = 0
     return Packed(lines, np.float32(np.nan), zeros, False, 0)
-
-
-def _shown(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> str:
-    return f"{array.dtype}{list(array.shape)}"

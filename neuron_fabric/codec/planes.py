@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.codec.array_checks import check, check_number
 from neuron_fabric.codec.numpy_engine import U8, decide
 from neuron_fabric.codec.routes import LINE, Route
-from neuron_fabric.codec.voting import MAX_WORKERS
+from neuron_fabric.codec.voting import MAX_PLANES, MAX_WORKERS
 
 Words = NDArray[np.uint64]
 
@@ -22,9 +23,11 @@ def add_planes(groups: Sequence[U8], workers: int) -> U8:
     count holds, or counts that P planes do not hold."""
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
+    for one in groups:
+        check("planes", one, np.uint8, "P", "n", str(LINE))
     shapes = {one.shape[1:] for one in groups}
-    if len(shapes) != 1 or any(one.dtype != np.uint8 or one.ndim != 3 for one in groups):
-        found = ", ".join(f"{one.dtype}{list(one.shape)}" for one in groups) or "none"
+    if len(shapes) != 1:
+        found = ", ".join(f"uint8{list(one.shape)}" for one in groups) or "none"
         raise ValueError(f"planes must be uint8[P, n, {LINE}] of the same lines, not {found}")
     [(lines, size)] = shapes
     if size != LINE:
@@ -57,7 +60,17 @@ def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
     lines or of each [n]. ValueError for a route without votes."""
     if not route.votes:
         raise ValueError(f"{route} has no votes")
+    check("planes", planes, np.uint8, "P", "n", LINE)
+    check_number("count planes", len(planes), 1, MAX_PLANES)
     lines = planes.shape[1]
+    if isinstance(present, np.ndarray):
+        if present.shape != (lines,) or present.dtype.kind not in "iu":
+            found = f"{present.dtype}{list(present.shape)}"
+            raise ValueError(f"present must be an integer or integers [{lines}], not {found}")
+        for one in (present.min(initial=0), present.max(initial=0)):
+            check_number("present", one, 0, MAX_WORKERS)
+    else:
+        present = check_number("present", present, 0, MAX_WORKERS)
     here = np.broadcast_to(np.asarray(present, np.uint64), (lines,))[:, None]
     vote = np.empty((lines, LINE), np.uint8)
     vote.view("<u8")[:] = decide(list(np.ascontiguousarray(planes).view("<u8")), route, here)

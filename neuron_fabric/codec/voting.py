@@ -8,12 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from neuron_fabric.codec.array_checks import check, check_apart, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 
 MAX_WORKERS = 255
 """A count is a byte."""
+MAX_PLANES = MAX_WORKERS.bit_length()
 
 
 class Counted(NamedTuple):
@@ -40,16 +42,13 @@ def count(
     A tie is + in G_BINARY and 0 in G_TERNARY. ``present`` bool[W, n]: the others abstain, as if
     they were not there. What is not asked for is empty. ValueError for other arrays or routes.
     """
-    if not route.votes:
-        raise ValueError(f"{route} has no votes")
-    if lines.dtype != np.uint8 or lines.ndim != 3 or lines.shape[2] != LINE:
-        raise ValueError(f"lines must be uint8[W, n, {LINE}], not {lines.dtype}{list(lines.shape)}")
+    _check_votes(route)
+    check("lines", lines, np.uint8, "W", "n", LINE)
     workers, size, _ = lines.shape
     if not 1 <= workers <= MAX_WORKERS:
         raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
     if present is not None:
-        if present.dtype != np.bool_ or present.shape != (workers, size):
-            raise ValueError(f"present must be bool[{workers}, {size}], not {list(present.shape)}")
+        check("present", present, np.bool_, workers, size)
         present = np.ascontiguousarray(present)
     counts = np.empty((workers.bit_length() if planes else 0, size, LINE), np.uint8)
     decided = np.empty((size if vote else 0, LINE), np.uint8)
@@ -80,12 +79,13 @@ def unpack(
 ) -> F32:
     """Votes uint8[n, 64] as float32[elements]: +scale, -scale, and 0.0 in G_TERNARY.
 
-    ValueError when there are fewer lines, or for a route without votes.
+    ``out``: float32[elements], contiguous, to write to. ValueError when there are fewer lines, for
+    other arrays, or for a route without votes.
     """
-    _check(lines, route, elements)
+    check("lines", lines, np.uint8, "n", LINE)
+    gradient = _gradient(lines, len(lines), route, elements, out)
     s = np.float32(scale)
     codes = [s, -s] if route == Route.G_BINARY else [s * 0, s * 0, s, -s]
-    gradient = np.empty(elements, np.float32) if out is None else out
     engine().unpack(np.ascontiguousarray(lines), route, np.array(codes, np.float32), gradient)
     return gradient
 
@@ -102,22 +102,38 @@ def unpack_net(
     """Count planes uint8[P, n, 64] as float32[elements]: scale * float32(plus - minus) / workers,
     in float32 and in this order; ``workers``: those present, 0: every element is 0.0.
 
-    ValueError when there are fewer lines, or for a route without votes.
+    ``out``: float32[elements], contiguous, to write to. ValueError when there are fewer lines, for
+    other arrays or numbers of workers, or for a route without votes.
     """
-    _check(planes[0], route, elements)
+    check("planes", planes, np.uint8, "P", "n", LINE)
+    check_number("count planes", len(planes), 1, MAX_PLANES)
+    workers = check_number("workers", workers, 0, MAX_WORKERS)
+    gradient = _gradient(planes, planes.shape[1], route, elements, out)
     plus = np.arange(-256, 257) if route == Route.G_TERNARY else 2 * np.arange(256) - workers
     net = plus.astype(np.float32)
     values = np.float32(scale) * net / np.float32(workers) if workers else np.zeros_like(net)
-    gradient = np.empty(elements, np.float32) if out is None else out
     engine().unpack_net(np.ascontiguousarray(planes), route, values, gradient)
     return gradient
 
 
-def _check(lines: U8, route: Route, elements: int) -> None:
+def check_lines(given: int, route: Route, elements: int) -> None:
+    """Refuse a number of lines that does not hold so many elements."""
+    if given < (need := lines_of(elements, route)):
+        raise ValueError(f"{given} lines do not hold {elements} elements, {need} would")
+
+
+def _check_votes(route: Route) -> None:
     if not route.votes:
         raise ValueError(f"{route} has no votes")
-    if lines.dtype != np.uint8 or lines.ndim != 2 or lines.shape[1] != LINE:
-        raise ValueError(f"lines must be uint8[n, {LINE}], not {lines.dtype}{list(lines.shape)}")
-    if len(lines) < lines_of(elements, route):
-        need = lines_of(elements, route)
-        raise ValueError(f"{len(lines)} lines do not hold {elements} elements, {need} would")
+
+
+def _gradient(source: U8, lines: int, route: Route, elements: int, out: F32 | None) -> F32:
+    """Return ``out``, or a new array, for the elements of so many lines of ``source``."""
+    _check_votes(route)
+    elements = check_number("elements", elements, 0)
+    check_lines(lines, route, elements)
+    if out is None:
+        return np.empty(elements, np.float32)
+    check("out", out, np.float32, elements, out=True)
+    check_apart("out", out, source)
+    return out

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of the arrays and numbers that callers give to the codec, the same for both engines.
+
+`pack.c` writes where a pointer says, and numpy writes to a copy where an array is strided; so every
+public function checks its arguments here before it calls an engine. Each fault is one ValueError:
+the argument, what it must be, what it is.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+
+def check(
+    name: str,
+    array: Any,
+    kind: DTypeLike,
+    *shape: int | str,
+    dense: bool = False,
+    out: bool = False,
+) -> None:
+    """Refuse what is no array of this dtype and shape; a text in ``shape`` stands for any size.
+
+    Args:
+        name: the argument, for the message.
+        array: what the caller gave.
+        kind: its dtype, in native byte order.
+        shape: its dimensions.
+        dense: it must be C-contiguous.
+        out: it is written to: it must be C-contiguous, aligned and writable.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    flags = {"contiguous": dense or out, "aligned": out, "writable": out}
+    if isinstance(array, np.ndarray):
+        pairs = zip(shape, array.shape, strict=False)
+        has = {
+            "contiguous": array.flags.c_contiguous,
+            "aligned": array.flags.aligned,
+            "writable": array.flags.writeable,
+        }
+        if (
+            array.dtype == kind
+            and array.ndim == len(shape)
+            and array.shape == tuple(n if isinstance(one, str) else one for one, n in pairs)
+            and all(has[flag] for flag, needed in flags.items() if needed)
+        ):
+            return
+        found = [f"{array.dtype}{list(array.shape)}"]
+        found += [f"not {flag}" for flag, needed in flags.items() if needed and not has[flag]]
+    else:
+        found = [type(array).__name__]
+    wanted = [f"{np.dtype(kind)}[{', '.join(map(str, shape))}]"]
+    wanted += [flag for flag, needed in flags.items() if needed]
+    raise ValueError(f"{name} must be {', '.join(wanted)}, not {', '.join(found)}")
+
+
+def check_apart(name: str, array: Any, *others: Any) -> None:
+    """Refuse an array that is written to and shares memory with one that is read."""
+    if any(np.may_share_memory(array, other) for other in others):
+        raise ValueError(f"{name} must have its own memory, not that of an input")
+
+
+def check_number(name: str, value: Any, first: int, last: int | None = None) -> int:
+    """Return ``value`` as an int; ValueError unless it is an integer from ``first`` to ``last``."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, not {type(value).__name__}") from None
+    if number < first or (last is not None and number > last):
+        wanted = f"{first} or more" if last is None else f"{first} to {last}"
+        raise ValueError(f"{name} must be {wanted}, not {number}")
+    return number
