@@ -2,7 +2,8 @@
 """Builds `pack.c` at its first use, in a folder of the user's cache, and calls it through ctypes.
 
 Never where the package is installed, which may be read-only. The name of a library is a digest of
-its source, compiler options and machine; it appears whole, whoever else builds it at the time.
+its source, compiler options and machine. Its last 32 bytes are the SHA-256 of the others: a file
+that was cut off would end the process by SIGBUS when it is called, so it is built again instead.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import hashlib
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -25,12 +27,16 @@ from numpy.typing import DTypeLike, NDArray
 from neuron_fabric.codec.array_checks import check
 from neuron_fabric.codec.numpy_engine import F32, U8, Seen
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.data import DataError, read_bytes
+from neuron_fabric.private_folder import NAME, make_private, private_temporary
 
 SOURCE = Path(__file__).with_name("pack.c")
 OPTIONS = ("-std=c11", "-O3", "-ffp-contract=off", "-Wno-psabi", "-fPIC", "-shared")
 AVX2 = ("-mavx2", "-mpopcnt")
 COMPILERS = ("cc", "gcc", "clang", "g++", "c++")
 _BUILD_SECONDS = 120
+_HASH = hashlib.sha256().digest_size
+_MODE = 0o600
 _SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
 _ARRAY, _INT = (_POINTER, _SIZE), ctypes.c_int
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -164,7 +170,7 @@ def library(env: Mapping[str, str] = os.environ) -> Path:
         source = SOURCE.read_bytes()
         folder = cache_folder(env)
         place = folder / f"pack-{_digest(source, *words, platform.machine(), sys.platform)}.so"
-        if not place.is_file():
+        if not _is_whole(place):
             _build(_compiler(env), words, place)
     except OSError as error:
         raise NoLibraryError(str(error)) from None
@@ -172,16 +178,32 @@ def library(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def cache_folder(env: Mapping[str, str]) -> Path:
-    """`neuron-fabric` in XDG_CACHE_HOME or `~/.cache`: made, and of this user alone, since code is
-    loaded from it. OSError."""
+    """Make `neuron-fabric` in XDG_CACHE_HOME or `~/.cache`, and return it.
+
+    No other user can change it or its parents, since code is loaded from it. Without a home folder,
+    or with one that others can change, it is in the folder for temporary files. OSError.
+    """
     named = env.get("XDG_CACHE_HOME", "")
-    home = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
-    folder = home / "neuron-fabric"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    about = folder.stat()
-    if about.st_uid != os.getuid() or about.st_mode & 0o022:
-        raise PermissionError(f"{folder}: others may write to it")
-    return folder
+    if os.path.isabs(named):
+        return make_private(Path(named, NAME))
+    try:
+        home = Path.home()
+        if home.is_absolute():
+            return make_private(home / ".cache" / NAME)
+    except (OSError, RuntimeError):  # no HOME, and no entry in the list of users
+        pass
+    return private_temporary()
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether a library is there, as `_build` has written it."""
+    try:
+        about, data = place.lstat(), read_bytes(place)
+    except (OSError, DataError):
+        return False
+    if about.st_uid != os.getuid() or stat.S_IMODE(about.st_mode) != _MODE:
+        return False
+    return hashlib.sha256(data[:-_HASH]).digest() == data[-_HASH:]
 
 
 def _compiler(env: Mapping[str, str]) -> list[str]:
@@ -211,6 +233,12 @@ def _build(compiler: list[str], words: tuple[str, ...], place: Path) -> None:
             said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             raise NoLibraryError(f"{compiler[0]}: {said[0]}")
         ctypes.CDLL(str(new))  # what cannot be loaded is not kept
+        with new.open("r+b") as stream:
+            content = stream.read()
+            stream.write(hashlib.sha256(content).digest())
+            stream.flush()
+            os.fchmod(stream.fileno(), _MODE)
+            os.fsync(stream.fileno())
         os.replace(new, place)
 
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +93,89 @@ def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> 
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     assert choose(env) == (numpy_engine, f"numpy: {folder}: others may write to it")
+
+
+def test_no_parent_of_the_cache_may_be_open_to_others(env: dict[str, str]) -> None:
+    """Who may write to a parent can put another folder in the place of this one."""
+    home = Path(env["XDG_CACHE_HOME"])
+    home.mkdir()
+    home.chmod(0o777)
+    choice = choose(env)
+    assert choice == (
+        numpy_engine,
+        f"numpy: {home}/neuron-fabric: others may write to {home}",
+    )
+    home.chmod(0o1777)  # sticky, as /tmp: nobody else can rename what is ours
+    assert native.cache_folder(env) == home / "neuron-fabric"
+
+
+TRAINING = """
+import numpy as np
+from neuron_fabric import codec
+from neuron_fabric.codec.engine import chosen
+codec.pack(np.ones(5000, np.float32), codec.Route.G_BINARY)
+print(chosen().why)
+"""
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is here")
+def test_a_damaged_library_is_built_again(env: dict[str, str]) -> None:
+    """A library that was cut off ended each training by SIGBUS until it was deleted by hand, an
+    empty one meant numpy for ever."""
+    place = native.library(env)
+    whole = place.read_bytes()
+    assert hashlib.sha256(whole[:-32]).digest() == whole[-32:]
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    nowhere = {**env, "PATH": "", "CC": ""}  # without a compiler: what is damaged is not loaded
+
+    def put(content: bytes) -> None:
+        place.unlink()  # not cut off where it lies: this process has it mapped
+        place.write_bytes(content)
+        place.chmod(0o600)
+
+    for wrong in (b"", whole[:31], whole[:-1], bytes(flipped), whole + b"x"):
+        put(wrong)
+        assert choose(nowhere) == (numpy_engine, "numpy: there is no C compiler")
+    put(whole)
+    assert choose(nowhere).why == f"native: {place}"
+    place.chmod(0o666)
+    assert choose(nowhere).engine is numpy_engine
+    place.unlink()
+    os.mkfifo(place)
+    assert choose(nowhere).engine is numpy_engine
+    put(whole[:4096])
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, f"native: {place}\n"), done.stderr
+    assert len(place.read_bytes()) == len(whole)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+NO_HOME = """
+import os, pwd, sys
+from pathlib import Path
+def home():
+    raise RuntimeError("Could not determine home directory.")
+Path.home = home
+from neuron_fabric.codec.engine import choose
+sys.stdout.write(choose({"PATH": os.environ["PATH"]}).why)
+"""
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="no C compiler is here")
+def test_no_home_is_no_crash(tmp_path: Path) -> None:
+    """A container runs as a user without an entry, and without HOME."""
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    run = [sys.executable, "-c", NO_HOME]
+    done = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"native: {tmp_path}/neuron-fabric-{os.getuid()}/pack-")
+    assert done.stderr == ""
 
 
 def test_no_room_for_a_cache(env: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from neuron_fabric.private_folder import who_else
 from scripts.common.errors import NfError
 from scripts.common.plain_names import PlaceError, named, plain
 
@@ -17,6 +18,9 @@ try:
     BUILD = plain(Path(os.environ.get("NF_BUILD") or ROOT / "build").absolute())
 except PlaceError as error:
     raise SystemExit(f"nf: {error}") from None
+if (named_build := os.environ.get("NF_BUILD")) and (why := who_else(BUILD, ROOT.stat().st_uid)):
+    # Code is built and run there.
+    raise SystemExit(f"nf: NF_BUILD={named_build}: {why}; choose a folder of your own.")
 SIM_BUILDS = BUILD / "sim"
 VARIANTS = BUILD / "variants"
 RUNS = BUILD / "runs"
