@@ -128,12 +128,13 @@ def is_int(value: object) -> TypeGuard[int]:
 
 
 def check_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
-    """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements."""
+    """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements: also
+    where one of them is 0, as numpy counts the others all the same."""
     if (
         not isinstance(value, list)
         or len(value) > 32
         or not all(is_int(d) and 0 <= d < MAX_ELEMENTS for d in value)
-        or math.prod(value) >= MAX_ELEMENTS
+        or math.prod(max(d, 1) for d in value) >= MAX_ELEMENTS
     ):
         raise CaptureError(where, f"tensor {name!r} has a bad shape {value}", todo)
     return tuple(value)

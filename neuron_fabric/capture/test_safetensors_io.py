@@ -52,6 +52,16 @@ def test_round_trip(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "x"]
 
 
+@pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 39, 0, 1 << 39, 4], [0, 1 << 40]])
+def test_an_empty_tensor_of_a_huge_dimension_is_one_line(tmp_path: Path, shape: list[int]) -> None:
+    """numpy has no such array: reading it was a traceback."""
+    path = raw(tmp_path / "x", entry(shape=shape, offsets=(0, 0)))
+    with pytest.raises(CaptureError, match=r"bad shape|[Ii]nvalid|overflow"):
+        open_tensors(path)
+    path = raw(tmp_path / "x", entry(shape=[0, 1 << 20], offsets=(0, 0)))
+    assert open_tensors(path).read("a").shape == (0, 1 << 20)
+
+
 def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
     library = pytest.importorskip("safetensors.numpy")
     write_tensors(tmp_path / "x", ARRAYS, {"note": "π"})
