@@ -177,4 +177,4 @@ def _codes(lines: U8, route: Route) -> NDArray[np.int8]:
     if route == Route.G_INT8:
         return lines.view(np.int8)
     both = np.stack([(lines << 4).view(np.int8) >> 4, lines.view(np.int8) >> 4], axis=-1)
-    return both.reshape(len(lines), -1)
+    return both.reshape(len(lines), elements_of_line(route))

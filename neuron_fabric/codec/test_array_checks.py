@@ -94,6 +94,15 @@ def test_out_of_sums_is_what_it_must_be(wrong: str) -> None:
         codec.unpack_sums(sums, Route.G_INT4, u, 1, 1, _wrong_outs(32)[wrong])
 
 
+def test_no_lines_of_codes_have_no_sums() -> None:
+    """Found by the calls below: an empty tensor of G_INT4 was refused by numpy."""
+    empty = np.zeros((3, 0, 64), np.uint8)
+    for route in (Route.G_INT4, Route.G_INT8):
+        assert codec.add_codes(empty, route).shape[1:] == (0, 64)
+        none = codec.unpack_codes(empty[0], route, np.zeros(0, np.float32), 0)
+        assert none.shape == (0,)
+
+
 def test_pack_into_its_own_values() -> None:
     x = np.ones(512, np.float32)
     with pytest.raises(ValueError, match="out must have its own memory, not that of an input"):
@@ -381,7 +390,7 @@ def test_the_library_names_its_faults() -> None:
 def sanitized(folder: Path, more: str, calls: int) -> None:
     """The checks above with `pack.c` built with ASan and UBSan, in a process of their own."""
     asan = subprocess.run(
-        ["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+        ["gcc", "-print-file-name=libasan.so"], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()
     if not os.path.isabs(asan):
         pytest.skip("gcc has no libasan here")
@@ -404,7 +413,7 @@ def sanitized(folder: Path, more: str, calls: int) -> None:
         "PYTHONMALLOC": "malloc",  # red zones around what Python allocates
     }
     done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code], env=env, capture_output=True, encoding="utf-8", check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
 
@@ -414,8 +423,8 @@ def test_under_sanitizers(tmp_path: Path) -> None:
     sanitized(tmp_path, "", 60)
 
 
-@pytest.mark.nightly("63,000 calls; test_under_sanitizers has 360")
+@pytest.mark.nightly("27,000 calls; test_under_sanitizers has 360")
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc is here")
 @pytest.mark.parametrize("more", ["", "-mno-avx2", "-O3"])
 def test_under_sanitizers_at_length(tmp_path: Path, more: str) -> None:
-    sanitized(tmp_path, more, 3_500)
+    sanitized(tmp_path, more, 1_500)

@@ -149,7 +149,7 @@ def test_a_damaged_library_is_built_again(env: dict[str, str]) -> None:
         [sys.executable, "-c", TRAINING],
         env={**os.environ, **env},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, f"native: {place}\n"), done.stderr
@@ -173,7 +173,7 @@ def test_no_home_is_no_crash(tmp_path: Path) -> None:
     """A container runs as a user without an entry, and without HOME."""
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     run = [sys.executable, "-c", NO_HOME]
-    done = subprocess.run(run, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(run, env=env, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout.startswith(f"native: {tmp_path}/neuron-fabric-{os.getuid()}/pack-")
     assert done.stderr == ""
 

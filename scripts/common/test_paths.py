@@ -34,6 +34,6 @@ def _nf(build: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "NF_BUILD": str(build), "PYTHONPATH": str(ROOT)},
         cwd=ROOT,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
     )
