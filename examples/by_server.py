@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The digits trained twice, by torch's reducer and by a reducer server: are the weights the same?
 
-nf serve --workers 4 --socket /tmp/nf &
-python -m examples.by_server --socket /tmp/nf
+nf serve --workers 4 &
+python -m examples.by_server
 
 With --alone there is only the training by the server, which may be killed, stopped and started
 again meanwhile: the ranks' weights stay equal.
@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet
 from neuron_fabric.runtime import attach
+from neuron_fabric.runtime.backends.server_wire import default_socket
 
 PROFILE = Path(__file__).with_name("digits.toml")
 VOTES, CODES = "G_BINARY", ("G_INT4", "G_INT8")
@@ -43,7 +44,7 @@ SOON = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--socket", type=Path, required=True, help="of nf serve")
+    parser.add_argument("--socket", type=Path, help="of nf serve (its default one)")
     parser.add_argument("--workers", type=int, default=4, help="as many as the server serves")
     parser.add_argument("--steps", type=int, default=24, help="of each training")
     parser.add_argument("--until", type=Path, help="a training ends before if this file is there")
@@ -53,6 +54,7 @@ def main() -> int:
     parser.add_argument("--alone", action="store_true", help="without the training by torch")
     parser.add_argument("--out", type=Path, help="folder for the monitor's log")
     args = parser.parse_args()
+    args.socket = args.socket or default_socket()
     with tempfile.TemporaryDirectory(prefix="nf-by-server-") as folder:
         gc.freeze()  # a collection in a rank need not look at all of torch
         try:

@@ -99,8 +99,8 @@ def attach(
     """Low-bit gradients for a DistributedDataParallel ``model``, before its first backward.
 
     ``profile``: a file (default: NF_PROFILE; without either nothing is registered and None
-    returned). ``reducer``: `torch`, or `unix:PATH` of a server (NF_REDUCER). ``monitor``: a folder
-    for the log (NF_MONITOR).
+    returned). ``reducer``: `torch`, or `unix`, `unix:PATH` of a server (NF_REDUCER). ``monitor``: a
+    folder for the log (NF_MONITOR).
     ``fp32``: see `fp32_paths`. ``nonfinite``: `nan`, for GradScaler or a training that stops at it;
     `fallback` reduces such a parameter once more, in FP32. ``strict``: a profile that was not
     verified for this training is refused. ``steps`` of the training: warm-up is a share of them.

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import select
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +20,16 @@ from pathlib import Path
 from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.runtime.backends.server_wire import (
+    Refused,
     Report,
     ServerError,
     Status,
     WireError,
     check_path,
+    close_all,
     connect,
+    default_socket,
+    readable,
     receive,
     send,
 )
@@ -47,13 +50,15 @@ from verif.serve.served_device import ModelDevice, ServedDevice
 MODEL, RTL = "model", "rtl"
 TIMEOUT_S = 60.0
 _ANSWER_S = 5.0
+_DEFAULT = Path()  # no socket has this name
 _LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
-  nf serve --workers 4 --socket /tmp/nf      the RTL reduces for a training of four workers here
-  NF_REDUCER=unix:/tmp/nf torchrun ...       that training: neuron_fabric.runtime.attach
-  nf serve --status /tmp/nf                  what a server is doing
-  nf serve --device model --workers 4 --socket /tmp/nf  the reference models: fast
+  nf serve --workers 4                       the RTL reduces for a training of four workers here
+  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.runtime.attach
+  nf serve --status                          what a server is doing
+  nf serve --device model --workers 4        the reference models: fast
+  nf serve --workers 2 --socket PATH         at a socket of that name: NF_REDUCER=unix:PATH
 """
 
 
@@ -67,7 +72,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"simulator of the RTL ({registry.names()[0]})",
     )
     add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="ranks of a training")
-    add("--socket", type=Path, metavar="PATH", help="where it listens")
+    add("--socket", type=Path, metavar="PATH", help="where it listens (a private folder)")
+    add(
+        "--allow-uid",
+        type=up_to((1 << 32) - 2, first=0),
+        action="append",
+        default=[],
+        metavar="UID",
+        help="a user whose ranks may join, besides this one; they name yours in NF_ALLOW_UID",
+    )
     add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help="for a rank (60 s)")
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
     add(
@@ -77,7 +90,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the RTL raises FALLBACK above so many misses of so many contributions (never)",
     )
     add("--apart", action="store_true", help="each rank's lines go in before the next one's")
-    add("--status", type=Path, metavar="PATH", help="ask the server that listens there, and end")
+    add(
+        "--status",
+        type=Path,
+        nargs="?",
+        const=_DEFAULT,
+        metavar="PATH",
+        help="ask the server that listens there, and end",
+    )
     add_memory(parser, str(MemoryTiming().latency))
 
 
@@ -93,13 +113,18 @@ def _capacity(text: str) -> CapacityCheck:
 
 def run(args: argparse.Namespace) -> int:
     if args.status is not None:
-        say(*status(args.status))
+        where = default_socket() if args.status == _DEFAULT else args.status
+        say(*status(where, args.allow_uid))
         return 0
-    if args.workers is None or args.socket is None:
+    if args.workers is None:
         raise NfError("give --workers N and --socket PATH, or --status PATH.")
-    check_path(args.socket)
-    with _device(args) as device, closing(Listener(args.socket)) as listener:
-        server = ReducerServer(listener, args.workers, device, args.timeout, _log)
+    if args.allow_uid and args.socket is None:
+        raise NfError("--allow-uid: nobody else can enter the default folder; name a --socket.")
+    where = args.socket if args.socket is not None else default_socket()
+    check_path(where)
+    others = bool(args.allow_uid)
+    with _device(args) as device, closing(Listener(where, others=others)) as listener:
+        server = ReducerServer(listener, args.workers, device, args.timeout, _log, args.allow_uid)
         say(f"nf serve: {server.report()[0]}", flush=True)
         try:
             server.run()
@@ -108,15 +133,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def status(path: Path) -> list[str]:
-    """What a server says of itself. ServerError."""
-    with connect(path) as sock:
+def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
+    """What a server says of itself, which is of this user or one ``allowed``. ServerError."""
+    with connect(path, allowed) as sock:
         send(sock, Status())
-        ready = select.select([sock], [], [], _ANSWER_S)[0]
+        ready = readable(sock, _ANSWER_S)
         try:
             came = receive(sock) if ready else None
         except WireError as error:
             raise ServerError(path, error, "use the same version on both sides") from None
+    close_all(came[1] if came is not None else ())
+    if came is not None and isinstance(came[0], Refused):
+        raise ServerError(path, "refused", came[0].why)
     if came is None or not isinstance(came[0], Report):
         raise ServerError(path, f"no answer within {_ANSWER_S:g} s", "is the server stopped?")
     return list(came[0].lines)

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reducer",
         default="torch",
         metavar="R",
-        help="torch; rtl or model, a server of its own; unix:PATH of `nf serve`",
+        help="torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`",
     )
     add(
         "--sim",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,14 +41,14 @@ def serving(
     device: ServedDevice | None = None,
     timeout_s: float = 20.0,
     path: Path | None = None,
+    allowed: Collection[int] = (),
 ) -> Iterator[Served]:
     """A server in another thread; an error of its own comes out at the end."""
     with tempfile.TemporaryDirectory(prefix="nf-") as folder:
         served = Served(path or Path(folder, "s"))
-        listener = Listener(served.path)
-        server = ReducerServer(
-            listener, workers, device or ModelDevice(), timeout_s, served.said.append
-        )
+        listener = Listener(served.path, others=bool(allowed))
+        device = device or ModelDevice()
+        server = ReducerServer(listener, workers, device, timeout_s, served.said.append, allowed)
         errors: list[BaseException] = []
 
         def run() -> None:

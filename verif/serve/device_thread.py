@@ -85,9 +85,9 @@ class DeviceThread:
     def _run(self) -> None:
         while (item := self._todo.get()) is not None:
             owner, bucket = item
-            self._until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
             word, why, counts = Word.DONE, "", Counts()
             try:
+                self._until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
                 counts = self.device.reduce(bucket)
             except DeviceLost as lost:
                 word, why = Word.LOST, str(lost)

@@ -7,6 +7,7 @@ No sockets and no clock in here: ``tell`` sends, and whoever calls says what tim
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,13 @@ from neuron_fabric.runtime.backends.server_wire import (
     Submit,
     Welcome,
 )
-from neuron_fabric.runtime.backends.shared_lines import IN_TURN, SharedLines, Word
+from neuron_fabric.runtime.backends.shared_lines import (
+    IN_TURN,
+    WORDS,
+    SharedLines,
+    Word,
+    bytes_of,
+)
 from verif.serve.served_bucket import (
     OF_VOTES,
     Refusal,
@@ -31,6 +38,8 @@ from verif.serve.served_bucket import (
     modes_of,
 )
 
+MOST_LINES = 1 << 28
+"""Lines of a worker in a bucket: 16 GiB."""
 Tell = Callable[[int, Message, Sequence[int]], None]
 """(rank, message, files): send it, if that rank is still there."""
 
@@ -102,6 +111,11 @@ class JobSession:
         if lines < 1:
             raise Refusal(f"{lines} lines a worker")
         self._modes = modes_of(self.first.routes)
+        # It takes room where it is written, and a bucket seldom fills it: twice the memory is fine.
+        size, there = bytes_of(world, lines), _memory()
+        if lines > MOST_LINES or size > 2 * there:
+            what = f"they take {size >> 30:,} GiB, this machine has {there >> 30:,}"
+            raise Refusal(f"no memory for {lines:,} lines of {world} workers ({what})")
         try:
             self._shared = SharedLines.create(world, lines)
         except (OSError, OverflowError, ValueError) as error:
@@ -145,6 +159,8 @@ class JobSession:
             self.tally["late"] += 1
             self._tell(rank, Done(said.seq))
             return None
+        if said.seq not in self._open and len(self._open) >= WORDS:
+            raise RefusedOne(f"more than {WORDS} buckets wait for other ranks")
         one = self._open.setdefault(said.seq, _Open(now))
         one.said[rank] = said
         without = [r for r, last in self._last.items() if last >= said.seq and r not in one.said]
@@ -258,6 +274,11 @@ class JobSession:
     def _tell(self, rank: int, message: Message, files: Sequence[int] = ()) -> None:
         if rank not in self._gone:
             self._ranks[rank](rank, message, files)
+
+
+def _memory() -> int:
+    """Bytes of memory that this machine has."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _shown(value: object) -> str:

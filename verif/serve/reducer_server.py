@@ -3,18 +3,21 @@
 
 One thread waits for all of it; the device works in another (`device_thread`). What is decided of a
 bucket is in `job_session`. One job is served at a time.
+
+An exception in what a peer has said ends that peer, and with it the session that it is in, as if it
+had died. Nothing in this thread waits for a peer.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import socket
 import stat
-import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +37,10 @@ from neuron_fabric.runtime.backends.server_wire import (
     Welcome,
     WireError,
     check_path,
+    close_all,
+    cut,
     new_socket,
+    peer_of,
     receive,
     send,
 )
@@ -47,6 +53,7 @@ from verif.serve.served_device import ServedDevice
 BACKLOG = 128
 LOOK_S = 1.0
 STUCK = "the device takes too long"
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 Say = Callable[[str], None]
 
 
@@ -63,8 +70,9 @@ class _Peer:
 class Listener:
     """The socket of a server. A name that a dead server has left is taken over."""
 
-    def __init__(self, path: Path) -> None:
-        """ServerError where no socket can be there, or another server is."""
+    def __init__(self, path: Path, *, others: bool = False) -> None:
+        """``others``: other users may connect, and are told who may not. ServerError where no
+        socket can be there, or another server is."""
         check_path(path)
         self.path, other = path, "choose another --socket"
         self._lock = Lock(path)
@@ -77,7 +85,7 @@ class Listener:
         try:
             self._clear(other)
             self.sock = new_socket()
-            old = os.umask(0o177)  # nobody else may connect
+            old = os.umask(0o111 if others else 0o177)
             try:
                 self.sock.bind(os.fspath(path))
             finally:
@@ -112,9 +120,18 @@ class ReducerServer:
     """Serves jobs of ``workers`` ranks until `stop`, or an exception, ends `run`."""
 
     def __init__(
-        self, listener: Listener, workers: int, device: ServedDevice, timeout_s: float, say: Say
+        self,
+        listener: Listener,
+        workers: int,
+        device: ServedDevice,
+        timeout_s: float,
+        say: Say,
+        allowed: Collection[int] = (),
     ) -> None:
-        """``timeout_s``: how long a rank is waited for; ``say``: a line for the log."""
+        """``timeout_s``: how long a rank is waited for; ``say``: a line for the log; ``allowed``:
+        users that may join, besides this one."""
+        self._users = {os.getuid(), *allowed}
+        self._deaf_until = 0.0
         self._listener, self._workers, self._timeout_s = listener, workers, timeout_s
         self._say, self._start, self._stopped = say, time.monotonic(), False
         self._device = DeviceThread(device, timeout_s)
@@ -134,16 +151,23 @@ class ReducerServer:
         """Until it is stopped."""
         try:
             while not self._stopped:
-                for key, _ in self._select.select(self._wait_s()):
-                    if key.fd == self._listener.sock.fileno():
-                        self._accept()
-                    elif key.fd == self._device.wake:
-                        self._finished()
-                    elif key.fd in self._peers:
-                        self._hear(self._peers[key.fd])
-                self._expire()
+                try:
+                    self._turn()
+                except Exception as error:
+                    self._abandon(error)
         finally:
             self._close()
+
+    def _turn(self) -> None:
+        for key, _ in self._select.select(self._wait_s()):
+            if key.fd == self._listener.sock.fileno():
+                self._accept()
+            elif key.fd == self._device.wake:
+                self._finished()
+            elif key.fd in self._peers:
+                self._hear(self._peers[key.fd])
+        self._listen_again()
+        self._expire()
 
     def stop(self) -> None:
         """From any thread or a signal handler: end `run` soon."""
@@ -168,17 +192,27 @@ class ReducerServer:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.sock.accept()
-        except OSError:  # gone again, or too many files: the others go on
+        except OSError as error:  # gone again, or too many files: the others go on
+            if (
+                error.errno in _FULL
+            ):  # who waits can be heard, and would be at once, again and again
+                self._say(f"no connection can be taken ({error.strerror})")
+                self._select.unregister(self._listener.sock)
+                self._deaf_until = time.monotonic() + LOOK_S
             return
         sock.setblocking(False)
-        pid, uid, _ = struct.unpack(
-            "3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        )
+        pid, uid = peer_of(sock)
         peer = _Peer(sock, f"process {pid}")
         self._peers[sock.fileno()] = peer
         self._select.register(sock, selectors.EVENT_READ)
-        if uid != os.getuid():
-            self._refuse(peer, f"the server is of user {os.getuid()}, and you are {uid}")
+        if uid not in self._users:
+            what = f"the server is of user {os.getuid()}, and you are {uid}"
+            self._refuse(peer, f"{what}; start one of your own, or nf serve --allow-uid {uid}")
+
+    def _listen_again(self) -> None:
+        if self._deaf_until and time.monotonic() >= self._deaf_until:
+            self._deaf_until = 0.0
+            self._select.register(self._listener.sock, selectors.EVENT_READ)
 
     def _hear(self, peer: _Peer) -> None:
         try:
@@ -186,8 +220,7 @@ class ReducerServer:
             if came is None:
                 self._drop(peer)
                 return
-            for file in came[1]:  # nobody was asked for one
-                os.close(file)
+            close_all(came[1])  # nobody was asked for one
             self._answer(peer, came[0])
         except BlockingIOError:
             return
@@ -195,11 +228,13 @@ class ReducerServer:
             self._refuse(peer, f"{error}; use the same version of neuron_fabric on both sides")
         except (WireError, RefusedOne) as error:
             self._refuse(peer, str(error))
+        except Exception as error:  # a fault of this program, told as one
+            self._refuse(peer, f"the server has a fault ({type(error).__name__}: {error})")
 
     def _answer(self, peer: _Peer, message: Message) -> None:
         session = peer.session
         if isinstance(message, Status):
-            send(peer.sock, Report(tuple(line[:400] for line in self.report())))
+            send(peer.sock, Report(tuple(cut(line, 300) for line in self.report())))
         elif isinstance(message, Hello) and session is None:
             self._hello(peer, message)
         elif isinstance(message, Submit) and session is not None:
@@ -258,7 +293,7 @@ class ReducerServer:
 
     def _refuse(self, peer: _Peer, why: str) -> None:
         self._say(f"refused {peer.who}: {why}")
-        send(peer.sock, Refused(why[:1000]))
+        send(peer.sock, Refused(cut(why, 1000)))
         self._drop(peer)
 
     def _drop(self, peer: _Peer, *, bye: bool = False) -> None:
@@ -289,7 +324,8 @@ class ReducerServer:
         for one in self._device.finished():
             if one.why:
                 self._say(f"bucket {one.seq}: {one.word.name}: {one.why}")
-            one.owner.finished(one.seq, one.word, one.why, one.counters)
+            if self._session is not None and one.owner is self._session:  # else it was abandoned
+                self._session.finished(one.seq, one.word, one.why, one.counters)
 
     def _expire(self) -> None:
         now = time.monotonic()
@@ -317,13 +353,25 @@ class ReducerServer:
         for peer in [one for one in self._peers.values() if one.session is session]:
             if not session.whole:
                 self._say(f"refused {peer.who}: {why}")
-            send(peer.sock, Refused(why[:1000]))
+            send(peer.sock, Refused(cut(why, 1000)))
             self._forget(peer)
         self._say(f"job {session.first.job} ends: {', '.join(session.told()[1:2])}")
         session.close()
         if self._session is session:
             self._session = None
             self._before.update(session.tally)
+
+    def _abandon(self, error: Exception) -> None:
+        """End a session that cannot even be ended in order: it is not asked any more."""
+        session, self._session = self._session, None
+        if session is None:
+            raise error
+        why = f"the server has a fault ({type(error).__name__}: {error}); the job ends"
+        self._say(why)
+        for peer in [one for one in self._peers.values() if one.session is session]:
+            send(peer.sock, Refused(cut(why, 1000)))
+            self._forget(peer)
+        session.close()
 
     def _close(self) -> None:
         if self._session is not None:

@@ -144,14 +144,15 @@ def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTE
     )
 
 
-def _table(shape: BucketShape, sent: U8) -> NDArray[np.int32]:
-    """int32[n, 2]: first line and column of each tensor that is voted on, the same of all."""
+def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
+    """int64[n, 2]: first line and column of each tensor that is voted on, the same of all. Of 64
+    bits, as the difference of two numbers of 32 bits need not fit into 32."""
     first, entries = shape.table
     flat = sent[:, first : shape.lines].reshape(len(sent), -1)[:, : 8 * entries]
     for rank in range(1, len(flat)):
         if not np.array_equal(flat[rank], flat[0]):
             raise Refusal(f"rank {rank} has its tensors at other lines than rank 0")
-    table = np.ascontiguousarray(flat[0]).view("<i4").astype(np.int32).reshape(entries, 2)
+    table = np.ascontiguousarray(flat[0]).view("<i4").astype(np.int64).reshape(entries, 2)
     if ((table[:, 1] < 0) | (table[:, 1] >= shape.columns)).any():
         raise Refusal(f"a tensor has no column among {shape.columns}")
     return table
@@ -160,11 +161,12 @@ def _table(shape: BucketShape, sent: U8) -> NDArray[np.int32]:
 def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
     """bool[W, columns]: who has a vote on which tensor."""
     first, row = shape.side
-    return np.asarray(row_of(sent, first + row, shape.columns) > 0)
+    with np.errstate(invalid="ignore"):  # a NaN that signals
+        return np.asarray(row_of(sent, first + row, shape.columns) > 0)
 
 
 def _of_lines(
-    table: NDArray[np.int32], lines: NDArray[np.int64], here: NDArray[np.bool_]
+    table: NDArray[np.int64], lines: NDArray[np.int64], here: NDArray[np.bool_]
 ) -> NDArray[np.bool_] | None:
     """Who contributes to each line; None: everybody."""
     starts, columns = table[:, 0], table[:, 1]

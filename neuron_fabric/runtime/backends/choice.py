@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reducer that a training names: `torch`, or `unix:PATH` of a server; needs torch."""
+"""The reducer that a training names: `torch`, or `unix`, `unix:PATH` of a server; needs torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import Profile
 from neuron_fabric.runtime.backends.interface import Reducer
 from neuron_fabric.runtime.backends.server import ServerReducer
-from neuron_fabric.runtime.backends.server_wire import PREFIX, address
+from neuron_fabric.runtime.backends.server_wire import DEFAULT, PREFIX, address
 from neuron_fabric.runtime.backends.shared_lines import most_lines
 from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
 
@@ -19,10 +19,11 @@ TORCH = "torch"
 
 def check_reducer(text: str) -> None:
     """AttachError for a reducer that there is not, or a socket that there cannot be."""
-    if text.startswith(PREFIX):
+    if text == DEFAULT or text.startswith(PREFIX):
         address(text)
     elif text != TORCH:
-        raise AttachError("attach", f"reducer {text!r} is none of {TORCH}, unix:PATH", "choose one")
+        what = f"reducer {text!r} is none of {TORCH}, unix:PATH, {DEFAULT}"
+        raise AttachError("attach", what, "choose one")
 
 
 def reducer_of(

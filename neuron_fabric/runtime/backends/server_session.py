@@ -8,8 +8,6 @@ is the same for all; see `shared_lines`.
 
 from __future__ import annotations
 
-import os
-import select
 import socket
 import threading
 import time
@@ -36,7 +34,9 @@ from neuron_fabric.runtime.backends.server_wire import (
     Submit,
     Welcome,
     WireError,
+    close_all,
     connect,
+    readable,
     receive,
     send,
 )
@@ -122,7 +122,7 @@ class Session:
     def _hears(self, within_s: float) -> bool:
         """Whether a message has come in this time."""
         try:
-            if not select.select([self.sock], [], [], within_s)[0]:
+            if not readable(self.sock, within_s):
                 return False
             came = receive(self.sock)
         except BlockingIOError:
@@ -134,7 +134,8 @@ class Session:
         if came is None:
             self.ended = self.ended or "the server has ended"
             return True
-        message = came[0]
+        message, files = came
+        close_all(files)  # nobody was asked for one
         if isinstance(message, Done):
             self.counters.update(message.counters)
         elif isinstance(message, Refused):
@@ -158,7 +159,7 @@ class Joining:
         """ServerError when there is no server."""
         self._path, self._hello = path, hello
         self._sock = connect(path)
-        if not send(self._sock, hello):
+        if not send(self._sock, hello) and self.session(0.0) is None:  # refused before it was heard
             self._sock.close()
             raise ServerError(path, "the server has ended", f"start it: nf serve --socket {path}")
 
@@ -172,7 +173,7 @@ class Joining:
         end = time.monotonic() + timeout_s
         while True:
             left = max(0.0, end - time.monotonic())
-            if not select.select([self._sock], [], [], left)[0]:
+            if not readable(self._sock, left):
                 return None
             try:
                 came = receive(self._sock)
@@ -208,8 +209,7 @@ class Joining:
             self.close()
             raise
         finally:
-            for one in files:
-                os.close(one)
+            close_all(files)
         return Session(self._sock, shared, self._hello.rank, message)
 
     def close(self) -> None:

@@ -20,6 +20,9 @@ themselves lie in shared memory (`shared_lines`), whose descriptor comes with WE
 
 A session is the connections of all ranks of a job. It ends for all when it ends for one; ranks that
 go on make a new one, by HELLO.
+
+Both sides look at the user of the other end before they say anything: gradients go to, and come
+from, this user alone, and users that --allow-uid of the server and NF_ALLOW_UID of a rank name.
 """
 
 from __future__ import annotations
@@ -27,22 +30,43 @@ from __future__ import annotations
 import array
 import json
 import os
+import select
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import struct
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, Limits, as_object, parse_json
+from neuron_fabric.data import DataError, Limits, as_object, encodable, parse_json
 from neuron_fabric.errors import InputError
+from neuron_fabric.private_folder import NAME, make_private, private_temporary, who_else
+from neuron_fabric.text import one_line
 from neuron_fabric.typed import typed
 
 VERSION = 2
 MOST_BYTES = 4096
 _LIMITS = Limits(size=MOST_BYTES, depth=6, values=1000)
 _PATH_BYTES = 107  # sun_path, without the 0 at its end
-PREFIX = "unix:"
+DEFAULT = "unix"
+PREFIX = f"{DEFAULT}:"
+ALLOW = "NF_ALLOW_UID"
+_NUMBERS = {
+    "rank": 1 << 16,
+    "world": 1 << 16,
+    "seq": 1 << 48,
+    "step": 1 << 53,
+    "bucket": 1 << 53,
+    "lines": 1 << 62,
+    "tensors": 1 << 32,
+    "columns": 1 << 32,
+    "present": 1 << 32,
+    "poison": 1 << 32,
+}
+"""The largest value of each number of a message; the smallest is 0."""
+_TEXTS = {"job": 64, "fingerprint": 128}
+"""Bytes of each text that a rank chooses."""
 
 
 class ServerError(InputError):
@@ -171,8 +195,8 @@ class OtherVersion(WireError):
 
 def encode(message: Message) -> bytes:
     """A message in bytes. ValueError when it is too long."""
-    words = {"nf": VERSION, "say": type(message).__name__.upper(), **asdict(message)}
-    data = json.dumps(words, separators=(",", ":")).encode()
+    words = {"nf": VERSION, "say": type(message).__name__.upper(), **encodable(asdict(message))}
+    data = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
     if len(data) >= MOST_BYTES:
         raise ValueError(f"a message of {len(data)} bytes, {MOST_BYTES - 1} at most")
     return data
@@ -191,17 +215,72 @@ def decode(data: bytes) -> Message:
         message: Message = typed(kind, words)
     except DataError as error:
         raise WireError(str(error)) from None
+    _check(message)
     return message
+
+
+def _check(message: Any) -> None:
+    """WireError for a number out of its range, or a text that is empty or too long."""
+    for name in (one.name for one in fields(message)):
+        value = getattr(message, name)
+        if name in _NUMBERS and isinstance(value, int) and not 0 <= value <= _NUMBERS[name]:
+            raise WireError(f"{name} {value} is not 0 to {_NUMBERS[name]}")
+        if name in _TEXTS and not 1 <= len(value.encode()) <= _TEXTS[name]:
+            raise WireError(f"{name} has {len(value.encode())} bytes, 1 to {_TEXTS[name]} it may")
+        if name == "parts":
+            for part in value:
+                _check(part)
+
+
+def cut(text: str, size: int) -> str:
+    """Return ``text`` as one line of at most ``size`` bytes in UTF-8."""
+    return one_line(text, size).encode()[:size].decode(errors="ignore")
 
 
 # -- sockets --------------------------------------------------------------------------------------
 def address(text: str) -> Path:
-    """The socket that `unix:PATH` names. ServerError."""
+    """Return the socket that `unix:PATH` names, or `unix`, the default one. ServerError."""
+    if text == DEFAULT:
+        return default_socket()
     path = text.removeprefix(PREFIX)
     if not path or "\0" in path:
         raise ServerError(f"reducer {text!r}", "names no socket", "write unix:PATH")
     check_path(Path(path))
     return Path(path)
+
+
+def default_socket() -> Path:
+    """Return the socket of this user's server where none is named, in a folder that nobody else can
+    enter: below XDG_RUNTIME_DIR, or where that is not of this user alone, below the folder for
+    temporary files. ServerError."""
+    runtime = Path(os.environ.get("XDG_RUNTIME_DIR", ""))
+    try:
+        mine = os.path.isdir(runtime) and runtime.stat().st_uid == os.getuid()
+        if runtime.is_absolute() and mine and not who_else(runtime):
+            folder = make_private(runtime / NAME)
+        else:
+            folder = private_temporary()
+    except OSError as error:
+        todo = "name one: --socket PATH, and NF_REDUCER=unix:PATH"
+        raise ServerError("the default socket", error.strerror or error, todo) from None
+    check_path(folder / "serve")
+    return folder / "serve"
+
+
+def allowed_users() -> frozenset[int]:
+    """Return the users that NF_ALLOW_UID names, whose server a rank may join. ServerError."""
+    text = os.environ.get(ALLOW, "")
+    words = [word.strip() for word in text.split(",")] if text.strip() else []
+    if not all(word.isascii() and word.isdecimal() and len(word) < 11 for word in words):
+        raise ServerError(ALLOW, f"{text!r} is no list of user numbers", "write 1000 or 1000,1001")
+    return frozenset(map(int, words))
+
+
+def peer_of(sock: socket.socket) -> tuple[int, int]:
+    """Return process and user at the other end of a connection, as the kernel knows them."""
+    size = struct.calcsize("3i")
+    pid, uid, _ = struct.unpack("iII", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid
 
 
 def check_path(path: Path) -> None:
@@ -217,8 +296,18 @@ def new_socket() -> socket.socket:
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def connect(path: Path) -> socket.socket:
-    """A connection to the server at ``path``, which does not block. ServerError."""
+def readable(sock: socket.socket, within_s: float) -> bool:
+    """Return whether something can be read within this time. A process may have more than the 1024
+    files that `select` takes."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(max(0.0, within_s) * 1000))
+
+
+def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
+    """A connection to the server at ``path``, which does not block. ServerError, also where it is
+    the server of another user than this one, ``allowed`` and those of NF_ALLOW_UID."""
+    users = {os.getuid(), *allowed, *allowed_users()}
     sock = new_socket()
     try:
         sock.setblocking(False)
@@ -237,6 +326,11 @@ def connect(path: Path) -> socket.socket:
             raise ServerError(path, what, start) from None
         what = f"no reducer server answers ({error.strerror})"
         raise ServerError(path, what, start) from None
+    uid = peer_of(sock)[1]
+    if uid not in users:
+        sock.close()
+        what = f"its server is of user {uid}, and you are {os.getuid()}"
+        raise ServerError(path, what, f"start one of your own, or name that user in {ALLOW}")
     return sock
 
 
@@ -253,11 +347,12 @@ def send(sock: socket.socket, message: Message, files: Sequence[int] = ()) -> bo
 def receive(sock: socket.socket) -> tuple[Message, list[int]] | None:
     """A message, with the files that came with it; None: the other end is gone. WireError;
     BlockingIOError where there is none yet."""
-    room = socket.CMSG_SPACE(4 * 4)
+    room, how = socket.CMSG_SPACE(4 * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
     try:
-        data, ancillary, flags, _ = sock.recvmsg(
-            MOST_BYTES, room, socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
-        )
+        try:
+            data, ancillary, flags, _ = sock.recvmsg(MOST_BYTES, room, how)
+        except ConnectionResetError:  # it has not read all; what it has said comes after that
+            data, ancillary, flags, _ = sock.recvmsg(MOST_BYTES, room, how)
     except BlockingIOError:
         raise
     except OSError:
@@ -269,12 +364,18 @@ def receive(sock: socket.socket) -> tuple[Message, list[int]] | None:
             fds.frombytes(content[: len(content) - len(content) % fds.itemsize])
             files += fds
     if not data:
+        close_all(files)
         return None
     try:
         if flags & socket.MSG_TRUNC:
             raise WireError(f"a message of more than {MOST_BYTES} bytes")
         return decode(data), files
     except WireError:
-        for file in files:
-            os.close(file)
+        close_all(files)
         raise
+
+
+def close_all(files: Iterable[int]) -> None:
+    """Close files that came with a message."""
+    for file in files:
+        os.close(file)

@@ -11,7 +11,12 @@
 A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A rank
 that gives up waiting says so in ``given``, and the server looks there before it writes DONE; both
 do that under a lock, so that a bucket which somebody has given up is never DONE, even when the
-server was stopped for a while. When the server dies, words that it has not written stay 0 for all.
+server was stopped for a while. The server never waits for that lock: while a rank holds it, a
+bucket is LOST, for which it needs none. When the server dies, words that it has not written stay 0
+for all.
+
+The memory is sealed: its size is for good. Both sides look at its seals and size before they map
+it, since a file that is made smaller later ends who reads it by SIGBUS.
 
 The lines of a worker: the parts of the bucket one after the other; the sidecar, its scales and its
 presence in lines of 16; then, as int32 pairs, the first line and the sidecar's column of every
@@ -23,9 +28,9 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
+import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -34,11 +39,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import LINE, U8
-from neuron_fabric.runtime.backends.server_wire import PartShape
+from neuron_fabric.runtime.backends.server_wire import PartShape, ServerError, cut
 
 WORDS = 64
 """Ranks are never so far apart: they wait for each other in every step."""
 REASON = 256
+LOCK_S = 5.0
+"""A rank waits for the lock so long; nobody needs it for more than a moment."""
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 IN_TURN = 2
 _HEAD = WORDS * (8 + 8 + REASON)
 _PER_LINE = LINE // 4
@@ -108,12 +116,14 @@ class SharedLines:
     """One side's view of it."""
 
     def __init__(self, file: int, workers: int, lines: int) -> None:
-        """``file``: a descriptor, which this object closes. OSError, or ValueError where it is
-        smaller than the sizes say."""
+        """``file``: a descriptor, which this object closes. ServerError where it is not sealed, or
+        not of the size that ``workers`` and ``lines`` need; OSError, ValueError."""
         self._file, self.workers, self.lines = file, workers, lines
         self.planes = workers.bit_length()
         self._close = weakref.finalize(self, os.close, file)
-        self._map = mmap.mmap(file, _size(workers, lines))
+        size = bytes_of(workers, lines)
+        _check_sealed(file, size)
+        self._map = mmap.mmap(file, size)
         self._words = self._array(np.int64, 0, (WORDS,))
         self._given = self._array(np.int64, 8 * WORDS, (WORDS,))
         self._reasons = self._array(np.uint8, 16 * WORDS, (WORDS, REASON))
@@ -128,9 +138,8 @@ class SharedLines:
         """New memory, all 0, of a size for good; it takes room where it is written. OSError."""
         file = os.memfd_create("nf-serve", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
-            os.ftruncate(file, _size(workers, lines))
-            seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-            fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+            os.ftruncate(file, bytes_of(workers, lines))
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
         except BaseException:
             os.close(file)
             raise
@@ -152,24 +161,39 @@ class SharedLines:
 
     def decide(self, seq: int, word: Word, why: str = "") -> Word:
         """For the server: write the outcome, unless it is there; the outcome. What a rank has given
-        up is LOST."""
-        with self._lock():
+        up, or gives up at this moment, is LOST."""
+        locked = self._try_lock()
+        try:
             if (there := self.outcome(seq)) != Word.NONE:
                 return there
-            if self._given[seq % WORDS] == seq + 1 and word == Word.DONE:
+            given = self._given[seq % WORDS] == seq + 1
+            if word == Word.DONE and (given or not locked):
                 word, why = Word.LOST, "a rank has given up waiting for it"
+                why = why if given else "another process holds the lock of the shared memory"
             self._reasons[seq % WORDS] = 0
-            text = np.frombuffer(why.encode()[: REASON - 1], np.uint8)
+            text = np.frombuffer(cut(why, REASON - 1).encode(), np.uint8)
             self._reasons[seq % WORDS, : len(text)] = text
             self._words[seq % WORDS] = (seq + 1) << 2 | word
+        finally:
+            if locked:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
         return word
 
     def give_up(self, seq: int) -> Word:
-        """For a rank: the bucket is DONE now or never."""
-        with self._lock():
+        """For a rank: the bucket is DONE now or never. ServerError where another process does not
+        let go of the lock."""
+        end = time.monotonic() + LOCK_S
+        while not self._try_lock():
+            if time.monotonic() > end:
+                what = f"another process has held its lock for {LOCK_S:g} s"
+                raise ServerError("the memory of the server", what, "is a rank stopped?")
+            time.sleep(0.001)
+        try:
             if (there := self.outcome(seq)) != Word.NONE:
                 return there
             self._given[seq % WORDS] = seq + 1
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
         return Word.LOST
 
     def close(self) -> None:
@@ -180,17 +204,31 @@ class SharedLines:
         count = int(np.prod(shape))
         return np.frombuffer(self._map, kind, count, at).reshape(shape)
 
-    @contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Between processes; the death of one gives it back."""
-        fcntl.lockf(self._file, fcntl.LOCK_EX)
+    def _try_lock(self) -> bool:
+        """Take the lock between processes, unless another one has it; the death of one gives it
+        back."""
         try:
-            yield
-        finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
 
 
-def _size(workers: int, lines: int) -> int:
+def _check_sealed(file: int, size: int) -> None:
+    try:
+        seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
+    except OSError:  # a file of another kind
+        seals = 0
+    if seals & _SEALS != _SEALS:
+        what = "it is not sealed: its sender could make it smaller"
+        raise ServerError("the memory of the server", what, "use the server of `nf serve`")
+    if (found := os.fstat(file).st_size) != size:
+        what = f"it has {found:,} bytes, not {size:,}"
+        raise ServerError("the memory of the server", what, "use the same version on both sides")
+
+
+def bytes_of(workers: int, lines: int) -> int:
+    """Return the size of the memory for a job."""
     views = workers + 1 + workers.bit_length()
     return _pages(_HEAD) + IN_TURN * views * lines * LINE
 
