@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from neuron_fabric.text import LineError, one_line
 
 
@@ -15,6 +17,10 @@ class InputError(LineError):
         self.what = one_line(what)
         self.todo = one_line(todo)
         super().__init__(f"{self.where}: {self.what}; {self.todo}")
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str, str]]:
+        """Pickle the three texts: ranks exchange errors."""
+        return type(self), (self.where, self.what, self.todo)
 
 
 class CaptureError(InputError):

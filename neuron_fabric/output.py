@@ -111,10 +111,10 @@ class NewFile:
             sync_folder(self.path.parent)
 
     def abort(self) -> None:
-        """Give up; nothing is left on disk."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-        self._temporary.unlink(missing_ok=True)
+        """Give up; nothing is left on a disk that still answers."""
+        for undo in (self._file.close, self._temporary.unlink):
+            with contextlib.suppress(OSError):
+                undo()
 
     def __enter__(self) -> Self:
         return self

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 MAX_WORD = 200
@@ -48,6 +48,13 @@ def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None
     for line in lines:
         text = one_line(line.expandtabs() if isinstance(line, str) else line, MAX_LINE)
         print(text, file=file or sys.stdout, flush=flush)
+
+
+def warn(text: str) -> None:
+    """Print a line on standard error. A full disk or a closed pipe loses the line: a training ends
+    by neither."""
+    with suppress(OSError, ValueError):
+        say(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

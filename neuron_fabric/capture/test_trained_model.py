@@ -96,7 +96,7 @@ def test_sparse_gradients() -> None:
     assert sparse_tensors(net) == {"wte.weight"}
 
 
-DistributedDataParallel = type("DistributedDataParallel", (), {"_comm_hooks": []})
+DistributedDataParallel = type("DistributedDataParallel", (), {})
 FullyShardedDataParallel = type("FullyShardedDataParallel", (), {})
 FSDPLinear = type("FSDPLinear", (type("FSDPModule", (), {}),), {})
 
@@ -105,21 +105,18 @@ def ddp(**attributes: Any) -> Any:
     return type("Mine", (DistributedDataParallel,), attributes)()
 
 
-def hook(name: str) -> Any:
-    return SimpleNamespace(__name__=name), None
+def hooked(name: str, **attributes: Any) -> Any:
+    return ddp(_get_ddp_logging_data=lambda _: {"comm_hook": name}, **attributes)
 
 
 BAD = {
     "fsdp": (FullyShardedDataParallel(), "FullyShardedDataParallel reduces shards"),
     "fsdp2": (FSDPLinear(), "FSDPLinear reduces shards"),
     "bare": (Linear(), "Linear is no DistributedDataParallel model"),
-    "twice": (ddp(_comm_hooks=[hook("capture_hook")]), "this model is captured already"),
-    "second hook": (ddp(_comm_hooks=[hook("powerSGD_hook")]), "and powerSGD_hook is one too"),
-    "built-in hook": (
-        ddp(_get_ddp_logging_data=lambda _: {"comm_hook": "FP16_COMPRESS"}),
-        "and FP16_COMPRESS is one too",
-    ),
-    "mixed": (ddp(mixed_precision=1, _comm_hooks=[hook("x")]), "mixed_precision of DDP"),
+    "twice": (hooked("capture_hook"), "this model is captured already"),
+    "second hook": (hooked("powerSGD_hook"), "and powerSGD_hook is one too"),
+    "a profile": (hooked("bucket_hook"), "set NF_CAPTURE_DIR before the profile is attached"),
+    "mixed": (hooked("x", mixed_precision=1), "mixed_precision of DDP"),
     "skip": (ddp(skip_all_reduce_unused_params=True), "hides steps from hooks"),
     "python reducer": (ddp(_use_python_reducer=True), "has no buckets"),
 }

@@ -10,11 +10,13 @@ from collections.abc import Collection
 from typing import Any
 
 from neuron_fabric.capture.layout import ModuleSpec
+from neuron_fabric.capture.selection import FOLDER
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.wrapped import named_modules, named_parameters
 
 _DDP = "DistributedDataParallel"
 _FSDP = {"FullyShardedDataParallel", "FSDPModule"}
-HOOK = "capture_hook"
+HOOK, PROFILE_HOOK = "capture_hook", "bucket_hook"
 
 
 def check_model(model: Any) -> None:
@@ -29,13 +31,13 @@ def check_model(model: Any) -> None:
         raise _refused(
             f"{type(model).__name__} is no {_DDP} model", f"wrap the model in {_DDP} before"
         )
-    hooks = [hook for hook, _ in getattr(model, "_comm_hooks", [])]
-    if any(getattr(hook, "__name__", "") == HOOK for hook in hooks):
+    hook = hook_of(model)
+    if hook == HOOK:
         raise _refused("this model is captured already", "call attach once a model")
     if getattr(model, "mixed_precision", None) is not None:
         raise _refused("mixed_precision of DDP reduces by a hook of its own", "use torch.autocast")
-    if hooks or _hook_name(model):
-        raise second_hook(_hook_name(model) or str(getattr(hooks[0], "__name__", hooks[0])))
+    if hook:
+        raise second_hook(hook)
     if getattr(model, "skip_all_reduce_unused_params", False):
         raise _refused("skip_all_reduce_unused_params hides steps from hooks", "leave it out")
     if getattr(model, "_use_python_reducer", False):
@@ -44,6 +46,9 @@ def check_model(model: Any) -> None:
 
 def second_hook(name: str) -> CaptureError:
     """A model takes one communication hook; ``name`` is the other one's."""
+    if name == PROFILE_HOOK:
+        what = "this model has a profile, which was attached without a capture"
+        return _refused(what, f"set {FOLDER} before the profile is attached")
     return _refused(
         f"a model takes one communication hook, and {name} is one too",
         "do not register it, give it to attach(model, reduce=..., reduce_state=...)",
@@ -54,15 +59,16 @@ def _refused(what: str, todo: str) -> CaptureError:
     return CaptureError("attach", what, todo)
 
 
-def _hook_name(model: Any) -> str:
-    """What torch itself has noted: the only trace of a hook that is built in."""
+def hook_of(model: Any) -> str:
+    """Return the name of the hook that a model has, as torch has noted it, or nothing. Torch's list
+    of hooks does not tell: it has none that is built in, and a copied model has it without hook."""
     logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
-    return str(logged.get("comm_hook", ""))
+    return str(logged.get("comm_hook") or "")
 
 
 def sparse_tensors(net: Any) -> set[str]:
     """Names of parameters whose gradients are sparse: they are in no bucket's dense buffer."""
-    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    names = {id(parameter): name for name, parameter in named_parameters(net)}
     return {
         names[id(parameter)]
         for module in net.modules()
@@ -77,10 +83,10 @@ def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
     A module that the model uses several times stands once. The head is the last module with a
     weight matrix that is neither a norm nor an embedding; it need not be captured.
     """
-    names = {id(parameter): name for name, parameter in net.named_parameters()}
+    names = {id(parameter): name for name, parameter in named_parameters(net)}
     found: list[ModuleSpec] = []
     head = ""
-    for name, module in net.named_modules():
+    for name, module in named_modules(net):
         own = list(module.parameters(recurse=False))
         spec = ModuleSpec(name, _kind(module), tuple(names[id(one)] for one in own))
         found += [spec] if own else []

@@ -13,6 +13,8 @@ import fcntl
 import json
 import os
 import shutil
+import tempfile
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -41,6 +43,25 @@ from neuron_fabric.capture.safetensors_io import PART, TensorFileWriter, f32_to_
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import NewFile, sync_folder
+
+SHOWN_S = 5.0
+_LOCKS: set[int] = set()
+"""Descriptors of the folders that this process has locked."""
+
+
+def _unlock(folder: int) -> None:
+    if folder in _LOCKS:
+        _LOCKS.discard(folder)
+        os.close(folder)
+
+
+def _unlock_all() -> None:
+    for folder in tuple(_LOCKS):
+        _unlock(folder)
+
+
+# A worker of a DataLoader that outlives its training would hold the lock.
+os.register_at_fork(after_in_child=_unlock_all)
 
 
 @dataclass
@@ -100,7 +121,8 @@ class CaptureFolder:
             os.close(folder)  # a file system without locks
             return
         self._locked = True
-        weakref.finalize(self, os.close, folder)
+        _LOCKS.add(folder)
+        weakref.finalize(self, _unlock, folder)
 
     def finished(self, step: int) -> None:
         """The lead's own file of ``step`` is closed; list it as soon as all the others are."""
@@ -112,13 +134,19 @@ class CaptureFolder:
         stay pending, and the next call tries again."""
         whole = [step for step in self.pending if self._whole(step)]
         if whole:
+            if not (self.path / MANIFEST).exists():  # somebody has removed the folder
+                self.steps = [step for step in self.steps if self._whole(step)]
             self.steps = sorted({*self.steps, *whole})
             self._write_manifest()
             self.pending = [step for step in self.pending if step not in whole]
 
-    def _whole(self, step: int) -> bool:
+    def missing(self, step: int) -> list[int]:
+        """The workers whose file of ``step`` is not there."""
         files = [worker_file(self.path, step, worker) for worker in range(self.world_size)]
-        return all(file.is_file() for file in files)
+        return [worker for worker, file in enumerate(files) if not file.is_file()]
+
+    def _whole(self, step: int) -> bool:
+        return not self.missing(step)
 
     def _write_manifest(self) -> None:
         manifest: dict[str, Any] = {
@@ -191,6 +219,30 @@ def write_capture(
                     file.write(name, kept)
         lead.finished(step)
     return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
+
+
+def check_shared(path: Path, manifest: bytes) -> None:
+    """Check that this process sees the folder that the lead has made with ``manifest``, and may
+    write there. CaptureError. A network file system gets `SHOWN_S` to show it."""
+    until = time.monotonic() + SHOWN_S
+    while (found := _content(path / MANIFEST)) != manifest and time.monotonic() < until:
+        time.sleep(SHOWN_S / 50)
+    if found != manifest:
+        what = "is not the folder that the first worker has made"
+        todo = "give all machines one folder, or choose the ranks of one machine (NF_CAPTURE_RANKS)"
+        raise CaptureError(path, what, todo)
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise CaptureError(path, error.strerror or error, "choose another folder") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:

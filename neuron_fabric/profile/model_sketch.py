@@ -15,6 +15,7 @@ from typing import Any
 
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.profile_types import Kind
+from neuron_fabric.wrapped import bare_model, named_parameters
 
 DEPTHS = 3
 """Groups by depth that convolutions, linear layers and the like are divided into."""
@@ -63,14 +64,6 @@ class Parameter:
         return f"{self.kind}.{self.depth}" if self.kind in DEEP else str(self.kind)
 
 
-def bare_model(model: Any) -> Any:
-    """The user's own module in what DistributedDataParallel and torch.compile have wrapped."""
-    inner = getattr(model, "_orig_mod", model)
-    if "DistributedDataParallel" in _class_names(inner):
-        inner = inner.module
-    return getattr(inner, "_orig_mod", inner)
-
-
 def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
     """Parameters of a torch model, on whatever device, in the order of `named_parameters`.
 
@@ -79,14 +72,14 @@ def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
     bare = bare_model(model)
     names: dict[int, list[str]] = {}
     owners: dict[int, list[tuple[str, Kind]]] = {}
-    for name, parameter in bare.named_parameters(remove_duplicate=False):
+    for name, parameter in named_parameters(bare, remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
     for chain in _modules(bare):
         place, kind = _kind_of(chain)
         for parameter in chain[-1][1].parameters(recurse=False):
             owners.setdefault(id(parameter), []).append((place, kind))
     found = []
-    for name, parameter in bare.named_parameters():
+    for name, parameter in named_parameters(bare):
         known = names[id(parameter)]
         kinds = [kind for _, kind in owners[id(parameter)]]
         kind = min(kinds, key=_ORDER.index)
@@ -153,7 +146,7 @@ def head_of(bare: Any, last: Sequence[int]) -> tuple[str, ...]:
         if any(id(one) in last for one in module.parameters(recurse=False))
         for parameter in module.parameters(recurse=False)
     }
-    return tuple(name for name, parameter in bare.named_parameters() if id(parameter) in head)
+    return tuple(name for name, parameter in named_parameters(bare) if id(parameter) in head)
 
 
 _Chain = tuple[tuple[str, Any], ...]

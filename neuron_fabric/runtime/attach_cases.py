@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import fingerprint, sketch
-from neuron_fabric.runtime import attach, attachment
+from neuron_fabric.runtime import attach, attachment, refusal
 from neuron_fabric.runtime import conditions as watched
 from neuron_fabric.runtime.law_ranks import Net, Ranks, patched
 from neuron_fabric.runtime.monitor import log as monitor_log
@@ -107,7 +107,7 @@ def call_of(ranks: Ranks, workers: int, change: Change) -> Call:
 def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> int:
     """Whether a rank goes on, or another line is said, or not once."""
     lines: list[str] = []
-    with patched(attachment, "warn", lines.append):
+    with patched(refusal, "warn", lines.append):
         call = call_of(ranks, workers, change)
         try:
             attach(call.model, call.words.pop("profile", call.path), **call.words)
@@ -129,7 +129,7 @@ def after_it(ranks: Ranks, workers: int) -> int:
     runtime = attach(call.model, call.path, env={})
     assert runtime is not None
     found = 0
-    with patched(attachment, "warn", lambda line: None):
+    with patched(refusal, "warn", lambda line: None):
         try:
             call.model.register_comm_hook(None, allreduce_hook)
             found += 1
@@ -198,6 +198,28 @@ def without_a_log(ranks: Ranks, workers: int) -> int:
     runtime.close()
     text = " ".join(lines)
     return int("goes on without a log" not in text) + int("nothing is saved" not in text)
+
+
+def tells_of_the_scaler(ranks: Ranks, workers: int) -> int:
+    """One line where a region needs the loss scale, and nobody has said what it is."""
+    found, need = 0, "of c follow the loss scale by attach(..., scaler=) alone"
+    feedback, momentum, fixed = "feedback = true", 'signal = "momentum"', 'scale = "fixed:0.01"'
+    for how, scaler, wanted in (
+        (feedback, None, 1),
+        (momentum, None, 1),
+        (fixed, None, 1),
+        ("feedback = false", None, 0),
+        (feedback, False, 0),
+        (feedback, Scaler(), 0),
+    ):
+        lines: list[str] = []
+        with patched(attachment, "warn", lines.append):
+            call = call_of(ranks, workers, _text(feedback, how))
+            runtime = attach(call.model, call.path, scaler=scaler, env={})
+        assert runtime is not None
+        runtime.close()
+        found += int(sum(need in line for line in lines) != wanted * (ranks.rank == 0))
+    return found
 
 
 def _freeze(call: Call) -> None:
@@ -397,6 +419,8 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("clipping by a number", _set(clipping=2.0), "clipping is 2.0; give True or False"),
     ("unknown autocast", _set(amp="tf32"), "amp 'tf32' is none of off, float16, bfloat16"),
     ("one rank's batch", _second(_set(batch=3)), _OTHER),
+    ("no scaler", _set(scaler=True), "scaler is a bool; give the training's GradScaler, or False"),
+    ("one rank's scaler", _second(_set(scaler=Scaler())), _OTHER),
     ("no choice for NaN", _set(nonfinite="drop"), "nonfinite 'drop' is none of nan, fallback"),
     ("one rank's path", _second(_set(fp32="ordered")), _OTHER),
     ("one rank's profile", _second(_text("steps = 3", "steps = 4")), _OTHER),
@@ -448,6 +472,7 @@ CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
     ("codes: attach trains by the profile", 4, partial(trains, wide="G_INT8", c="G_INT4")),
     ("attach without a profile", 2, nothing),
     ("attach under other conditions", 2, conditions),
+    ("attach without a scaler", 2, tells_of_the_scaler),
     ("attach without a log, one worker", 1, without_a_log),
     ("refused: a hook behind it", 2, after_it),
     *(

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
 from neuron_fabric.codec import Route
+from neuron_fabric.ddp import CaptureState
 from neuron_fabric.errors import AttachError
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.runtime.backends.own_group import OwnGroup
@@ -38,7 +38,7 @@ class Controls(Protocol):
 
 
 class Runtime:
-    """One rank's side of a training with a profile.
+    """One rank's side of a training with a profile. A copy of it is None, as `HookState`.
 
     ``observe(loss)`` after each backward gives the monitor its loss; ``state_dict`` goes into a
     checkpoint, each rank's own: residuals are of its own gradients; ``close`` ends the thread and
@@ -47,6 +47,8 @@ class Runtime:
 
     def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
         """``scaler``: the training's GradScaler, whose scale residuals have to follow."""
+        self.capture: CaptureState | None = None
+        """The capture that runs beside it, if NF_CAPTURE_DIR asks for one."""
         self._router, self.controls, self._scaler = router, controls, scaler
         self._loss: float | None = None
         self._scale = self._loss_scale()
@@ -60,6 +62,10 @@ class Runtime:
         router.first, router.last = self._first, self._last
         self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
         """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Copy and pickle as None; `state_dict` is for checkpoints."""
+        return type(None), ()
 
     @property
     def step(self) -> int:
@@ -107,7 +113,7 @@ class Runtime:
         return {
             "version": VERSION,
             "world": router.workers,
-            "rank": dist.get_rank(router.group),
+            "rank": router.rank,
             "step": router.step,
             "loss": self._loss,
             "scale": self._scale,
@@ -125,8 +131,10 @@ class Runtime:
         if values.get("version") != VERSION:
             what = f"version {values.get('version')!r}, this program reads {VERSION}"
             raise AttachError("state of the runtime", what, "start without it")
-        router, rank = self._router, dist.get_rank(self._router.group)
+        router, rank = self._router, self._router.rank
         router.thread.drain()
+        if self.capture is not None:
+            self.capture.step += values["step"] - router.step
         router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
         self.controls.load_state_dict(values["controls"])
         router.signs.last, router.signs.run = _arrays(values["signs"]), _arrays(values["runs"])

@@ -10,22 +10,23 @@ version. What is refused is one line and exit code 2 on every rank.
 import errno
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import __version__
 from neuron_fabric.codec import Route
+from neuron_fabric.ddp import reducing_hook, register
 from neuron_fabric.errors import AttachError
-from neuron_fabric.first_rank import is_first
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
+from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.runtime.attached import Runtime, all_reducer
 from neuron_fabric.runtime.backends.choice import TORCH, check_reducer, reducer_of
 from neuron_fabric.runtime.backends.torch_reducer import MAX_WORKERS
@@ -36,12 +37,14 @@ from neuron_fabric.runtime.calibration.shadow_run import shadowed, told
 from neuron_fabric.runtime.conditions import told as told_conditions
 from neuron_fabric.runtime.conditions import watch_untold
 from neuron_fabric.runtime.fp32_paths import ORDERED, PATHS, RING
+from neuron_fabric.runtime.lost_ranks import Peers, watch
 from neuron_fabric.runtime.monitor import Controller
 from neuron_fabric.runtime.monitor.plan_of import WARMUP, check_monitor, plan_of
-from neuron_fabric.runtime.refusal import check_model, second_hook, warn
+from neuron_fabric.runtime.refusal import check_model, end, warn
 from neuron_fabric.runtime.substrate import Substrate, read_substrate
 from neuron_fabric.runtime.vetting import Vetted, vet
 from neuron_fabric.text import LineError
+from neuron_fabric.wrapped import ddp_model, named_parameters
 
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
@@ -106,17 +109,28 @@ def attach(
     verified for this training is refused. ``steps`` of the training: warm-up is a share of them.
     ``substrate``: what was measured of reducer and host (NF_SUBSTRATE), by which a region goes in
     FP32 while that is faster; without it none does.
-    ``scaler``, ``optimizer``: the training's, where they are there already; what a profile asks of
-    them is checked. ``batch`` of a worker in one backward, ``accumulation`` (backwards to a step),
+    ``scaler``: the GradScaler of the training, which residuals and momenta follow; False: it has
+    none. ``optimizer``: the training's, where it is there already; what a profile asks of both is
+    checked. ``batch`` of a worker in one backward, ``accumulation`` (backwards to a step),
     ``clipping``, ``amp`` (`off`, `float16`, `bfloat16`): compared with those of the calibration, as
     is the optimizer. ``strict`` asks for each that the profile has.
+
+    With NF_CAPTURE_DIR the gradients are captured too, as by `neuron_fabric.ddp.attach`, with a
+    profile and without.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
-    if chosen is None and not env.get(CALIBRATE):
-        return None
-    model = getattr(model, "_orig_mod", model)  # where torch.compile has wrapped it
+    model = ddp_model(model)
     try:
-        here = told_conditions(
+        asks = chosen is not None or bool(env.get(CALIBRATE))
+        if isinstance(model, DistributedDataParallel):
+            if silent := silent_rank("profile", asks, model.process_group):
+                raise AttachError("attach", silent, "start all ranks alike")
+            if not asks:
+                register(model, None, None, env)
+        if not asks:
+            return None
+        conditions = partial(
+            told_conditions,
             batch=batch,
             accumulation=accumulation,
             clipping=clipping,
@@ -127,9 +141,10 @@ def attach(
         if asked := job_of(env):  # `nf calibrate` has started this training
             chosen, monitor, strict = asked[1].profile, asked[0], False
         if asked and chosen is None:
-            found = shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
-            model.register_comm_hook = partial(_refuse_hook, model.process_group)
-            return found
+            if not isinstance(model, DistributedDataParallel):
+                check_model(model)
+            here = together(conditions, model.process_group)
+            return shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
         assert chosen is not None
         if not isinstance(model, DistributedDataParallel):
             check_model(model)  # there is no group to agree with
@@ -146,16 +161,15 @@ def attach(
                 "substrate": substrate or env.get(SUBSTRATE) or None,
             },
             Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
-            here,
+            conditions,
             scaler,
             optimizer,
+            env,
         )
     except LineError as error:
-        _refuse(error, getattr(model, "process_group", None))
+        end(error, getattr(model, "process_group", None))
     if asked:
         told(runtime, model, *asked)
-    # Without this, torch answers a script that registers one by a traceback from every rank.
-    model.register_comm_hook = partial(_refuse_hook, model.process_group)
     return runtime
 
 
@@ -175,31 +189,22 @@ def _agreed(
     profile: str | os.PathLike[str] | Profile,
     options: Mapping[str, Any],
     folder: Path | None,
-    here: Conditions,
+    conditions: Callable[[], Conditions],
     scaler: Any,
     optimizer: Any,
+    env: Mapping[str, str],
 ) -> Runtime:
     """The same on every rank, or the same error on every rank."""
     group = model.process_group
-    asked: _Asked | None = None
-    said: tuple[str, str] = ("", "")  # error, digest
-    try:
-        asked = _asked(model, profile, _options(**options), here, optimizer)
-        said = ("", asked.digest)
-    except LineError as error:
-        said = (str(error), "")
-    every: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(every, said, group=group)
-    errors = [error for error, _ in every]
-    for rank, what in enumerate(errors):
-        if what:
-            raise LineError(what if len({*errors}) == 1 else f"rank {rank}: {what}")
-    digests = [digest for _, digest in every]
-    other = next((n for n, digest in enumerate(digests) if digest != digests[0]), None)
-    if other is not None or asked is None:
+
+    def ask() -> _Asked:
+        return _asked(model, profile, _options(**options), conditions(), optimizer)
+
+    asked = together(ask, group)
+    if (other := other_rank(asked.digest, group)) is not None:
         what = f"rank {other} has another profile, model, version or other options than rank 0"
         raise AttachError("attach", what, "start all ranks alike")
-    return _attached(model, asked, folder, scaler)
+    return _attached(model, asked, folder, scaler, env)
 
 
 def _options(substrate: str | os.PathLike[str] | None, **words: Any) -> Options:
@@ -215,7 +220,7 @@ def _asked(
 ) -> _Asked:
     read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_monitor(read, f"profile {read.name!r}")
-    check_model(model)
+    check_model(model, reducing_hook(model))
     world = dist.get_world_size(model.process_group)
     if world > MAX_WORKERS:
         what = f"{world} workers, and a count of votes holds {MAX_WORKERS}"
@@ -240,7 +245,11 @@ def _check_momentum(profile: Profile, optimizer: Any) -> None:
 
 
 def _attached(
-    model: DistributedDataParallel, asked: _Asked, folder: Path | None, scaler: Any
+    model: DistributedDataParallel,
+    asked: _Asked,
+    folder: Path | None,
+    scaler: Any,
+    env: Mapping[str, str],
 ) -> Runtime:
     profile, binding, options = asked.profile, asked.fit.binding, asked.options
     group = model.process_group
@@ -249,7 +258,7 @@ def _attached(
     reducer = reducer_of(
         options.reducer,
         profile,
-        {name: (p.numel(), regions.get(name, "")) for name, p in model.module.named_parameters()},
+        {name: (p.numel(), regions.get(name, "")) for name, p in named_parameters(model)},
         ordered=options.fp32 == ORDERED,
         digest=asked.digest,
         timeout_s=options.timeout_s,
@@ -272,9 +281,7 @@ def _attached(
         world,
         device=device,
         waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
-        buckets=buckets_by_region(
-            model.module.named_parameters(), model.bucket_bytes_cap, router.regions
-        ),
+        buckets=buckets_by_region(named_parameters(model), model.bucket_bytes_cap, router.regions),
     )
     plan = plan_of(
         profile,
@@ -301,11 +308,25 @@ def _attached(
         },
     )
     if rank == 0:
-        _tell(profile, asked.fit, world, options, vetted)
+        _tell(asked, world, vetted)
         watch_untold(model, profile.valid_for, asked.here, profile.name)
-    runtime = Runtime(router, controller, scaler)
-    model.register_comm_hook(router, bucket_hook)
+    runtime = Runtime(router, controller, scaler or None)
+    runtime.capture = register(model, router, bucket_hook, env)
+    router.peers = Peers(group)
+    watch(router.tell_lost)
     return runtime
+
+
+def _in_units_of_the_loss(profile: Profile) -> list[str]:
+    """Regions with something that is wrong as soon as the loss scale changes unseen."""
+    return [
+        region.name
+        for region in profile.regions
+        if any(
+            how.feedback or how.signal == "momentum" or how.fixed is not None
+            for how in region.phases.values()
+        )
+    ]
 
 
 def _steady(region: Any) -> PhaseRoute | None:
@@ -336,8 +357,9 @@ def _writable(folder: Path | None) -> Path | None:
     return None
 
 
-def _tell(profile: Profile, found: Fit, world: int, options: Options, vetted: Vetted) -> None:
-    """What a user may not expect, once for all ranks."""
+def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
+    """Say what a user may not expect, once for all ranks."""
+    profile, found = asked.profile, asked.fit
     for note in vetted.notes:
         warn(note)
     for reason in found.reasons[:1]:
@@ -351,16 +373,8 @@ def _tell(profile: Profile, found: Fit, world: int, options: Options, vetted: Ve
         warn("residuals of error feedback take 4 bytes an element of their regions")
     if any(how.signal == "momentum" for how in hows):
         warn("momentum is the signal of a region: the optimizer is to have none")
-    if profile.phases.warmup.steps < 1 and options.steps is None:
+    if asked.here.grad_scaler is None and (names := _in_units_of_the_loss(profile)):
+        what = f"residuals, momenta or a fixed scale of {', '.join(names)} follow the loss scale"
+        warn(f"{what} by attach(..., scaler=) alone: give it the GradScaler, or False for none")
+    if profile.phases.warmup.steps < 1 and asked.options.steps is None:
         warn(f"warm-up: {WARMUP} steps; its share needs attach(..., steps=)")
-
-
-def _refuse(error: LineError, group: Any) -> NoReturn:
-    """One line for all ranks."""
-    if is_first(str(error), group):
-        warn(str(error))
-    raise SystemExit(2) from None
-
-
-def _refuse_hook(group: Any, state: Any, hook: Any) -> NoReturn:
-    _refuse(second_hook(str(getattr(hook, "__name__", hook))), group)

@@ -16,7 +16,7 @@ share the units of their codes, so they reduce their maxima before they pack.
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.codec import Route, maxima, units
+from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
@@ -33,6 +34,7 @@ from neuron_fabric.runtime.feedback import Memory
 from neuron_fabric.runtime.fp32_paths import ORDERED, RING, WHOLE, ring
 from neuron_fabric.runtime.in_order import InOrder
 from neuron_fabric.runtime.link_times import LinkTimes
+from neuron_fabric.runtime.lost_ranks import Peers, is_lost
 from neuron_fabric.runtime.outgoing import (
     Signal,
     Vote,
@@ -45,11 +47,15 @@ from neuron_fabric.runtime.outgoing import (
     signal_of,
     values_of,
 )
+from neuron_fabric.runtime.refusal import end, second_hook, warn
 from neuron_fabric.runtime.sampling import Agreements, Measured, Signs, sample_of
 from neuron_fabric.runtime.sidecar import sidecar
+from neuron_fabric.wrapped import named_parameters
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 """What can be packed; a bucket of another dtype is reduced as by DDP."""
+Where = tuple[int, int, Sequence[torch.Tensor]]
+"""Step, bucket and its parameters."""
 NAN, FALLBACK = "nan", "fallback"
 SMALL = 1 << 18
 """Elements of a bucket that are packed by the hook itself, in some 50 us."""
@@ -58,8 +64,8 @@ AHEAD = 2
 gradients, as of bfloat16. A bucket is two actions."""
 
 
-class BucketRouter:
-    """What the hook keeps between buckets.
+class BucketRouter(HookState):
+    """State of the hook: routes, residuals, threads and counters.
 
     ``first`` is called before the first bucket of a step and sets the step's ``routes`` (regions
     without one, and parameters without a region, go in FP32) and ``samples``: regions to be
@@ -81,9 +87,9 @@ class BucketRouter:
         not finite on some rank becomes: NaN on all (as plain DDP spreads it), or this parameter is
         reduced once more, in FP32."""
         self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
-        self._rank = dist.get_rank(model.process_group)
-        self.names = {id(p): name for name, p in model.module.named_parameters()}
-        sizes = {name: p.numel() for name, p in model.module.named_parameters()}
+        self.rank = dist.get_rank(model.process_group)
+        self.names = {id(p): name for name, p in named_parameters(model)}
+        sizes = {name: p.numel() for name, p in named_parameters(model)}
         self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
         totals = dict.fromkeys(self.regions.values(), 0)
         for name, region in self.regions.items():
@@ -97,20 +103,61 @@ class BucketRouter:
         self.shadows, self.link = dict(shadows or {}), LinkTimes()
         self.measured, self.signs, self.step = Measured(), Signs(), -1
         self.agreements = Agreements(self.workers)
+        self.release()
+        self.peers: Peers | None = None
+
+    def release(self) -> None:
+        """Drop the callbacks, and so a circle: what is left is freed here and now, not by a garbage
+        collection in a forked process, in which the threads of gloo are not."""
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
+
+    def refuse(self, hook: str) -> NoReturn:
+        """End the script, in one line: it registers another hook on this model."""
+        end(second_hook(hook), self.group)
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start the reduction of a bucket."""
         if bucket.index() == 0:
-            self.thread.drain()
             self.step += 1
-            self.measured = Measured()
-            self.first()
-        future = self._reduce(bucket)
-        if bucket.is_last():
-            self.last()
-        return future
+        where = (self.step, bucket.index(), bucket.parameters())
+        try:
+            if bucket.index() == 0:
+                self.thread.drain()
+                self.measured = Measured()
+                self.first()
+            future = self._reduce(bucket)
+            if bucket.is_last():
+                self.last()
+        except Exception as error:
+            self.tell_lost(error, where)
+            raise
+
+        # What is set as an exception is raised by a callback only: DDP does not look.
+        def value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+            try:
+                found: torch.Tensor = future.value()
+                return found
+            except Exception as error:
+                self.tell_lost(error, where)
+                raise
+
+        return future.then(value)
+
+    def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
+        """Say in one line, once a job, that a rank is lost, if ``error`` says so."""
+        peers = self.peers
+        if peers is None or not is_lost(error):
+            return
+        self.peers = None
+        who, place = peers.who(error), f"after step {self.step}"
+        if where is not None:
+            step, index, parameters = where
+            hows = [self._low(self.names[id(one)]) for one in parameters]
+            routes = {str(how.route) if how else str(Route.FP32) for how in hows}
+            place = f"step {step}, bucket {index} ({', '.join(sorted(routes))})"
+        if peers.is_first():
+            warn(f"{place}: {who}; the training ends")
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
@@ -183,7 +230,7 @@ class BucketRouter:
             future.set_result(buffer)
 
         self.thread.put(finish, future.set_exception)
-        return future.then(_value)
+        return future
 
     def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
         """As `InOrder.ask` of the packer, here and now."""
@@ -248,7 +295,7 @@ class BucketRouter:
             places = [n for n in range(len(signals)) if n not in votes]
             for n, one, most in zip(places, codes, largest, strict=True):
                 u = units(most.numpy(), one.how.route)
-                votes[n] = packed_codes(one, u, self.step, self._rank)
+                votes[n] = packed_codes(one, u, self.step, self.rank)
         return [votes[n] for n in range(len(signals))]
 
     def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
@@ -324,12 +371,6 @@ class BucketRouter:
         """Each rank sends, and receives, all but its own share twice."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
-
-
-def _value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
-    """What is set as an exception is raised by a callback only: DDP does not look."""
-    value: torch.Tensor = future.value()
-    return value
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -40,8 +40,18 @@ def told(
         optimizer=optimizer_name(optimizer),
         clipping=clipping,
         amp=found,
-        grad_scaler=bool(scaler.is_enabled()) if scaler is not None else None,
+        grad_scaler=_scaled(scaler),
     )
+
+
+def _scaled(scaler: Any) -> bool | None:
+    """Return whether the loss is scaled, if that is told. AttachError for what is no GradScaler."""
+    if scaler is None or scaler is False:
+        return scaler
+    if not (hasattr(scaler, "is_enabled") and hasattr(scaler, "get_scale")):
+        what = f"scaler is a {type(scaler).__name__}"
+        raise AttachError("attach", what, "give the training's GradScaler, or False")
+    return bool(scaler.is_enabled())
 
 
 def optimizer_name(optimizer: Any) -> str | None:

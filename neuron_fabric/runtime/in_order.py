@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
@@ -22,17 +23,18 @@ class InOrder:
     no longer agree on what comes next.
 
     ``room``: so many actions wait or are under way at most, a further one waits to be put; 0: any
-    number.
+    number. The thread ends with the last reference to this object, or by `close`.
     """
 
     def __init__(self, name: str, room: int = 0) -> None:
-        self._todo: queue.SimpleQueue[tuple[Action, Failed] | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None] = queue.SimpleQueue()
         self._idle = threading.Condition()
         self._open, self._room, self._closed = 0, room, False
         self.error: Exception | None = None
         # A daemon: a training that ends by an exception need not wait for the other ranks.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=_run, args=(self._todo,), name=name, daemon=True)
         self._thread.start()
+        weakref.finalize(self, self._todo.put, None).atexit = False
 
     def put(self, action: Action, failed: Failed = lambda error: None) -> None:
         """Do ``action`` after all before it; ``failed`` is told when it cannot be done.
@@ -42,7 +44,7 @@ class InOrder:
             if self._closed:
                 raise RuntimeError(f"{self._thread.name}: it is closed.")
             self._open += 1
-            self._todo.put((action, failed))
+            self._todo.put((self, action, failed))
 
     def ask(self, action: Callable[[], Found]) -> Callable[[], Found]:
         """Do ``action`` after all before it; what waits for what it gives, or raises what has been
@@ -65,17 +67,21 @@ class InOrder:
             self._todo.put(None)
         self._thread.join()
 
-    def _run(self) -> None:
-        while (item := self._todo.get()) is not None:
-            action, failed = item
-            try:
-                if self.error is None:
-                    action()
-            except Exception as error:
-                self.error = error
-            if self.error is not None:
-                failed(self.error)
-            with self._idle:
-                self._open -= 1
-                self._idle.notify_all()
-            del item, action, failed  # what they hold is not kept until the next one comes
+    def _do(self, action: Action, failed: Failed) -> None:
+        try:
+            if self.error is None:
+                action()
+        except Exception as error:
+            self.error = error
+        if self.error is not None:
+            failed(self.error)
+        with self._idle:
+            self._open -= 1
+            self._idle.notify_all()
+
+
+def _run(todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None]) -> None:
+    while (item := todo.get()) is not None:
+        one, action, failed = item
+        one._do(action, failed)
+        del item, one, action, failed  # what they hold is not kept until the next one comes

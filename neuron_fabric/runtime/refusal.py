@@ -3,26 +3,35 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+from typing import Any, NoReturn
 
+from neuron_fabric.capture.trained_model import PROFILE_HOOK, hook_of
 from neuron_fabric.errors import AttachError
-from neuron_fabric.text import say
+from neuron_fabric.ranks import is_first
+from neuron_fabric.text import LineError
+from neuron_fabric.text import warn as say_warning
 
 _DDP = "DistributedDataParallel"
 _FSDP = {"FullyShardedDataParallel", "FSDPModule"}
 _ENGINES = {"DeepSpeedEngine"}
-HOOK = "bucket_hook"
 _ASKED = "attach"
 
 
 def warn(text: str) -> None:
-    """A line on stderr."""
-    say(f"nf runtime: {text}", file=sys.stderr, flush=True)
+    """Print a line on stderr."""
+    say_warning(f"nf runtime: {text}")
 
 
-def check_model(model: Any) -> None:
-    """AttachError for a model whose gradients the hook would not see, or not any more."""
+def end(error: LineError, group: Any) -> NoReturn:
+    """End the script, with one line for all ranks."""
+    if is_first(str(error), group):
+        warn(str(error))
+    raise SystemExit(2) from None
+
+
+def check_model(model: Any, hook: str | None = None) -> None:
+    """Raise AttachError for a model whose gradients the hook would not see, or not any more.
+    ``hook``: the one that reduces; None: the one that is registered."""
     kinds = {kind.__name__ for kind in type(model).__mro__}
     name = type(model).__name__
     if kinds & (_FSDP | _ENGINES):
@@ -33,7 +42,7 @@ def check_model(model: Any) -> None:
     if getattr(model, "device_mesh", None) or getattr(model, "_device_mesh", None):
         what = "device_mesh splits parameters between ranks"
         raise AttachError(_ASKED, what, "give the model a process_group")
-    if hook := hook_of(model):
+    if hook := hook_of(model) if hook is None else hook:
         raise second_hook(hook)
     if getattr(model, "mixed_precision", None) is not None:
         what = "mixed_precision of DDP reduces by a hook of its own"
@@ -53,18 +62,9 @@ def check_model(model: Any) -> None:
         raise AttachError(_ASKED, what, "train on the CPU with this version")
 
 
-def hook_of(model: Any) -> str:
-    """The name of the hook that a model has: registered, or built in, which torch itself notes."""
-    hooks = [hook for hook, _ in getattr(model, "_comm_hooks", [])]
-    if hooks:
-        return str(getattr(hooks[0], "__name__", hooks[0]))
-    logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
-    return str(logged.get("comm_hook", ""))
-
-
 def second_hook(name: str) -> AttachError:
     """A model takes one communication hook; ``name`` is the other one's."""
-    if name == HOOK:
+    if name == PROFILE_HOOK:
         return AttachError(_ASKED, "this model has a profile already", "call attach once a model")
     what = f"a model takes one communication hook, and {name} is one too"
     return AttachError(_ASKED, what, "leave that one out")

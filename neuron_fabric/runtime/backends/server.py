@@ -18,6 +18,7 @@ from typing import Any
 import torch.distributed as dist
 
 from neuron_fabric.codec import Route
+from neuron_fabric.ranks import together
 from neuron_fabric.runtime.backends.interface import (
     F32,
     BucketLost,
@@ -67,8 +68,8 @@ class ServerReducer:
         self._server = ServerSession(self._path, hello, self._timeout_s)
         self._rank = rank
         try:
-            _together(self._server.join, group)
-            said = _together(self._server.joined, group)
+            together(self._server.join, group)
+            said = together(self._server.joined, group)
         except LineError:
             self._server.close()
             raise
@@ -121,21 +122,3 @@ class ServerReducer:
         """See `Reducer`."""
         self._server.close()
         del self._first, self._second
-
-
-def _together(do: Any, group: Any) -> Any:
-    """What ``do`` gives on this rank, or the same LineError on every rank: the first one's."""
-    result, error = None, ""
-    try:
-        result = do()
-    except LineError as found:
-        error = str(found)
-    every: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(every, error, group=group)
-    errors = [one for one in every if one]
-    if not errors:
-        return result
-    if len({*every}) == 1:
-        raise LineError(errors[0])
-    rank = next(rank for rank, one in enumerate(every) if one)
-    raise LineError(f"rank {rank}: {errors[0]}")

@@ -54,7 +54,7 @@ class ShadowRouter(BucketRouter):
         self._every = every
         # Of votes the counts come back: the votes follow from them.
         self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
-        self._looks = dist.get_rank(model.process_group) == 0
+        self._looks = self.rank == 0
         self.found: Found = {}
 
     @property
@@ -84,7 +84,7 @@ class ShadowRouter(BucketRouter):
             future.set_result(buffer)
 
         self.thread.put(finish, future.set_exception)
-        return future.then(_value)
+        return future
 
     def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
         """Of every parameter that is large enough, one by each route."""
@@ -136,9 +136,3 @@ def _own(votes: Sequence[Vote], hows: Sequence[PhaseRoute]) -> Any:
             norm = squared(values)
         rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
     return np.array(rows, np.float64)
-
-
-def _value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
-    """What is set as an exception is raised by a callback only: DDP does not look."""
-    value: torch.Tensor = future.value()
-    return value

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, sketch
-from neuron_fabric.profile.model_sketch import bare_model, head_of, last_weight
+from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
 from neuron_fabric.runtime.attached import Runtime
 from neuron_fabric.runtime.backends.torch_reducer import TorchReducer
@@ -25,8 +25,10 @@ from neuron_fabric.runtime.calibration.calibration_job import Job, Report, write
 from neuron_fabric.runtime.calibration.row_file import About, RowWriter
 from neuron_fabric.runtime.calibration.shadow_router import ShadowRouter
 from neuron_fabric.runtime.conditions import Watch, valid_for
+from neuron_fabric.runtime.lost_ranks import Peers, watch
 from neuron_fabric.runtime.monitor import StepReport
 from neuron_fabric.runtime.refusal import check_model, warn
+from neuron_fabric.wrapped import bare_model
 
 ROUTES = tuple(route for route in Route if route != Route.FP32)
 """What runs as a shadow, where the reducer and the job have it."""
@@ -53,13 +55,13 @@ def shadowed(
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:
         about = partial(About, router.workers, job.every, tuple(map(str, routes)), steps=steps)
-        watch = Watch(model)
+        seen = Watch(model)
 
         def begin(head: Collection[str]) -> None:
             parameters = sketch(model, head)
 
             def rows() -> RowWriter:
-                known = valid_for(here, watch.found, router.workers)
+                known = valid_for(here, seen.found, router.workers)
                 return RowWriter(folder, about(parameters, valid_for=known))
 
             recorder.begin = rows
@@ -67,6 +69,8 @@ def shadowed(
         watch_forward(model, begin)
     runtime = Runtime(router, recorder)
     model.register_comm_hook(router, bucket_hook)
+    router.peers = Peers(group)
+    watch(router.tell_lost)
     told(runtime, model, folder, job)
     return runtime
 
@@ -143,10 +147,10 @@ def watch_forward(model: Any, done: Any) -> None:
 
 def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
     """``runtime.report`` writes for `nf calibrate`; a job that is to stop does so."""
-    bare = bare_model(model)
+    bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
     def report(metrics: Mapping[str, float]) -> None:
-        if dist.get_rank(model.process_group) == 0:
+        if rank == 0:
             made = Report(
                 metrics, runtime.step + 1, weights_of(bare), runtime.sent, runtime.received
             )

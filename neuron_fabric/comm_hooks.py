@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""States of this package's communication hooks, and the models that have them; needs torch.
+
+The law: whatever torch allows on a DistributedDataParallel model with a hook of torch is allowed
+with a hook of ours. Copying a model, or saving it, copies all its attributes, among them torch's
+list of hooks with their states; the copy itself has no hook registered. So nothing of ours stays
+in a model's attributes: a copy is a plain model, to which another `attach` may be made, and a saved
+one is loaded without this package.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, NoReturn
+from weakref import WeakKeyDictionary, finalize
+
+from torch.nn.parallel import DistributedDataParallel
+
+
+class HookState:
+    """State of a hook. A copy of it, and what is loaded of a saved one, is None: threads, sockets
+    and open files are not copied."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Copy and pickle as None."""
+        return type(None), ()
+
+    def refuse(self, hook: str) -> NoReturn:
+        """End the script, in one line: it registers another ``hook`` on this model."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Let go of what refers to this object: its model is gone."""
+
+
+_STATES: WeakKeyDictionary[Any, HookState] = WeakKeyDictionary()
+_register = DistributedDataParallel.register_comm_hook
+
+
+def state_of(model: Any) -> HookState | None:
+    """Return the state of our hook that is registered on a model."""
+    return _STATES.get(model)
+
+
+@wraps(_register)
+def _register_comm_hook(self: Any, state: object, hook: Any) -> None:
+    if (held := _STATES.get(self)) is not None:
+        held.refuse(str(getattr(hook, "__name__", hook)))
+    _register(self, state, hook)
+    if isinstance(state, HookState):
+        self._comm_hooks.pop()  # read by the python_reducer alone, which is refused
+        _STATES[self] = state
+        finalize(self, state.release).atexit = False
+
+
+# In the class: an attribute of the model would be copied with it. Torch itself answers a second
+# registration by a traceback from every rank.
+DistributedDataParallel.register_comm_hook = _register_comm_hook

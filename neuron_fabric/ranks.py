@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agreement between the ranks of a job, and one line for all of them; needs torch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch.distributed as dist
+
+from neuron_fabric.errors import InputError
+from neuron_fabric.text import LineError
+
+Result = TypeVar("Result")
+LATE_S = 300.0
+"""A rank that has not asked after this time does not ask."""
+_ASKED: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+
+
+def is_first(text: str, group: Any = None) -> bool:
+    """Whether this rank is the first of ``group`` (the world) to say ``text``: a launcher that sees
+    one rank fail ends the others, which may not have come so far, so it need not be rank 0."""
+    if not dist.is_initialized():
+        return True
+    try:
+        key = f"neuron_fabric/{hashlib.sha256(text.encode()).hexdigest()}"
+        count: int = _store().add(key, 1)
+    except (AttributeError, RuntimeError):  # of torch's inner parts, or its keeper has ended
+        return bool(dist.get_rank() == 0)
+    return (count - 1) % int(dist.get_world_size(group)) == 0
+
+
+def together(do: Callable[[], Result], group: Any) -> Result:
+    """Return what ``do`` gives on this rank, or raise the same LineError on every rank: that of the
+    first rank that has one. Every rank of ``group`` calls it."""
+    result, error = None, None
+    try:
+        result = do()
+    except LineError as found:
+        error = found
+    every: list[LineError | None] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(every, error, group=group)
+    for rank, one in enumerate(every):
+        if one is None:
+            continue
+        if len({str(one) for one in every}) == 1:
+            raise one
+        if isinstance(one, InputError):
+            raise type(one)(f"rank {rank}: {one.where}", one.what, one.todo)
+        raise LineError(f"rank {rank}: {one}")
+    return result  # type: ignore[return-value]
+
+
+def other_rank(value: str, group: Any) -> int | None:
+    """Return the first rank whose ``value`` is not rank 0's. Every rank of ``group`` calls it."""
+    every: list[str] = [""] * dist.get_world_size(group)
+    dist.all_gather_object(every, value, group=group)
+    return next((rank for rank, one in enumerate(every) if one != every[0]), None)
+
+
+def silent_rank(what: str, asked: bool, group: Any) -> str:
+    """Tell the other ranks of ``group`` whether this one has ``asked`` for ``what``.
+
+    A rank that has not asked waits for nobody. One that has asked returns the first rank that has
+    not, as text, or nothing: an environment variable may be set on some machines alone, and a
+    collective without all ranks would hang.
+    """
+    size, rank = dist.get_world_size(group), dist.get_rank(group)
+    if size == 1:
+        return ""
+    count = _ASKED.setdefault(group, Counter())
+    count[what] += 1
+    key = f"neuron_fabric/{what}/{group.group_name}/{count[what]}"
+    store = _store()
+    store.set(f"{key}/{rank}", str(int(asked)))
+    for other in range(size if asked else 0):
+        try:
+            store.wait([f"{key}/{other}"], timedelta(seconds=LATE_S))
+        except RuntimeError:
+            return f"rank {other} has not called attach in {LATE_S:g} s"
+        if store.get(f"{key}/{other}") == b"0":
+            return f"rank {other} has no {what}"
+    return ""
+
+
+def _store() -> Any:
+    return dist.distributed_c10d._get_default_store()

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One line on a rank that has ended or is stopped, before the traceback of the ranks that wait for
+it; needs torch.
+
+Gloo reports a lost rank as a closed connection of an address, or as a time-out without any name.
+The ranks of one machine look up each other's processes instead, which names the rank exactly.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from weakref import WeakMethod
+
+import torch.distributed as dist
+
+from neuron_fabric.ranks import is_first
+
+_GLOO = re.compile(r"gloo|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
+_PEER = re.compile(r"\[?([0-9a-fA-F.:]+)\]?:\d+\s*$", re.MULTILINE)
+_LOOK_S = 1.0
+"""A process whose connections are closed may still be ending."""
+_STORE_S = 2.0
+"""The store may be in the process that is lost."""
+
+
+class Peers:
+    """The processes of a group's ranks."""
+
+    def __init__(self, group: Any) -> None:
+        """Exchange them; every rank of ``group`` comes."""
+        self._group, self._rank = group, dist.get_rank(group)
+        self._machine, pid = _machine(), os.getpid()
+        own = (self._machine, pid, _state(pid)[1], _addresses())
+        self._every: list[Any] = [None] * dist.get_world_size(group)
+        dist.all_gather_object(self._every, own, group=group)
+
+    def who(self, error: BaseException) -> str:
+        """Say which rank is lost, as far as this one can tell."""
+        until = time.monotonic() + _LOOK_S
+        while not (gone := self._gone()) and time.monotonic() < until:
+            time.sleep(_LOOK_S / 20)
+        if gone:
+            return "; ".join(gone)
+        peer = _PEER.search(str(error))
+        there = [n for n, one in enumerate(self._every) if peer and peer[1] in one[3]]
+        if there and self._every[there[0]][0] != self._machine:
+            return f"one of ranks {', '.join(map(str, there))} has ended or is out of reach"
+        return "a rank has ended, is stopped or is out of reach"
+
+    def is_first(self) -> bool:
+        """Whether no other rank has said so yet."""
+        found = [True]
+
+        def ask() -> None:
+            found[0] = is_first(f"lost ranks of {self._every}", self._group)
+
+        asks = threading.Thread(target=ask, daemon=True)
+        asks.start()
+        asks.join(_STORE_S)
+        return found[0] or asks.is_alive()
+
+    def _gone(self) -> list[str]:
+        found = []
+        for rank, (machine, pid, began, _) in enumerate(self._every):
+            if machine == self._machine and rank != self._rank:
+                state, start = _state(pid)
+                if start != began or state in "XZ":
+                    found.append(f"rank {rank} (process {pid}) has ended")
+                elif state in "Tt":
+                    found.append(f"rank {rank} (process {pid}) is stopped")
+        return found
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an exception is that of a collective whose peer does not answer."""
+    return isinstance(error, RuntimeError) and _GLOO.search(str(error)) is not None
+
+
+def watch(tell: Callable[[BaseException], None]) -> None:
+    """Call ``tell``, a method, with an exception that ends the script, before its traceback: DDP
+    has collectives that no hook sees."""
+    method, before = WeakMethod(tell), sys.excepthook
+
+    def hook(kind: Any, error: Any, trace: Any) -> None:
+        if (call := method()) is not None:
+            call(error)
+        before(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def _machine() -> str:
+    """The machine with its table of processes: containers have their own."""
+    try:
+        return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return f"{socket.gethostname()} {os.getpid()}"  # processes cannot be looked up
+
+
+def _state(pid: int) -> tuple[str, str]:
+    """The state of a process, and when it began; X, "" when it is not there."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "X", ""
+    after = words.rpartition(")")[2].split()
+    return after[0], after[19]
+
+
+def _addresses() -> list[str]:
+    try:
+        return socket.gethostbyname_ex(socket.gethostname())[2]
+    except OSError:
+        return []

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models inside the wrappers of torch: the user's own module, and names without their prefixes.
+
+Every part that names parameters (attach, captures, profiles, fingerprints, calibration) takes the
+names from here, so that one model has one set of names however it is wrapped. Wrappers are known by
+names alone; nothing here needs torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+_INSIDE = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
+"""Attributes in which torch.compile, activation checkpointing and FSDP keep a module."""
+_AROUND = {"DistributedDataParallel", "DataParallel"}
+"""Classes that keep one as ``module``: a name that a model may use itself."""
+
+
+def ddp_model(model: Any) -> Any:
+    """Return the DistributedDataParallel that torch.compile has wrapped, else ``model``."""
+    while "_orig_mod" in getattr(model, "_modules", {}):
+        model = model._orig_mod
+    return model
+
+
+def bare_model(model: Any) -> Any:
+    """Return the user's own module, without any wrapper around it."""
+    while True:
+        children = getattr(model, "_modules", {})
+        inside = [name for name in _INSIDE if name in children]
+        if "module" in children and _AROUND & {one.__name__ for one in type(model).__mro__}:
+            inside.append("module")
+        if not inside:
+            return model
+        model = children[inside[0]]
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a parameter or module without the parts that wrappers inside add."""
+    return ".".join(part for part in name.split(".") if part not in _INSIDE)
+
+
+def named_parameters(model: Any, **words: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parameters of the bare model by clean names; ``words`` as in torch."""
+    for name, parameter in bare_model(model).named_parameters(**words):
+        yield clean_name(name), parameter
+
+
+def named_modules(model: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the modules of the bare model by clean names."""
+    for name, module in bare_model(model).named_modules():
+        yield clean_name(name), module
