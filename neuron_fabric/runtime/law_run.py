@@ -22,6 +22,7 @@ from neuron_fabric.runtime import (
     attach_cases,
     capacity_cases,
     code_cases,
+    job_cases,
     law_cases,
     lost_cases,
     part_cases,
@@ -34,6 +35,7 @@ CASES = (
     *part_cases.CASES,
     *lost_cases.CASES,
     *code_cases.CASES,
+    *job_cases.CASES,
     *law_cases.CASES,
 )
 

@@ -21,13 +21,14 @@ from neuron_fabric.runtime import (
     attach_cases,
     capacity_cases,
     code_cases,
+    job_cases,
     law_cases,
     lost_cases,
     part_cases,
 )
 
 TWIN = "twin: "
-MODULES = (attach_cases, capacity_cases, part_cases, lost_cases, code_cases, law_cases)
+MODULES = (attach_cases, capacity_cases, part_cases, lost_cases, code_cases, job_cases, law_cases)
 NAMES = [name for module in MODULES for name, _, _ in module.CASES]
 
 

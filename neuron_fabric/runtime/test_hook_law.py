@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law of hooks: whatever torch allows on a DistributedDataParallel model with a hook of torch
+(PowerSGD) is allowed with a capture, with a profile, and with both."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import os
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
+from torch import distributed as dist  # noqa: E402
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (  # noqa: E402
+    PowerSGDState,
+    powerSGD_hook,
+)
+from torch.distributed.algorithms.join import Join  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from torch.optim.swa_utils import AveragedModel  # noqa: E402
+
+from neuron_fabric import ddp  # noqa: E402
+from neuron_fabric.capture import Capture  # noqa: E402
+from neuron_fabric.capture.layout import TensorSpec  # noqa: E402
+from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
+from neuron_fabric.runtime import attach  # noqa: E402
+from neuron_fabric.runtime.attach_cases import text_of  # noqa: E402
+from neuron_fabric.runtime.law_ranks import Net  # noqa: E402
+
+Attached = Callable[[Any], Any]
+"""Registers a hook on a model; what it gives is kept."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    torch.set_num_threads(1)
+    store = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def network() -> Any:
+    torch.manual_seed(1)
+    return DistributedDataParallel(Net())
+
+
+def backward(model: Any, steps: int = 4) -> None:
+    """Steps until votes are sent."""
+    for _ in range(steps):
+        model(torch.randn(4, 128)).square().mean().backward()
+
+
+def _torch(folder: Path) -> Attached:
+    return lambda model: model.register_comm_hook(PowerSGDState(None), powerSGD_hook)
+
+
+def _capture(folder: Path) -> Attached:
+    def do(model: Any) -> Any:
+        number = len(list(folder.glob("c*")))
+        return ddp.attach(model, env={"NF_CAPTURE_DIR": str(folder / f"c{number}")})
+
+    return do
+
+
+def _profile(folder: Path, env: bool = False) -> Attached:
+    def do(model: Any) -> Any:
+        path = folder / "p.toml"
+        path.write_text(text_of(model.module), encoding="utf-8")
+        number = len(list(folder.glob("c*")))
+        words = {"NF_CAPTURE_DIR": str(folder / f"c{number}")} if env else {}
+        return attach(model, path, scaler=False, env=words)
+
+    return do
+
+
+HOOKS = {
+    "torch": _torch,
+    "capture": _capture,
+    "profile": _profile,
+    "both": lambda folder: _profile(folder, env=True),
+}
+
+
+def saved(model: Any) -> Any:
+    """The model, saved and loaded; the file names nothing that another machine may not have."""
+    file = io.BytesIO()
+    torch.save(model, file)
+    assert b"neuron_fabric.ddp" not in file.getvalue()
+    assert b"runtime.bucket_hook" not in file.getvalue()
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def averaged(model: Any) -> Any:
+    found = AveragedModel(model)
+    found.update_parameters(model)
+    return found.module
+
+
+def rewrapped(model: Any) -> Any:
+    return DistributedDataParallel(model.module)
+
+
+def accumulates(model: Any) -> None:
+    with model.no_sync():
+        backward(model, 2)
+    backward(model, 1)
+
+
+def evaluates(model: Any) -> None:
+    model.eval()
+    with torch.no_grad():
+        model(torch.randn(2, 128))
+    model.train()
+    backward(model, 1)
+
+
+def joins(model: Any) -> None:
+    with model.join():
+        backward(model, 2)
+    with Join([model]):
+        backward(model, 1)
+
+
+def restores(model: Any) -> None:
+    model.load_state_dict(copy.deepcopy(model.state_dict()))
+    backward(model, 1)
+
+
+def loads(model: Any) -> None:
+    """By processes that are forked after attach."""
+    data = torch.utils.data.TensorDataset(torch.randn(6, 128))
+    for (x,) in torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context="fork"):
+        model(x).square().mean().backward()
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "torch.save": saved,
+    "AveragedModel": averaged,
+    "re-wrap": rewrapped,
+    "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
+    "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
+}
+USES: dict[str, Callable[[Any], object]] = {
+    "no_sync": accumulates,
+    "eval": evaluates,
+    "join": joins,
+    "state_dict": restores,
+    "DataLoader": loads,
+    "share_memory": lambda model: model.share_memory(),
+    "zero_grad": lambda model: model.zero_grad(),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("way", COPIES)
+def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
+    """It trains, a hook can be registered on it, and the original trains on."""
+    model, attached = network(), HOOKS[hook](tmp_path)
+    kept = attached(model)
+    backward(model)
+    twin = COPIES[way](model)
+    backward(twin, 1)
+    twice = attached(twin)
+    backward(twin)
+    backward(model, 1)
+    if hook in ("capture", "both"):
+        assert Capture.open(tmp_path / "c0").steps == (0, 1, 2, 3, 4)
+        assert Capture.open(tmp_path / "c1").steps == (0, 1, 2, 3)
+    for one in (kept, twice):
+        assert copy.deepcopy(one) is None  # one that a model holds is copied with it
+        if hook in ("profile", "both"):
+            one.close()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("way", USES)
+def test_it_is_used_as_any_model(tmp_path: Path, way: str, hook: str) -> None:
+    model = network()
+    kept = HOOKS[hook](tmp_path)(model)
+    USES[way](model)
+    backward(model)
+    if hook in ("profile", "both"):
+        kept.close()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
+    """Its threads end, and its capture is closed: another one may take its place."""
+    before = set(threading.enumerate())
+    for _ in range(2):
+        model = network()
+        HOOKS[hook](tmp_path)(model)
+        backward(model)
+        del model
+    until = time.monotonic() + 60
+    while set(threading.enumerate()) - before:  # the last step may be under way there
+        assert time.monotonic() < until
+        time.sleep(0.01)
+        gc.collect()
+    gc.collect()
+    for folder in tmp_path.glob("c*"):
+        CaptureFolder(folder, "m", 1, [TensorSpec("a", (1,))]).create(replace=True)
+
+
+EXITS = """
+import os, sys, tempfile, time
+from pathlib import Path
+import torch, torch.distributed as dist
+import torch._dynamo
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.capture import Capture
+from neuron_fabric.runtime import attach
+from neuron_fabric.runtime.attach_cases import text_of
+from neuron_fabric.runtime.law_ranks import Net
+
+def train(way, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/s", rank=0, world_size=1)
+    net = Net()
+    Path(folder, "p.toml").write_text(text_of(net))
+    model = DistributedDataParallel(net)
+    env = {"NF_CAPTURE_DIR": f"{folder}/c"}
+    runtime = attach(model, f"{folder}/p.toml", scaler=False, env=env)
+    for _ in range(4):
+        model(torch.randn(4, 128)).square().mean().backward()
+    if way == "os._exit":
+        os._exit(0)
+    if way in ("destroyed", "closed after it"):
+        dist.destroy_process_group()
+    if way == "closed after it":
+        runtime.state_dict()
+        runtime.close()
+    if way == "forked":
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+    if way == "interrupted":
+        raise KeyboardInterrupt
+
+WAYS = ("plain", "destroyed", "closed after it", "os._exit", "forked", "interrupted")
+for way in WAYS:
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        train(way, tempfile.mkdtemp(dir=sys.argv[1], prefix=way.replace(" ", "-") + "-"))
+        sys.exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    (folder,) = Path(sys.argv[1]).glob(way.replace(" ", "-") + "-*")
+    print(way, code, Capture.open(folder / "c").steps)
+"""
+
+
+@pytest.mark.nightly("six trainings of their own; the copies and uses above are the quick part")
+def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
+    """Without close or destroy_process_group, in either order, at once, by Ctrl-C: no step lost."""
+    words = [sys.executable, "-c", EXITS, str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, env=env, capture_output=True, encoding="utf-8", timeout=240, check=False
+    )
+    ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
+    wanted = [f"{way} 0 (0, 1, 2, 3)" for way in ways]
+    assert done.stdout.splitlines()[:5] == wanted, done.stderr[-3000:]
+    assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[5])
