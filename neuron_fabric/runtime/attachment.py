@@ -140,14 +140,12 @@ def attach(
         )
         if asked := job_of(env):  # `nf calibrate` has started this training
             chosen, monitor, strict = asked[1].profile, asked[0], False
+        if not isinstance(model, DistributedDataParallel):
+            check_model(model)  # there is no group to agree with
         if asked and chosen is None:
-            if not isinstance(model, DistributedDataParallel):
-                check_model(model)
             here = together(conditions, model.process_group)
             return shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
         assert chosen is not None
-        if not isinstance(model, DistributedDataParallel):
-            check_model(model)  # there is no group to agree with
         runtime = _agreed(
             model,
             chosen,
