@@ -143,7 +143,8 @@ def restores(model: Any) -> None:
 def loads(model: Any) -> None:
     """By processes that are forked after attach."""
     data = torch.utils.data.TensorDataset(torch.randn(6, 128))
-    for (x,) in torch.utils.data.DataLoader(data, 2, num_workers=1, multiprocessing_context="fork"):
+    words = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 60}
+    for (x,) in torch.utils.data.DataLoader(data, 2, **words):
         model(x).square().mean().backward()
 
 
