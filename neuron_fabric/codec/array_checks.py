@@ -37,7 +37,8 @@ def check(
         ValueError: it is something else.
     """
     flags = {"contiguous": dense or out, "aligned": out, "writable": out}
-    if isinstance(array, np.ndarray):
+    odd = isinstance(array, np.matrix | np.ma.MaskedArray)  # reshaped, and written to, otherwise
+    if isinstance(array, np.ndarray) and not odd:
         pairs = zip(shape, array.shape, strict=False)
         has = {
             "contiguous": array.flags.c_contiguous,
@@ -64,6 +65,14 @@ def check_apart(name: str, array: Any, *others: Any) -> None:
     """Refuse an array that is written to and shares memory with one that is read."""
     if any(np.may_share_memory(array, other) for other in others):
         raise ValueError(f"{name} must have its own memory, not that of an input")
+
+
+def check_float(name: str, value: Any) -> np.float32:
+    """Return ``value`` as a float32; ValueError unless it is one number."""
+    try:
+        return np.float32(float(value))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, not {type(value).__name__}") from None
 
 
 def check_number(name: str, value: Any, first: int, last: int | None = None) -> int:

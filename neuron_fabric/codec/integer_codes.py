@@ -21,7 +21,7 @@ from neuron_fabric.codec.array_checks import check, check_apart, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed
-from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
+from neuron_fabric.codec.routes import LINE, Route, check_route, elements_of_line, lines_of
 from neuron_fabric.codec.voting import MAX_WORKERS, check_lines
 
 BUCKET = 1024
@@ -73,7 +73,7 @@ def pack_codes(values: F32, route: Route, u: F32, draws: Draws | None = None) ->
         return Packed(lines, np.float32(np.nan), zeros, False, 0)
     top, flat = (1 << (route.bits - 1)) - 1, lines.reshape(-1)
     for at, x, unit in _pieces(values, u):
-        ratio = np.zeros(x.size)
+        ratio = np.where(x == 0, 0.0, np.inf)  # a unit of 0 has a code for 0.0 alone
         np.divide(x, unit, out=ratio, where=unit > 0)
         if not ((ratio >= -top) & (ratio <= top)).all():
             raise ValueError(f"a value is beyond the codes of {route} with its unit")
@@ -88,7 +88,7 @@ def sum_kind(route: Route, workers: int) -> tuple[int, str]:
     """Lines of sums for one line of codes of so many workers, and the kind of a sum: what takes
     the fewest lines. ValueError for another route, or more workers than sums have room for."""
     _check(route)
-    if not 1 <= workers <= MAX_WORKERS:
+    if not 1 <= (workers := check_number("workers", workers, 0)) <= MAX_WORKERS:
         raise ValueError(f"{workers} workers: a sum of codes has room for 1 to {MAX_WORKERS}")
     kind = "<i1" if route == Route.G_INT4 and workers <= NARROW_WORKERS else "<i2"
     return elements_of_line(route) * int(kind[-1]) // LINE, kind
@@ -144,6 +144,7 @@ def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
 
 
 def _check(route: Route) -> None:
+    check_route(route)
     if not route.codes:
         raise ValueError(f"{route} has no integer codes")
 

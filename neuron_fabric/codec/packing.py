@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuron_fabric.codec.array_checks import check, check_apart
+from neuron_fabric.codec.array_checks import check, check_apart, check_float
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.routes import LINE, Route, lines_of
@@ -59,7 +59,7 @@ def pack(
     if route == Route.G_BINARY:
         return _binary(values, lines, scale)
     if route == Route.G_TERNARY:
-        if not ratio >= 0:
+        if not check_float("ratio", ratio) >= 0:
             raise ValueError(f"ratio {ratio} is not 0 or more")
         return _ternary(values, lines, ratio)
     if route == Route.FP32:

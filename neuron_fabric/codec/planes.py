@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec.array_checks import check, check_number
 from neuron_fabric.codec.numpy_engine import U8, decide
-from neuron_fabric.codec.routes import LINE, Route
+from neuron_fabric.codec.routes import LINE, Route, check_route
 from neuron_fabric.codec.voting import MAX_PLANES, MAX_WORKERS
 
 Words = NDArray[np.uint64]
@@ -21,8 +21,7 @@ def add_planes(groups: Sequence[U8], workers: int) -> U8:
     """Count planes uint8[P, n, 64] of each group, as `count` gives them, to those of all
     ``workers`` together, P = workers.bit_length(). ValueError for other arrays, more workers than a
     count holds, or counts that P planes do not hold."""
-    if not 1 <= workers <= MAX_WORKERS:
-        raise ValueError(f"{workers} workers, 1 to {MAX_WORKERS} can be counted")
+    workers = check_number("workers", workers, 1, MAX_WORKERS)
     for one in groups:
         check("planes", one, np.uint8, "P", "n", str(LINE))
     shapes = {one.shape[1:] for one in groups}
@@ -58,6 +57,7 @@ def _add(total: Words, more: Words) -> bool:
 def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
     """The vote lines uint8[n, 64] that counts decide; ``present``: workers with a vote, of all
     lines or of each [n]. ValueError for a route without votes."""
+    check_route(route)
     if not route.votes:
         raise ValueError(f"{route} has no votes")
     check("planes", planes, np.uint8, "P", "n", LINE)

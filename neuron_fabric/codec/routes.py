@@ -48,8 +48,15 @@ _BITS = {
 }
 
 
+def check_route(route: object) -> None:
+    """Refuse what is no `Route`, such as its name as a text. ValueError."""
+    if not isinstance(route, Route):
+        raise ValueError(f"route must be a Route, not {type(route).__name__}")
+
+
 def elements_of_line(route: Route) -> int:
     """Elements that a line of ``route`` holds."""
+    check_route(route)
     return 8 * LINE // route.bits
 
 

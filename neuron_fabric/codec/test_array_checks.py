@@ -109,6 +109,42 @@ def test_pack_into_its_own_values() -> None:
         codec.pack(x, Route.G_BINARY, out=x.view(np.uint8)[:64].reshape(1, 64))
 
 
+@pytest.mark.parametrize("loops", ENGINES, ids=["chosen", "numpy"])
+def test_odd_kinds_of_arguments(loops: Any) -> None:
+    """A mask, which only numpy would see; what is no route; numbers that are none."""
+    x, lines = np.ones(8, np.float32), np.zeros((1, 64), np.uint8)
+    masked, planes = np.ma.masked_array(x, mask=x > 0), lines[None]
+    text: Any = "G_BINARY"
+    odd: list[Any] = [None, 1j, np.ones(2)]
+    with using(loops):
+        for call, message in (
+            (lambda: codec.pack(masked, Route.G_BINARY), "not MaskedArray"),
+            (lambda: codec.maxima(masked), "not MaskedArray"),
+            (lambda: codec.pack(x, text), "route must be a Route, not str"),
+            (lambda: codec.count(planes, text), "route must be a Route, not str"),
+            (lambda: codec.vote_of(planes, text, 1), "route must be a Route, not str"),
+            (lambda: codec.units(x, text), "route must be a Route, not str"),
+            (lambda: codec.pack(x, Route.G_TERNARY, ratio=text), "ratio must be a number, not str"),
+            (lambda: codec.sum_kind(Route.G_INT4, 2.0), "workers must be an integer, not float"),  # type: ignore[arg-type]
+            (lambda: codec.add_planes([planes], 2.0), "workers must be an integer, not float"),  # type: ignore[arg-type]
+            (lambda: codec.unpack(lines, Route.G_BINARY, 8, scale=odd[0]), "scale must be a num"),
+            (lambda: codec.unpack(lines, Route.G_BINARY, 8, scale=odd[1]), "scale must be a num"),
+            (lambda: codec.unpack(lines, Route.G_BINARY, 8, scale=odd[2]), "scale must be a num"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                call()
+        assert codec.add_planes([planes], np.int64(1)).shape == (1, 1, 64)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", [0.0, -1.0])
+def test_a_unit_that_reaches_no_value(unit: float) -> None:
+    """The codes of such values were 0, without a word; those of 0.0 are."""
+    u = np.full(1, unit, np.float32)
+    with pytest.raises(ValueError, match="a value is beyond the codes of G_INT8 with its unit"):
+        codec.pack_codes(np.ones(8, np.float32), Route.G_INT8, u)
+    assert not codec.pack_codes(np.zeros(8, np.float32), Route.G_INT8, u).lines.any()
+
+
 # -- any arguments --------------------------------------------------------------------------------
 def _spoilt(draw: st.DrawFn, array: Array) -> Any:
     """An array that is like this one, or is not."""

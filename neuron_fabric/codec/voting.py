@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec.array_checks import check, check_apart, check_number
+from neuron_fabric.codec.array_checks import check, check_apart, check_float, check_number
 from neuron_fabric.codec.engine import engine
 from neuron_fabric.codec.numpy_engine import F32, U8
-from neuron_fabric.codec.routes import LINE, Route, lines_of
+from neuron_fabric.codec.routes import LINE, Route, check_route, lines_of
 
 MAX_WORKERS = 255
 """A count is a byte."""
@@ -84,7 +84,7 @@ def unpack(
     """
     check("lines", lines, np.uint8, "n", LINE)
     gradient = _gradient(lines, len(lines), route, elements, out)
-    s = np.float32(scale)
+    s = check_float("scale", scale)
     codes = [s, -s] if route == Route.G_BINARY else [s * 0, s * 0, s, -s]
     engine().unpack(np.ascontiguousarray(lines), route, np.array(codes, np.float32), gradient)
     return gradient
@@ -111,7 +111,9 @@ def unpack_net(
     gradient = _gradient(planes, planes.shape[1], route, elements, out)
     plus = np.arange(-256, 257) if route == Route.G_TERNARY else 2 * np.arange(256) - workers
     net = plus.astype(np.float32)
-    values = np.float32(scale) * net / np.float32(workers) if workers else np.zeros_like(net)
+    values = (
+        check_float("scale", scale) * net / np.float32(workers) if workers else np.zeros_like(net)
+    )
     engine().unpack_net(np.ascontiguousarray(planes), route, values, gradient)
     return gradient
 
@@ -123,6 +125,7 @@ def check_lines(given: int, route: Route, elements: int) -> None:
 
 
 def _check_votes(route: Route) -> None:
+    check_route(route)
     if not route.votes:
         raise ValueError(f"{route} has no votes")
 
