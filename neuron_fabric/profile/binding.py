@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import filter as matching
 from typing import Any
 
 from neuron_fabric.errors import ProfileError
@@ -67,7 +68,8 @@ def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
     """The parameters of a model, with the head that the profile names."""
     found = sketch(model)
     globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
-    head = {one.name for one in found if any(_matches(one, glob) for glob in globs)}
+    names = _names(found)
+    head = {names[one] for glob in globs for one in matching(names, glob)}
     return sketch(model, head) if head else found
 
 
@@ -75,11 +77,10 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
     """Bind what `sketch_for` has found. ProfileError."""
     where = f"profile {profile.name!r}"
     trainable = [one for one in parameters if one.trainable]
-    for region in profile.regions:
-        _check_matches(region, parameters, where)
+    matched = _matched(profile, parameters, where)
     bound: dict[str, Region] = {}
     for one in trainable:
-        found = _by_match(profile, one) or _by_kind(profile, one)
+        found = matched[one.name] or _by_kind(profile, one)
         if len(found) > 1:
             what = f"parameter {one.name} is in regions {found[0].name!r} and {found[1].name!r}"
             raise ProfileError(where, what, "leave it to one of them")
@@ -90,19 +91,27 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
     return Binding(bound, tuple(trainable), extra, small)
 
 
-def _check_matches(region: Region, parameters: Sequence[Parameter], where: str) -> None:
-    for glob in region.match:
-        if not any(_matches(one, glob) for one in parameters):
-            what = f"match {glob!r} of region {region.name!r} matches no parameter of this model"
-            raise ProfileError(where, what, "mend the name, or calibrate anew")
+def _matched(
+    profile: Profile, parameters: Sequence[Parameter], where: str
+) -> defaultdict[str, list[Region]]:
+    """Return the regions whose globs match each parameter. Each glob is tried on all names at once:
+    a profile may have thousands of both. ProfileError for a glob that matches none."""
+    names, matched = _names(parameters), defaultdict[str, list[Region]](list)
+    for region in profile.regions:
+        own: set[str] = set()
+        for glob in dict.fromkeys(region.match):
+            if not (hits := matching(names, glob)):
+                what = f"match {glob!r} of region {region.name!r} matches no parameter of this"
+                raise ProfileError(where, f"{what} model", "mend the name, or calibrate anew")
+            own.update(names[one] for one in hits)
+        for name in own:
+            matched[name].append(region)
+    return matched
 
 
-def _by_match(profile: Profile, parameter: Parameter) -> list[Region]:
-    return [
-        region
-        for region in profile.regions
-        if any(_matches(parameter, glob) for glob in region.match)
-    ]
+def _names(parameters: Sequence[Parameter]) -> dict[str, str]:
+    """Return the name of a parameter by each of its names: a tied one has several."""
+    return {name: one.name for one in parameters for name in one.names or (one.name,)}
 
 
 def _by_kind(profile: Profile, parameter: Parameter) -> list[Region]:
@@ -118,7 +127,3 @@ def _by_kind(profile: Profile, parameter: Parameter) -> list[Region]:
 
 def _numbered(name: str) -> bool:
     return name.rpartition(".")[2].isdecimal()
-
-
-def _matches(parameter: Parameter, glob: str) -> bool:
-    return any(fnmatchcase(name, glob) for name in parameter.names or (parameter.name,))

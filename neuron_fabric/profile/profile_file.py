@@ -47,6 +47,8 @@ BOM = "\ufeff"
 SIZE = 256 << 10
 """Bytes of a profile at most. Of `nf scale gpt-1.3b` the draft has 10 KB, with every statistic of
 every route and phase 85 KB; with a region for each of its 292 parameters it has 80 KB."""
+GLOB = 512
+"""Characters of a glob at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +62,11 @@ class _RegionTable:
     elements: int = 0
     recovery: PhaseRoute | None = None
     measured: Measured = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """DataError for a long glob: `fnmatch` takes time by the square of its length."""
+        if any(len(glob) > GLOB for glob in self.match):
+            raise DataError(f"match: a glob has more than {GLOB} characters")
 
     def region(self) -> Region:
         """With its phases by name."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import filter as matching
 from typing import Literal
 
 import numpy as np
@@ -140,11 +140,8 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
     """
     members = {}
     for region in profile.regions:
-        found = [
-            number
-            for number, name in enumerate(samples.parameters)
-            if any(fnmatchcase(name, glob) for glob in region.match)
-        ]
+        names = {one for glob in region.match for one in matching(samples.parameters, glob)}
+        found = [number for number, name in enumerate(samples.parameters) if name in names]
         if not found:
             what = f"region {region.name!r} has no samples"
             raise ProfileError(f"profile {profile.name!r}", what, "calibrate again")
