@@ -94,7 +94,11 @@ class Runtime:
                 what = f"the loss has {loss.numel()} elements"
                 raise AttachError("observe", what, "give it the mean, a tensor of one element")
             loss = loss.detach().item()
-        value = float(loss)
+        try:
+            value = float(loss)
+        except (TypeError, ValueError, OverflowError):
+            what = f"the loss is a {type(loss).__name__}"
+            raise AttachError("observe", what, "give it a number") from None
         self.strange_losses += int(not math.isfinite(value))
         self._loss = value
 

@@ -78,7 +78,7 @@ def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
     for name, value in metrics.items():
         try:
             found[name] = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # the last: of torch
             what = f"{name} is a {type(value).__name__}"
             raise CalibrationError("report", what, "give it a number") from None
     return found

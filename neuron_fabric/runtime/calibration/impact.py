@@ -10,6 +10,7 @@ three trainings in FP32 have, each with another seed (of the weights too: a scri
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
@@ -31,6 +32,7 @@ from neuron_fabric.runtime.calibration.calibration_job import CalibrationError, 
 from neuron_fabric.runtime.calibration.row_file import warmup_of
 from neuron_fabric.runtime.monitor import log
 from neuron_fabric.runtime.monitor.limits import Signal
+from neuron_fabric.runtime.monitor.recorded import readings
 from neuron_fabric.text import say
 
 STEPS = 50
@@ -55,12 +57,18 @@ def vetoed(profile: Profile, steps: int, seed: int, runs: Runs) -> Profile:
     CalibrationError where no loss is observed."""
     warm = warmup_of(profile.phases.warmup.steps, steps)
     full = [_loss(profile, None, warm, seed + n, runs) for n in range(SEEDS)]
-    spread = statistics.stdev(full)
+    spread = statistics.stdev(full) if all(map(math.isfinite, full)) else math.nan
+    if not spread > 0:
+        what = (
+            f"losses of {SEEDS} trainings in FP32 with other seeds are {', '.join(map(str, full))}"
+        )
+        todo = "let the script take its seed from NF_SEED, and train without NaN"
+        raise CalibrationError("--impact", what, todo)
     regions = []
     for region in profile.regions:
         if region.low_bit:
             cost = _loss(profile, region.name, warm, seed, runs) - full[0]
-            region = judged(region, cost / spread if spread > 0 else 0.0)
+            region = judged(region, cost / spread)
         regions.append(region)
     return replace(profile, regions=tuple(regions), verified=False)
 
@@ -74,10 +82,9 @@ def judged(region: Region, impact: float) -> Region:
         for phase, routes in region.measured.items()
     }
     found: Mapping[str, Any] = measured[STEADY][steady.route.value][steady.decode]
-    measured[STEADY][steady.route.value][steady.decode] = {
-        **found,
-        "loss_impact": (impact, impact),
-    }
+    if math.isfinite(impact):
+        found = {**found, "loss_impact": (impact, impact)}
+    measured[STEADY][steady.route.value][steady.decode] = found
     phases: Mapping[str, PhaseRoute] = region.phases
     if impact > MOST:
         why = f"loss impact {impact:.1f} spreads > {MOST:g}"
@@ -101,7 +108,8 @@ def alone(profile: Profile, name: str | None, warm: int) -> Profile:
 
 
 def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Runs) -> float:
-    """Mean loss of the steps that follow the warm-up."""
+    """Mean loss of the steps that follow the warm-up; infinite where one was not finite: the log
+    has no such loss, but counts it."""
     candidate = runs.base / "alone.toml"
     write_profile(alone(profile, name, warm), candidate)
     trained = runs.run(Job(profile=str(candidate), stop=warm + STEPS), seed)
@@ -109,8 +117,10 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Runs) 
         what = f"the training of seed {seed} failed: {trained.failed}"
         raise CalibrationError("--impact", what, "see what it has said above")
     segments, _ = log.read(log.find(trained.folder))
-    steps = [one for segment in segments for one in segment.steps]
-    losses = [one.loss for one in steps if one.step >= warm and one.loss is not None]
+    steps = [one for segment in segments for one in readings(segment) if one.step >= warm]
+    if any(one.loss is None and one.nonfinite for one in steps):
+        return math.inf
+    losses = [one.loss for one in steps if one.loss is not None]
     if not losses:
         todo = "call rt.observe(loss) after each backward"
         raise CalibrationError("--impact", "the script has observed no loss", todo)

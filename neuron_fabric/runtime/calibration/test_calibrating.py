@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from neuron_fabric.data import read_object
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile import Kind, Parameter, Profile, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
+from neuron_fabric.profile.profile_file import parse_profile, profile_text
 from neuron_fabric.profile.profile_types import Floor, ValidFor
 from neuron_fabric.profile.rule import apply_rule, passed_over
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
@@ -32,6 +34,8 @@ from neuron_fabric.runtime.calibration.calibration_job import (
 from neuron_fabric.runtime.calibration.row_file import ROWS, About, RowWriter, read_rows, warmup_of
 from neuron_fabric.runtime.calibration.shadow_sums import NAMES
 from neuron_fabric.runtime.calibration.verifying import ROUNDS, Bar, Better
+from neuron_fabric.runtime.monitor import log
+from neuron_fabric.runtime.monitor.signals import Reading
 from neuron_fabric.typed import typed
 
 COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
@@ -404,3 +408,48 @@ def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert profile.region("conv.0").phases["steady"].route == Route.G_BINARY
     found = profile.region("conv.0").measured["steady"]["G_BINARY"]["vote"]
     assert found["loss_impact"] == pytest.approx((1, 1))
+
+
+@pytest.mark.parametrize("full", [[2.0, 2.0, 2.0], [2.0, math.inf, 2.0]])
+def test_no_impact_without_a_spread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: list[float]
+) -> None:
+    """Equal losses of three seeds passed every region, whatever it cost."""
+    losses = iter([*full, 9.0, 9.0])
+    monkeypatch.setattr(impact, "_loss", lambda *_: next(losses))
+    with pytest.raises(CalibrationError, match=r"FP32 with other seeds are 2.0, .*NF_SEED"):
+        calibrated(tmp_path, Script(good), impact=True, verify=False)
+
+
+def test_a_loss_that_is_not_finite_is_a_veto(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log holds such a loss as a count: the mean of the others passed the region."""
+
+    def of(step: int, loss: float | None, nonfinite: float = 0.0) -> Reading:
+        return Reading(step, (), loss=loss, nonfinite=nonfinite)
+
+    steps = {
+        None: [of(4, 2.0), of(5, 2.0)],
+        "linear.0": [of(4, 2.0), of(5, None, 2.0)],
+        "conv.0": [of(4, 2.0, 1.0), of(5, None)],
+    }
+    runs = iter([(None, 0.0), (None, 0.01), (None, 0.02), ("linear.0", 0.0), ("conv.0", 0.0)])
+
+    def readings(_: Any) -> list[Reading]:
+        name, more = next(runs)
+        return [
+            replace(one, loss=one.loss + more if one.loss is not None else None)
+            for one in steps[name]
+        ]
+
+    trained = SimpleNamespace(failed=None, folder=tmp_path)
+    monkeypatch.setattr(log, "find", lambda folder: folder)
+    monkeypatch.setattr(log, "read", lambda _: ([None], 0))
+    monkeypatch.setattr(impact, "readings", readings)
+    _, profile = calibrated(tmp_path, Script(good), verify=False, warmup=4)
+    found = impact.vetoed(profile, 20, 1, SimpleNamespace(base=tmp_path, run=lambda *_: trained))
+    steady = found.region("linear.0").phases["steady"]
+    assert (steady.route, steady.why) == (Route.FP32, "loss impact inf spreads > 2")
+    assert parse_profile(profile_text(found), "again")
+    assert found.region("conv.0").phases["steady"].route == Route.G_BINARY

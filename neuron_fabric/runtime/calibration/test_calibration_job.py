@@ -46,3 +46,8 @@ def test_reports_and_jobs(tmp_path: Path) -> None:
         checked_metrics({})
     with pytest.raises(CalibrationError, match="a is a str; give it a number"):
         checked_metrics({"a": "much"})
+    with pytest.raises(CalibrationError, match="a is a int; give it a number"):
+        checked_metrics({"a": 10**400})
+    torch = pytest.importorskip("torch")
+    with pytest.raises(CalibrationError, match="a is a Tensor; give it a number"):
+        checked_metrics({"a": torch.ones(2)})
