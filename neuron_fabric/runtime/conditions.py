@@ -9,6 +9,7 @@ forward passes up to the first that ends in a reduction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
@@ -67,8 +68,8 @@ def optimizer_name(optimizer: Any) -> str | None:
 class Watch:
     """Forward hook of a DistributedDataParallel model that sees batch, accumulation and autocast.
 
-    It removes itself with the first pass that ends in a reduction. It holds plain values alone, so
-    that a model that has it can be copied and saved.
+    It removes itself with the first pass that ends in a reduction. Copies and saved files of a
+    model that has it have a function of Python in its place, which does nothing.
     """
 
     def __init__(self, model: Any, valid_for: ValidFor | None = None, name: str = "") -> None:
@@ -76,6 +77,11 @@ class Watch:
         self.found = Conditions()
         self._passes, self._valid_for, self._name = 0, valid_for, name
         self._handle = model.register_forward_pre_hook(self, with_kwargs=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a callable that takes anything: a saved model is loaded without this
+        package, and a copy is not watched."""
+        return getattr, (nullcontext(), "__exit__")
 
     @torch.compiler.disable
     def __call__(self, model: Any, args: Any, words: Any) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
@@ -35,8 +36,9 @@ from neuron_fabric import ddp  # noqa: E402
 from neuron_fabric.capture import Capture  # noqa: E402
 from neuron_fabric.capture.layout import TensorSpec  # noqa: E402
 from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
+from neuron_fabric.errors import AttachError  # noqa: E402
 from neuron_fabric.runtime import attach  # noqa: E402
-from neuron_fabric.runtime.attach_cases import text_of  # noqa: E402
+from neuron_fabric.runtime.attach_cases import REGIONS, text_of  # noqa: E402
 from neuron_fabric.runtime.law_ranks import Net  # noqa: E402
 
 Attached = Callable[[Any], Any]
@@ -158,6 +160,38 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
     "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
 }
+WATCHED = "[valid_for]\nbatch_per_worker = [1, 64]\n"
+
+
+def test_a_copy_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copy before the first step, while conditions that the script has not told are looked for:
+    a file of it needs no module of this package."""
+    path = tmp_path / "p.toml"
+    for way in ("deepcopy", "torch.save", "AveragedModel"):
+        model = network()
+        path.write_text(text_of(model.module, WATCHED + REGIONS), encoding="utf-8")
+        kept = attach(model, path, scaler=False, env={})
+        file = io.BytesIO()
+        torch.save(model, file)
+        assert b"runtime.conditions" not in file.getvalue()
+        twin = COPIES[way](model)
+        capsys.readouterr()
+        twin(torch.randn(65, 128)).square().mean().backward()
+        assert capsys.readouterr().err == ""
+        model(torch.randn(65, 128)).square().mean().backward()
+        assert "batch" in capsys.readouterr().err
+        kept.close()
+
+
+def test_a_loss_is_a_number(tmp_path: Path) -> None:
+    runtime = HOOKS["profile"](tmp_path)(network())
+    for loss in (None, "much", 10**400, torch.ones(2)):
+        with pytest.raises(AttachError, match=r"observe: the loss (is a|has 2 elements)"):
+            runtime.observe(loss)
+    runtime.observe(np.float32(1))
+    runtime.close()
+
+
 USES: dict[str, Callable[[Any], object]] = {
     "no_sync": accumulates,
     "eval": evaluates,
