@@ -11,22 +11,40 @@ import gzip
 import hashlib
 import io
 import os
-import shutil
+import re
+import sys
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 # What only the compilers need; the rest of a build directory is the model.
 _INTERMEDIATE = frozenset(
     {".a", ".cc", ".cpp", ".d", ".dat", ".gch", ".h", ".hpp", ".mk", ".o", ".ok", ".tree", ".xml"}
 )
-_NO_SOURCES = frozenset({".git", ".venv", "__pycache__", "build", "runs", "sim"})
+# Untracked files that go along have one of these suffixes and lie in one of these folders.
+_FOLDERS = frozenset({"cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif"})
+_CODE = {
+    *(".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".py"),
+    *(".rdl", ".sv", ".svh", ".v", ".vh", ".vlt"),
+}
+_SOURCES = _CODE | {".j2", ".json", ".toml", ".yaml", ".yml"}
+_KEY_WORD = (
+    "token|key|secret|pass(w|phrase)|credential|private|kubeconfig|service.?account|id_[a-z]*sa"
+)
+_KEY_LIKE = re.compile(rf"{_KEY_WORD}|id_ed25519|(?<![a-z])auth(?![a-z])", re.IGNORECASE)
+_KEY_CODE = re.compile(r"(api_?)?(token|key|secret|password|credential)s?|id_\w+", re.IGNORECASE)
+# Limits of a bundle: a damaged or hostile one must not fill memory or disk.
+MAX_FILES = 20_000
+MAX_FILE_BYTES = 1 << 30
+MAX_BYTES = 2 << 30  # of the whole, uncompressed
+_END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class BundleError(ValueError):
-    """A bundle that is not written, because of what is in it; one line."""
+    """A bundle that is not packed or unpacked, because of what is in it or in its way; one line."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +56,17 @@ class Bundle:
 
 
 def pack(folder: Path, files: Iterable[Path]) -> Bundle:
-    """Pack files of a folder. The same content gives the same bundle, byte for byte."""
+    """Pack files of a folder. The same content gives the same bundle, byte for byte.
+
+    BundleError for more than `unpack` takes.
+    """
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:
-        for path in sorted(files):
+        for number, path in enumerate(sorted(files), 1):
+            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
+            _check_limits(name, size, number, raw.tell() + size)
             content = path.read_bytes()
-            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
+            entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
             tar.addfile(entry, io.BytesIO(content))
     text = raw.getvalue()
@@ -52,30 +75,76 @@ def pack(folder: Path, files: Iterable[Path]) -> Bundle:
     )
 
 
+def _check_limits(name: str, size: int, files: int, total: int) -> None:
+    if not 0 <= size <= MAX_FILE_BYTES:
+        raise BundleError(f"{name[:200]!r} has {size:,} bytes; a bundle takes {MAX_FILE_BYTES:,}")
+    if files > MAX_FILES:
+        raise BundleError(f"a bundle takes {MAX_FILES:,} files")
+    if total > MAX_BYTES:
+        raise BundleError(f"a bundle takes {MAX_BYTES:,} bytes")
+
+
 def of_sources(root: Path) -> Bundle:
-    """The checkout as it lies there, with files that are not committed, without what is ignored."""
-    return pack(root, _tracked(root) if (root / ".git").exists() else _found(root))
+    """Pack the tracked files of a checkout and its untracked source files, as they lie there; say
+    in one line which untracked files go along. Without git, pack source files alone.
+
+    No link is followed to anything that is not packed anyway.
+    """
+    from scripts.common import git  # a worker has none of these modules, and packs no sources
+
+    if (root / ".git").exists():
+        listed = git.text("ls-files", "-z", "--others", "--exclude-standard", root=root).split("\0")
+        others = [root / name for name in listed if name]
+        more = _plain(root, (path for path in others if _is_source(path.relative_to(root), True)))
+        _tell(root, more, len(others) - len(more))
+        return pack(root, _plain(root, {*git.files(root), *more}))
+    anywhere = not (root / "scripts").is_dir()  # a design in a folder of its own
+    names = (path.relative_to(root) for path in git.files(root))
+    files = (root / name for name in names if _is_source(name, False, anywhere))
+    return pack(root, _plain(root, files))
 
 
-def _tracked(root: Path) -> list[Path]:
-    from scripts.common import git  # a worker has no such module, and packs no sources
+def _is_source(path: PurePath, in_git: bool, anywhere: bool = False) -> bool:
+    """Return whether an untracked file is a source by its folder and name, and not like a key.
 
-    names = git.text("ls-files", "-z", "--cached", "--others", "--exclude-standard", root=root)
-    return [path for name in names.split("\0") if name and (path := root / name).is_file()]
+    Without git nothing tells files of the project (`cause_key.py`) from others: code goes along
+    unless its name is nothing but that of a key, and so does code of the top folder.
+    """
+    code = path.suffix in _CODE
+    if any(part.startswith(".") for part in path.parts) or path.suffix not in _SOURCES:
+        return False
+    on_top = code and not in_git and len(path.parts) == 1
+    if not (path.parts[0] in _FOLDERS or on_top or anywhere):
+        return False
+    if any(map(_KEY_LIKE.search, path.parts[:-1])):
+        return False
+    lenient = code and not in_git
+    return not (_KEY_CODE.fullmatch(path.stem) if lenient else _KEY_LIKE.search(path.name))
 
 
-def _found(root: Path) -> list[Path]:
-    out: list[Path] = []
-    for place, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if name not in _NO_SOURCES]
-        out += [Path(place, name) for name in names if not name.endswith(".pyc")]
-    return out
+def _plain(root: Path, files: Iterable[Path]) -> list[Path]:
+    """Return the plain files, and those links that lead to one of them."""
+    real = {path: path.resolve() for path in files if path.is_file()}
+    base = root.resolve()
+    known = {place for path, place in real.items() if place == base / path.relative_to(root)}
+    return [path for path, place in real.items() if place in known]
+
+
+def _tell(root: Path, more: list[Path], left: int) -> None:
+    from neuron_fabric.text import say
+
+    names = ", ".join(sorted(path.relative_to(root).as_posix() for path in more))
+    stay = f"{left} untracked files stay here (git add what a run needs)" if left else ""
+    line = f"{len(more)} untracked source files go to the cluster workers, too" if more else ""
+    if more or left:
+        parts = "; ".join(filter(None, (line, stay)))
+        say(f"nf: {parts}{': ' * bool(more)}{names}", file=sys.stderr)
 
 
 def of_build(directory: Path) -> Bundle:
     """A finished build without what the compilers left of their work."""
     files = [p for p in directory.rglob("*") if p.is_file() and p.suffix not in _INTERMEDIATE]
-    return pack(directory, files)
+    return pack(directory, _plain(directory, files))
 
 
 def of_results(folder: Path) -> bytes:
@@ -85,41 +154,76 @@ def of_results(folder: Path) -> bytes:
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Write a bundle's files below `folder`, which is made and must be empty.
+    """Write a bundle's files to `folder`, which is made and must be empty: all of them, or none.
 
-    BundleError for a bundle with anything but plain files and folders, or with a name that leads
-    out of the folder: nothing of it is written. Python's own filters came with 3.11.4 only.
+    BundleError for a bundle that is damaged, too large, or has anything but plain files and
+    folders or a name that leads out of the folder, and for a folder that cannot be written.
+    Python's own filters came with 3.11.4 only.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as tar:
-            entries = tar.getmembers()
-            for entry in entries:
+        folder.mkdir(parents=True, exist_ok=True)
+        entries = _entries(data)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".nf-") as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            for entry, content in entries:
+                _write(entry, content, new)
+            new.rename(folder)
+    except OSError as error:
+        raise BundleError(f"a bundle cannot be unpacked to {folder}: {error.strerror}") from error
+
+
+def _entries(data: bytes) -> list[tuple[tarfile.TarInfo, memoryview]]:
+    """Return what a bundle holds, all of it checked."""
+    found: list[tuple[tarfile.TarInfo, memoryview]] = []
+    try:
+        text = _inflated(data)
+        with tarfile.open(fileobj=io.BytesIO(text), mode="r:") as tar:
+            for entry in tar:
+                _check_limits(entry.name, entry.size, len(found) + 1, len(text))
                 _check(entry)
-            for entry in entries:
-                _write(tar, entry, folder)
-    except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BundleError(f"a bundle is damaged: {error}") from error
+                found.append((entry, memoryview(text)[entry.offset_data :][: entry.size]))
+    except BundleError:
+        raise
+    # What tarfile raises for a damaged header.
+    except (
+        tarfile.TarError,
+        zlib.error,
+        OSError,
+        ValueError,
+        ArithmeticError,
+        RecursionError,
+    ) as e:
+        raise BundleError(f"a bundle is damaged: {' '.join(str(e).split())[:200]}") from e
+    return found
+
+
+def _inflated(data: bytes) -> bytes:
+    stream = zlib.decompressobj(16 + zlib.MAX_WBITS)  # gzip
+    text = stream.decompress(data, MAX_BYTES + 1)
+    if len(text) > MAX_BYTES:
+        raise BundleError(f"a bundle takes {MAX_BYTES:,} bytes")
+    if not stream.eof or stream.unused_data or not text.endswith(_END):
+        raise BundleError("a bundle is damaged: it is cut short, or has more after its end")
+    return text
 
 
 def _check(entry: tarfile.TarInfo) -> None:
-    if not (entry.isreg() or entry.isdir()):
+    if not (entry.isreg() or entry.isdir()) or entry.issparse():
         raise BundleError(f"a bundle holds {entry.name[:200]!r}, which is no file")
     name = PurePosixPath(entry.name)
     if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
         raise BundleError(f"a bundle holds {entry.name[:200]!r}, which leads out of its folder")
 
 
-def _write(tar: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None:
+def _write(entry: tarfile.TarInfo, content: memoryview, folder: Path) -> None:
     path = folder / entry.name
     if entry.isdir():
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = tar.extractfile(entry)
-    assert content is not None  # it is a plain file
-    # Nothing that lies there already is written through: two names of a bundle may be the same.
+    # Two names of a bundle may be the same: the last one counts.
     path.unlink(missing_ok=True)
     with path.open("xb") as out:
-        shutil.copyfileobj(content, out)
+        out.write(content)
     path.chmod(0o755 if entry.mode & 0o100 else 0o644)

@@ -137,19 +137,19 @@ def _file(worker: Worker, parcel: bytes | None) -> Iterator[str]:
         yield ""
         return
     path = _place(worker, f"parcel-{uuid.uuid4().hex}")
-    path.write_bytes(parcel)
     try:
+        path.write_bytes(parcel)
         yield str(path)
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
 
 
 def run(session: str, request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
     """One run in a worker: its record as JSON, and its folder as compressed tar.
 
     `request` names the bundles `sources` (the project), `root` (the design's, "" when it is the
-    same) and `build`, and gives the `spec` and the `versions` that the build was made with. What a
-    piece of a replay needs besides is its `parcel`.
+    same) and `build`, and gives the `spec`, the `versions` that the build was made with, and the
+    `inputs` (see `cluster.inputs`). What a piece of a replay needs besides is its `parcel`.
     """
     worker = get_worker()
     needed = [name for name in (request["sources"], request["root"], request["build"]) if name]
@@ -164,6 +164,8 @@ def run(session: str, request: dict[str, Any], parcel: bytes | None) -> tuple[st
     with _file(worker, parcel) as path:
         answer = worker.plugins[session].ask(sources, {**request, **folders, "parcel": path})
     folder = Path(answer["folder"])
-    files = of_results(folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        files = of_results(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return json.dumps(answer["record"]), files
