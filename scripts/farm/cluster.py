@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import logging
+import os
 import re
 import shutil
 import signal
@@ -26,7 +27,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuron_fabric.data import as_object, parse_json
+from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.text import say
 from scripts.build.build_cache import build
 from scripts.common import claims, process
@@ -37,7 +38,7 @@ from scripts.coverage import run_counts
 from scripts.farm import bundle, remote
 from scripts.farm.bundle import Bundle
 from scripts.prove import proving
-from scripts.run import evidence, simulate
+from scripts.run import evidence, reduction, simulate
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -54,6 +55,7 @@ _CONNECT_S = 10
 _WORKERS_S = 60
 _BATCH_JOBS = 4
 _HERE_ALONE = "127.0.0.1:0"  # any port
+_TRACE = "NF_LINK_TRACE"
 _MEMORY = "2 GiB"  # of a batch job of one core, where Dask's configuration says nothing
 
 
@@ -109,15 +111,18 @@ class Farm:
         runs: Path,
         not_run: Callable[[RunSpec, str, Path], RunRecord] = simulate.infrastructure,
     ) -> RunRecord:
-        request = {
-            "spec": spec.to_json(),
-            "versions": remote.versions(),
-            "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
-            "root": self._root(spec.build.root),
-            "build": build,
-        }
         try:
+            request = {
+                "spec": spec.to_json(),
+                "versions": remote.versions(),
+                "inputs": inputs(spec),
+                "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
+                "root": self._root(spec.build.root),
+                "build": build,
+            }
             text, files = self._submit(request, parcel)
+        except (NfError, bundle.BundleError) as error:
+            return not_run(spec, str(error), runs)
         except CancelledError as error:
             raise process.Interrupted from error
         except Exception as error:
@@ -125,7 +130,7 @@ class Farm:
             return not_run(spec, cause, runs)
         try:
             return self._bring_back(spec, text, files, runs)
-        except bundle.BundleError as error:
+        except (bundle.BundleError, DataError, OSError) as error:
             cause = f"what a worker sent back is refused: {error}"
             return not_run(spec, cause, runs)
 
@@ -199,13 +204,31 @@ class Farm:
             """A file of the run's folder, as it is called on this machine."""
             return path and shown(folder / Path(path).name)
 
-        return replace(
+        record = replace(
             record,
             log=str(here(record.log)),
             waves=here(record.waves),
             coverage=here(record.coverage),
             stimulus=tuple(shown(folder / Path(path).name) for path in record.stimulus),
         )
+        if (folder / "record.json").is_file():  # the worker's, with its paths
+            simulate.save(record, folder)
+        return record
+
+
+def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
+    """Return what a run reads by its variables: name and text of a file by variable. A worker has
+    no such file. NfError for one that cannot be sent."""
+    found: dict[str, tuple[str, str]] = {}
+    for variable, value in spec.env:
+        is_file = os.path.isabs(value) and os.path.isfile(value)
+        if value and (variable == reduction.VARIABLE or is_file):
+            try:
+                found[variable] = (Path(value).name, read_text(value))
+            except (OSError, DataError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                raise NfError(f"{variable}: {value}: {why}; it cannot go to a worker.") from error
+    return found
 
 
 @contextmanager
@@ -215,6 +238,11 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     # What Client does not understand it closes with a traceback, 20 s later.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
         raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
+    if os.environ.get(_TRACE, "0") not in ("", "0"):
+        raise NfError(
+            f"--cluster {where}: workers do not write to {_TRACE}={os.environ[_TRACE]}; unset it "
+            "(`nf run --link-trace` brings link.trace back)."
+        )
     if importlib.util.find_spec("distributed") is None:
         raise NfError(f"--cluster {where}: Dask is not installed: `make cluster`.")
     if where.startswith(("tls", "wss")):

@@ -10,9 +10,11 @@ as it finds any other.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import queue
+import shlex
 import sys
 import threading
 import time
@@ -20,12 +22,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric import output
 from scripts.build import registry
 from scripts.build.build_cache import build_directory
 from scripts.common import claims, process, toolchain
-from scripts.common.paths import RUNS
+from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
-from scripts.run import simulate
+from scripts.run import evidence, simulate
+
+Variables = tuple[tuple[str, str], ...]
 
 
 def versions() -> dict[str, str]:
@@ -38,6 +43,8 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
     """One run: {"record": .., "folder": where its files are}."""
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
+    given = dict(spec.env)
+    spec = replace(spec, env=_received(spec.env, request["inputs"]))
     if spec.build.sim == SOLVER:
         record = _proof(spec, Path(request["parcel"]))
     elif lack := _lack(spec.build.sim, request["versions"]):
@@ -46,7 +53,28 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
         record = _piece(spec, Path(request["build"]), Path(request["parcel"]))
     else:
         record = _run(spec, Path(request["build"]))
+    for variable, value in spec.env:
+        record = _told(record, value, given[variable])
     return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
+
+
+def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
+    """Return variables of a run that name copies of the files that were sent (`cluster.inputs`)."""
+    here = {}
+    for variable, (name, text) in inputs.items():
+        folder = BUILD / evidence.INPUTS / hashlib.sha256(text.encode()).hexdigest()[:16]
+        folder.mkdir(parents=True, exist_ok=True)
+        output.write_text(folder / name, text)
+        here[variable] = str(folder / name)
+    return tuple((variable, here.get(variable, value)) for variable, value in env)
+
+
+def _told(record: RunRecord, here: str, there: str) -> RunRecord:
+    """Return the record with the name that a file has where the run was asked for."""
+    if here == there:
+        return record
+    rerun = record.rerun.replace(shlex.quote(here), shlex.quote(there))
+    return replace(record, rerun=rerun, cause=record.cause.replace(here, there))
 
 
 def _lack(sim: str, wanted: dict[str, str]) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import json
 import os
 import re
 import signal
@@ -24,10 +25,11 @@ from typing import Any
 import psutil
 import pytest
 
+from neuron_fabric.data import read_object
 from scripts.common.errors import NfError
-from scripts.common.records import FailureKind, RunRecord, RunSpec
+from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.conftest import QUICK, Toy
-from scripts.farm import cluster, schedule
+from scripts.farm import bundle, cluster, schedule
 
 RUNS = 30
 ON_DASK = [
@@ -130,6 +132,81 @@ def test_every_kind_of_result_comes_back(farm: cluster.Farm, toy: Toy) -> None:
     assert wrong.rerun.endswith(f"toy_bench::wrong --sim {QUICK} --seed 1 --build default")
     broken = replace(build, defines=(("STEP", "1 +"),), top="nothing")
     assert farm.run(RunSpec(broken, "toy_bench", ("wrong",))).kind is FailureKind.BUILD
+
+
+READS = """
+    import os
+    from pathlib import Path
+    import cocotb
+
+    @cocotb.test()
+    async def reads(dut):
+        path = Path(os.environ["NF_SCENARIO"])
+        assert False, f"{path.read_text(encoding='utf-8')} in {path}"
+"""
+
+
+def test_a_file_that_a_variable_names_goes_along(
+    farm: cluster.Farm, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text reaches the worker; the record has its name on this machine."""
+    (toy.folder / "reads_bench.py").write_text(textwrap.dedent(READS), encoding="utf-8")
+    given = tmp_path / "given here.json"
+    given.write_text("seven", encoding="utf-8")
+    spec = RunSpec(toy.spec(waves=None), "reads_bench", ("reads",), timeout_s=300)
+    real = farm._submit
+
+    def elsewhere(request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
+        given.unlink()  # the workers of the test are on this machine
+        return real(request, parcel)
+
+    monkeypatch.setattr(farm, "_submit", elsewhere)
+    record = farm.run(replace(spec, env=(("NF_SCENARIO", str(given)),)))
+    assert f"AssertionError: seven in {given}" in record.cause
+    assert record.rerun.endswith(f"--scenario '{given}'")
+    kept = read_object(Path(record.log).with_name("record.json"))
+    assert (kept["rerun"], kept["log"]) == (record.rerun, record.log)
+    lost = farm.run(replace(spec, env=(("NF_SCENARIO", str(tmp_path / "none.json")),)))
+    assert lost.kind is FailureKind.INFRASTRUCTURE
+    assert lost.cause == (
+        f"NF_SCENARIO: {tmp_path / 'none.json'}: No such file or directory; "
+        "it cannot go to a worker."
+    )
+
+
+def test_an_odd_answer_of_a_worker_is_one_line(
+    farm: cluster.Farm, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = RunSpec(toy.spec(waves=None), "toy_bench", ("adds_one",), timeout_s=300)
+    monkeypatch.setattr(farm, "_ship", lambda what, make: "")
+    text = json.dumps(RunRecord.of(spec, Verdict(True)).to_json())
+    for answer in ((text, b"PK"), (text, b""), ("{", b""), ("[]", b""), ('{"id": 1}', b"")):
+        monkeypatch.setattr(farm, "_submit", lambda request, parcel, answer=answer: answer)
+        record = farm.run(spec)
+        assert record.kind is FailureKind.INFRASTRUCTURE
+        assert record.cause.startswith("what a worker sent back is refused: ")
+    (toy.folder / "runs").rename(toy.folder / "aside")
+    (toy.folder / "runs").touch()  # nothing can be written there
+    try:
+        assert farm.run(spec).cause.startswith("what a worker sent back is refused: ")
+    finally:
+        (toy.folder / "runs").unlink()
+        (toy.folder / "aside").rename(toy.folder / "runs")
+
+
+def test_a_checkout_that_cannot_be_packed_is_one_line(
+    farm: cluster.Farm, toy: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundle, "MAX_FILES", 2)
+    record = farm.prove(RunSpec(toy.spec(), "toy_bench", ("adds_one",)), b"", toy.folder / "runs")
+    assert record.cause == "a bundle takes 2 files"
+
+
+def test_a_trace_that_a_worker_cannot_write_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NF_LINK_TRACE", "trace.txt")
+    refused = pytest.raises(NfError, match=r"do not write to NF_LINK_TRACE=trace\.txt; unset it")
+    with refused, cluster.connect("tcp://127.0.0.1:8"):
+        pass
 
 
 def test_a_worker_that_dies_half_way(farm: cluster.Farm, loopback: Loopback, toy: Toy) -> None:
