@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
@@ -35,6 +36,12 @@ from verif.coverage.cover_model import FUNCTIONAL
 SUFFIX = ".cov"
 _FORMAT, _VERSION = "nf merged coverage", 1
 _MAX_FILE = 1 << 30
+# What zipfile and the readers of its members raise for damaged files; NotImplementedError (a
+# version or compression that is none) and "encrypted" are RuntimeErrors.
+_DAMAGED = (
+    *(DataError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError),
+    *(KeyError, IndexError, ValueError, TypeError, OverflowError),
+)
 _WHEN = (1980, 1, 1, 0, 0, 0)  # of every member: equal content is an equal file
 Counts = npt.NDArray[np.int64]
 Bits = npt.NDArray[np.uint8]
@@ -285,7 +292,7 @@ def read(path: Path) -> Merged:
         return _read(read_bytes(path, _MAX_FILE))
     except OSError as error:
         raise NfError(f"cannot read {shown(path)}: {error.strerror}.") from error
-    except (DataError, zipfile.BadZipFile, KeyError, ValueError, TypeError) as error:
+    except _DAMAGED as error:
         raise NfError(f"{shown(path)} is no merged coverage, or damaged ({error}).") from error
 
 

@@ -178,6 +178,29 @@ def test_damaged_files_are_one_line(tmp_path: Path, record: Make) -> None:
         read(tmp_path / "none.cov")
 
 
+def test_flipped_bytes_are_one_line(tmp_path: Path, record: Make) -> None:
+    path = tmp_path / "a.cov"
+    bins = list(zip(BUILDS[0], (2, 0), strict=True))
+    write(merge([run(tmp_path / "1", record(), bins, {"p": {"x": 3}})]), path)
+    whole = path.read_bytes()
+
+    @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(1, 255)), max_size=3))
+    def check(flips: list[tuple[int, int]]) -> None:
+        data = bytearray(whole)
+        for place, change in flips:
+            data[place] ^= change
+        path.write_bytes(data)
+        try:
+            read(path)
+        except NfError as error:
+            said = str(error)
+        else:
+            said = ""
+        assert "\n" not in said
+
+    check()
+
+
 @pytest.mark.nightly("half a minute; what is measured does not change often")
 def test_2000_runs_of_real_size_take_less_than_20_s(tmp_path: Path, record: Make) -> None:
     """A table with as many points as the controller has (240,000), 300 bins a run."""
