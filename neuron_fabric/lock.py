@@ -97,7 +97,7 @@ class Lock:
             number, program = self.path.read_text(encoding="utf-8", errors="replace").split("\t", 1)
             os.kill(int(number), 0)  # of several holders, the one that is named may have ended
             return f"in use by `{one_line(program, _PROGRAM)}` (process {int(number)})"
-        return "in use by another process"
+        return "in use by another process, here or on another machine"
 
     def release(self) -> None:
         """Give it back."""

@@ -17,19 +17,20 @@ from neuron_fabric import lock
 from neuron_fabric.lock import Busy, Lock
 
 HOLDER = """
-import sys, time
+import sys
 from pathlib import Path
 from neuron_fabric.lock import Lock
 with Lock(Path(sys.argv[1])):
     print("held", flush=True)
-    time.sleep(600)
+    sys.stdin.read()  # ends with the test, whatever comes of it
 """
 
 
 def test_the_holder_is_named_and_its_death_frees(tmp_path: Path) -> None:
     target = tmp_path / "out"
     command = [sys.executable, "-c", HOLDER, str(target)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         with pytest.raises(Busy, match=rf"in use by `-c` \(process {process.pid}\)"):
@@ -97,3 +98,9 @@ def test_a_lock_file_holds_the_program_and_its_process_alone(
     with Lock(tmp_path / "x") as one:
         assert one.path.read_text(encoding="utf-8") == f"{os.getpid()}\tnf"
         assert one.holder() == f"in use by `nf` (process {os.getpid()})"
+
+
+def test_a_holder_that_is_no_process_of_this_machine(tmp_path: Path) -> None:
+    with Lock(tmp_path / "x") as one:
+        one.path.write_text("4194305\tnf", encoding="utf-8")  # Linux has no such process
+        assert one.holder() == "in use by another process, here or on another machine"

@@ -23,11 +23,11 @@ from scripts.common.errors import NfError
 from scripts.conftest import QUICK, Project
 
 CLAIMS = """
-import sys, time
+import sys
 from pathlib import Path
 from scripts.common import claims
 print(claims.folder(Path(sys.argv[1])), flush=True)
-time.sleep(600)
+sys.stdin.read()  # ends with the test, whatever comes of it
 """
 
 
@@ -36,6 +36,7 @@ def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[s
     """Another process that claims a folder: it, and the folder that it got."""
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
         env={**os.environ, "NF_BUILD": str(build_folder)},
@@ -100,6 +101,7 @@ def test_who_waits_for_clean_finds_a_tree(tree: Path) -> None:
     lock = claims.alone()
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(tree / "runs")],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
         env={**os.environ, "NF_BUILD": str(tree)},
