@@ -255,8 +255,8 @@ def test_odd_headers(flips: list[tuple[int, int]]) -> None:
     check_flips(flips)
 
 
-@pytest.mark.nightly("the same, with 20,000 draws")
-@settings(max_examples=20_000, deadline=None)
+@pytest.mark.nightly("the same, with 3,000 draws")
+@settings(max_examples=3_000, deadline=None)
 @given(Flips)
 def test_many_odd_headers(flips: list[tuple[int, int]]) -> None:
     check_flips(flips)
