@@ -19,7 +19,7 @@ DOCUMENTS = [
     *("README.md", "verif/README.md", "neuron_fabric/README.md", "docs/spec/runtime.md"),
     *("docs/gradient-compression.md", "docs/environment.md", "ci/README.md"),
 ]
-ELSEWHERE = {"start_powerSGD_iter"}
+ELSEWHERE = {"start_powerSGD_iter", "--max-restarts"}  # torch, torchrun
 """Names of other projects."""
 CODE = (".py", ".sv", ".c", ".cpp", ".h", ".json", ".toml", ".yaml", ".yml", ".sh", ".css")
 

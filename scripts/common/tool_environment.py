@@ -18,6 +18,7 @@ _MACHINE = (
     *("LD_LIBRARY_PATH", "LIBPYTHON_LOC", "VIRTUAL_ENV", "YOWASP_CACHE_DIR"),
     *("CCACHE_DIR", "CCACHE_MAXSIZE", "CCACHE_DISABLE", "CCACHE_CONFIGPATH"),
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"),
+    *("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"),  # kernels that work on this processor
 )
 # What a user may set for a simulation: it says more, and does the same. NF_FUZZ_CASE marks
 # processes.

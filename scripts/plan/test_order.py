@@ -379,9 +379,9 @@ def test_a_suite_is_narrowed(empty: Path) -> None:
         found = selection.plan_runs(words(*night, option, value))
         assert {getattr(plan.entries[one.name], key) for one in found} == {value}
     (one,) = selection.plan_runs(
-        words("--suite", "smoke", MODES + "/profile=full", "--sim", "icarus", "--build", "default")
+        words("--suite", "smoke", MODES + "/profile=idle", "--sim", "icarus", "--build", "default")
     )
-    assert one.tests == ("g_binary/profile=full",)
+    assert one.tests == ("g_binary/profile=idle",)
 
 
 def test_a_rerun_command_names_the_build(empty: Path) -> None:

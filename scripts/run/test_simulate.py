@@ -159,7 +159,7 @@ def test_the_decorators_of_cocotb_mean_what_it_says(toy: Toy) -> None:
     assert ran == dict.fromkeys(("adds_one", "fails", "errs", "first", "last"), "passed")
     assert toy.run(toy.spec("icarus"), "adds_one", module="ways_bench").passed  # by its own name
     named = toy.run(toy.spec("icarus"), "left_out", module="ways_bench")
-    assert named.cause == "AssertionError: run all the same (ways_bench.py:20)"
+    assert named.cause == "AssertionError: run all the same; assert False (ways_bench.py:18)"
 
 
 def test_what_cocotb_registers_must_be_what_was_planned(
