@@ -97,7 +97,7 @@ def collect(inputs: Sequence[str]) -> Merged:
 
 def _add(merger: Merger, text: str) -> None:
     path = Path(text)
-    if text == "last" or (text.isascii() and text.isdecimal()):
+    if text == "last" or _is_number(text):
         records = _of_command(merger, None if text == "last" else int(text))
     elif path.is_dir():
         records = [_in_folder(one) for one in sorted(path.glob("*/record.json"))]
@@ -158,8 +158,7 @@ def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 def _merge(args: argparse.Namespace) -> int:
     out = args.out or paths.BUILD / "coverage" / MERGED
-    if args.out:
-        output.check_output(out, "--out")
+    _check_outputs(args, out)
     merged = collect(args.inputs)
     write(merged, out)
     cover, counted, code = _judged(merged)
@@ -169,12 +168,28 @@ def _merge(args: argparse.Namespace) -> int:
     return 0
 
 
+def _check_outputs(args: argparse.Namespace, out: Path) -> None:
+    """Raise an error, before anything is read, for an output that cannot be written, or that is an
+    input."""
+    for option, path in (("--out", args.out), ("--lcov", args.lcov)):
+        if path:
+            output.check_output(path, option)
+    for path in filter(None, (out, args.lcov)):
+        for text in args.inputs if path.exists() else ():
+            read_from = of_command(int(text)) if _is_number(text) else Path(text)
+            if path.resolve().is_relative_to(read_from.resolve()):
+                raise NfError(f"{shown(path)}: this command reads it; write to another file.")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
 def _lcov(counted: Counted | None, path: Path | None) -> None:
     if path is None:
         return
     if counted is None:
         raise NfError("--lcov: none of these runs collected code coverage (`nf run --cov`).")
-    output.check_output(path, "--lcov")
     output.write_text(path, lcov.text(counted))
 
 
@@ -228,8 +243,7 @@ def _rank(args: argparse.Namespace) -> int:
 
 def _html(args: argparse.Namespace) -> int:
     out = args.out or paths.REPORT / source_page.NAME
-    if args.out:
-        output.check_output(out, "--out")
+    _check_outputs(args, out)
     merged = collect(args.inputs)
     cover, counted, code = _judged(merged)
     if counted is None:

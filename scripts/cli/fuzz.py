@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -72,7 +73,7 @@ def _run(cases: list[Case], seed: int, jobs: int) -> int:
             red += [outcome] if outcome.problems else []
     for outcome in red:
         say(outcome.line)
-        say(f"  again: nf fuzz --seed {seed} {outcome.case.id!r}")
+        say(f"  again: .venv/bin/nf fuzz --seed {seed} {shlex.quote(outcome.case.id)}")
     if red:
         say(f"folders of the failed cases: {paths.shown(FOLDER / 'failed')}")
     say(

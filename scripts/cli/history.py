@@ -88,7 +88,7 @@ def _run(one: Run) -> list[str]:
     lines = [f"{one.id:6}  {_when(one.finished)}  {line_of(one.record)}"]
     if one.result != "passed":
         lines.append(f"{'':26}{one.record.kind or one.result}: {one.record.cause}")
-        lines.append(f"{'':26}again: nf rerun {one.id}")
+        lines.append(f"{'':26}again: .venv/bin/nf rerun {one.id}")
     return lines
 
 

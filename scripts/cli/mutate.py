@@ -154,7 +154,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
     for mutant, record in missed:
         say(f"missed {mutant.id}: {mutant.why}")
         say(f"  {record.name} {record.sim}: {record.kind or 'passed'} {record.cause}")
-        say(f"  log: {record.log}")
+        say(f"  log: {record.log}", f"  again: {record.rerun}")
     done, asked = len(records) - len(missed), len(specs) - len(late)
     tried = len({owner[record.id].id for record in records})
     say(

@@ -26,6 +26,7 @@ from scripts.prove.proof import Broken, Method, Proof
 from scripts.record.recorder import Recorder
 from scripts.report import proofs as reported
 from scripts.report.invocation import revision
+from scripts.run import evidence
 
 RUNS = BUILD / "prove"
 
@@ -187,7 +188,8 @@ def _show(one: Proof, record: RunRecord) -> None:
 def _show_replay(stimulus: Path) -> bool:
     """Replay a counterexample in the simulator and say what it shows; True when it is red there."""
     try:
-        record = counterexample.replay(paths.ROOT / stimulus, claims.folder(RUNS) / "replays")
+        kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
+        record = counterexample.replay(kept, claims.folder(RUNS) / "replays")
     except NfError as error:
         say(f"  not replayed: {error}")
         return False

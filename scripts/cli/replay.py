@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,8 @@ def _drive(
             name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
             folder = simulators.workspace(name, args.capture or "")
             model = simulators.bulk(sim, replay.options.parameters)
-            return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
+            drive = partial(drive_again, sim=sim, dut=args.dut)
+            return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=drive)
         name = Path(args.capture).resolve().name
         digest = hashlib.sha256(f"{place} {replay.options}".encode()).hexdigest()[:8]
         folder = simulators.workspace(f"{name}-{place}-{digest}", args.capture or "")
@@ -249,6 +251,12 @@ def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord
     )
 
 
+def drive_again(stimulus: Path, sim: str, dut: str = Dut.RTL) -> str:
+    """Return the line that drives a stimulus; it names a copy, which no replay deletes."""
+    words = [".venv/bin/nf", "replay", "--stimulus", shown(evidence.kept(stimulus)), "--sim", sim]
+    return shlex.join([*words, *(["--dut", dut] if dut != Dut.RTL else [])])
+
+
 def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
     """Drive what a bulk replay found wrong at signal level; 1 when the device is wrong."""
     path = Path(args.stimulus)
@@ -262,8 +270,6 @@ def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
         folder = simulators.workspace(
             f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}", args.stimulus
         )
-        words = [".venv/bin/nf", "replay", "--stimulus", args.stimulus, "--sim", sim]
-        words += ["--dut", args.dut] if args.dut != Dut.RTL else []
         record = simulators.simulate(
             *(sim, STIMULUS_BENCH, "stimulus"),
             seed=stimulus.seed,
@@ -271,7 +277,7 @@ def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
             timeout_s=args.timeout or patience(len(stimulus.operations)),
             env={STIMULUS: str(path.resolve())},
             waves=args.waves,
-            rerun=shlex.join(words),
+            rerun=drive_again(path, sim, args.dut),
             runs=folder / "run",
         )
         if record.waves:

@@ -17,7 +17,7 @@ from neuron_fabric.runtime import scale_command
 from neuron_fabric.runtime.scale_command import LowStep
 from neuron_fabric.text import say
 from scripts.build import registry
-from scripts.cli.replay import Simulators
+from scripts.cli.replay import Simulators, drive_again
 from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
@@ -121,7 +121,8 @@ def replayed(args: argparse.Namespace, step: LowStep) -> int:
     folder = simulators.workspace(f"scale-{args.sim}")
 
     def transport(sim: str) -> BulkTransport:
-        return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1)
+        again = partial(drive_again, sim=sim)
+        return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=again)
 
     runner = Runner(replay, None, resume=False, start=time.monotonic(), spread=Pieces(args.jobs))
     return runner.run([args.sim], transport)

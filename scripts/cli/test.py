@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     done += steps.run_beside({n: words for n, words in narrow.items() if n in wanted}, args.jobs)
     done += [steps.run(name, words) for name, words in wide.items() if name in wanted]
     if "mutate" in wanted:
-        say(f"the sample of mutants again: nf test --only mutate --seed {seed}")
+        say(f"the sample of mutants again: .venv/bin/nf test --only mutate --seed {seed}")
     return steps.close(done, time.monotonic() - start)
 
 

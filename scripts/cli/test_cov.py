@@ -68,6 +68,26 @@ def test_merge_holes_rank_html_diff(folders: Path, capsys: pytest.CaptureFixture
     assert nf("cov", "diff", b, a) == 1  # something was lost
 
 
+def test_no_output_replaces_an_input(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, place = folders / "a.cov", folders / "a/one/record.json"
+    assert nf("cov", "merge", folders / "a", "-o", a) == 0
+    before = a.read_bytes(), place.read_bytes()
+    (folders / "link").symlink_to(folders / "a")
+    for words in (
+        ("merge", a, "-o", a),
+        ("merge", folders / "b", a, "--lcov", a),
+        ("html", a, "-o", a),
+        ("html", a, "--lcov", a),
+        ("merge", folders / "link", "-o", place),
+    ):
+        capsys.readouterr()
+        assert nf("cov", *words) == 2
+        assert capsys.readouterr().err.endswith("this command reads it; write to another file.\n")
+    assert (a.read_bytes(), place.read_bytes()) == before
+    assert nf("cov", "merge", folders / "a") == 0
+    assert nf("cov", "merge", paths.BUILD / "coverage/merged.cov") == 2  # its usual output
+
+
 def test_moved_runs_keep_their_code_coverage(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -87,7 +87,7 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
         process.resume()
     for miss in (found for found in judged if not found.caught):
         say(f"missed {miss.mutant.id}: {miss.mutant.why}", f"  {miss.test}: {miss.how}")
-        say(f"  log: {shown(miss.log)}")
+        say(f"  log: {shown(miss.log)}", f"  again: .venv/bin/nf mutate {miss.mutant.id}")
     caught = sum(found.caught for found in judged)
     tried = len({found.mutant.id for found in judged})
     say(

@@ -3,7 +3,8 @@
 
 An input file that a run would delete is copied to `build/inputs`, under a name made from its
 content, and read from there: a printed command works as often as it is pasted. The folder of a red
-run is moved to `build/red`, where the next red run of the same name replaces it.
+run is moved to `build/red`, where the next red run of the same name replaces it if it shows as
+much.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
 
 INPUTS, RED = "inputs", "red"  # below the build folder
+_SHOWS = ("waves", "scenario-", "reduced-", "stimulus")  # names of files
 _EVIDENCE = "stimulus.json"  # of a proof or a bulk replay, only when it failed
 
 
@@ -38,13 +40,20 @@ def store(path: Path) -> Path:
     return kept
 
 
+def kept(path: Path) -> Path:
+    """Return a copy that no command deletes, or the file itself where none can be made."""
+    with suppress(OSError, DataError):
+        return store(path)
+    return path
+
+
 def detached(spec: RunSpec, folder: Path) -> RunSpec:
     """Return the spec with a stored copy in place of each input that lies in the run's folder."""
 
-    def kept(value: str) -> str:
+    def moved(value: str) -> str:
         return str(store(Path(value))) if _lies_in(value, folder) else value
 
-    return replace(spec, env=tuple((name, kept(value)) for name, value in spec.env))
+    return replace(spec, env=tuple((name, moved(value)) for name, value in spec.env))
 
 
 def refuse(path: str | Path, folder: Path) -> None:
@@ -55,15 +64,21 @@ def refuse(path: str | Path, folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Make the folder of a run, empty; move aside what a red run has left in it."""
-    if _is_red(folder):
-        aside = paths.BUILD / RED / folder.name
+    """Make the folder of a run, empty; move aside what a red run has left in it, unless it is less
+    than what lies there: `nf rerun` writes no waves."""
+    aside = paths.BUILD / RED / folder.name
+    if _is_red(folder) and not _shown_by(folder) < _shown_by(aside):
         with suppress(OSError):  # what cannot be moved is removed
             shutil.rmtree(aside, ignore_errors=True)
             aside.parent.mkdir(parents=True, exist_ok=True)
             folder.rename(aside)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+
+
+def _shown_by(folder: Path) -> set[str]:
+    """The names of the files, besides logs, that show a failure."""
+    return {path.name for path in folder.glob("*.*") if path.stem.startswith(_SHOWS)}
 
 
 def _lies_in(value: str, folder: Path) -> bool:
@@ -73,7 +88,7 @@ def _lies_in(value: str, folder: Path) -> bool:
 def _is_red(folder: Path) -> bool:
     """Whether a run of a user left evidence: a red mutant is what was to be seen, and a rerun for
     waves lies in the folder of its run."""
-    if folder.parent.parent != paths.BUILD:
+    if folder.parent.parent not in (paths.BUILD, paths.BUILD / "replay"):
         return False
     if os.path.isfile(folder / _EVIDENCE):
         return True

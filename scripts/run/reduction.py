@@ -5,7 +5,6 @@ as they fail for the same cause and time is left (verif/scenario/reductions.py).
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import shutil
 import time
@@ -52,10 +51,9 @@ def reduced(
     finally:
         shutil.rmtree(folder / "reduce", ignore_errors=True)
     before, after = len(drawn.operations), len(found.operations)
-    with contextlib.suppress(OSError):  # the command empties the folder, so it reads a copy
-        file = evidence.store(file)
     again = simulate.rerun_command(_plain(spec, case))
-    command = f"{again} --scenario {shlex.quote(shown(file))}"
+    # The command empties the folder, so it reads a copy.
+    command = f"{again} --scenario {shlex.quote(shown(evidence.kept(file)))}"
     head = f"{after} of {before} operations fail the same way ({search.tried} runs)"
     return replace(record, stimulus=(head, *listing(found), command))
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from models.parameters import DeviceParams
-from scripts.cli.replay import Simulators
+from scripts.cli.replay import FILES, Simulators
 from scripts.cli.run import scenario
 from scripts.common import paths
 from scripts.common.errors import NfError
+from scripts.common.paths import BUILD as REAL_BUILD
 from scripts.conftest import Toy
 from scripts.run import evidence
 from verif.scenario.generator import generate
@@ -81,9 +82,9 @@ def test_a_replay_does_not_empty_the_folder_of_its_input(build: Path) -> None:
 
 
 def test_a_failed_replay_is_moved_aside_with_its_stimulus(build: Path) -> None:
-    folder = build / "replay" / "bulk-x"
-    folder.mkdir(parents=True)
+    simulators = Simulators(files=build / FILES.relative_to(REAL_BUILD))
+    folder = simulators.workspace("bulk-x")
     (folder / "stimulus.json").write_text("{}", encoding="utf-8")
-    evidence.empty(folder)
+    assert simulators.workspace("bulk-x") == folder
     assert list(folder.iterdir()) == []
     assert (build / "red/bulk-x/stimulus.json").is_file()

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class BulkTransport(Transport):
     ahead: bool = True
     """Whether an epoch is made and another judged while one is simulated: on a second core."""
     coverage: CoverModel = field(default_factory=lambda: NfCoverage().model)
+    again: Callable[[Path], str] | None = None
+    """The command that drives a stimulus, to be printed; None where nobody reads it."""
     adopted: set[int] = field(default_factory=set)
     """Numbers of the pieces that came from other processes."""
     _last: EpochBlock | None = None
@@ -101,9 +103,8 @@ class BulkTransport(Transport):
     def finish(self) -> None:
         """See Transport; leaves the functional coverage, and the command that drives a stimulus."""
         path = self.folder / STIMULUS_FILE
-        if self.faults and path.is_file():
-            words = [".venv/bin/nf", "replay", "--stimulus", str(path), "--sim", self.simulator]
-            self.hints.append(f"at signal level: {shlex.join(words)} --waves")
+        if self.faults and path.is_file() and self.again is not None:
+            self.hints.append(f"at signal level: {self.again(path)} --waves")
         metrics = {FUNCTIONAL: self.coverage.hits()}
         write_text(self.folder / METRICS_FILE, json.dumps(metrics, indent=1))
 
