@@ -52,6 +52,16 @@ def test_the_evidence_of_a_red_run_is_moved_aside(toy: Toy, build: Path) -> None
         assert (build / "red" / name.format(test) / "waves.fst").is_file() is kept
 
 
+def test_a_red_run_without_waves_replaces_none_with_waves(toy: Toy, build: Path) -> None:
+    spec = toy.spec("icarus")
+    place = "toy_bench.wrong-icarus-default-s13/waves.fst"
+    for waves in ("first", "second", "", ""):
+        toy.run(spec, "wrong", seed=13)
+        if waves:
+            (build / "runs" / place).write_text(waves, encoding="utf-8")
+    assert (build / "red" / place).read_text(encoding="utf-8") == "second"
+
+
 def test_a_mutant_that_was_caught_is_no_evidence(toy: Toy, build: Path) -> None:
     for _ in range(2):
         toy.run(toy.spec("icarus"), "wrong", build_name="mutant-x")
