@@ -6,6 +6,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,11 +15,13 @@ from scripts.common.errors import NfError
 from scripts.plan import discover
 
 Write = Callable[[str, str], Path]
+Answer = tuple[list[dict[str, Any]], dict[str, Any]]
 
 WAYS = '''
     import os
     import cocotb as c
     from cocotb import test as hdl_test, Param
+    from cocotb.regression import Test
     from pyuvm import test
     import pyuvm
     from t.shared import borrowed, decorated
@@ -64,6 +67,8 @@ WAYS = '''
     async def by_a_helper(dut): ...
     @c.parametrize((("p", "q"), [(1, 2), (3, 4)]))
     async def pairs(dut, p, q): ...
+    plain = Test(func=kept.func, args=(), kwargs={}, name="plain", module=__name__, doc=None,
+                 timeout=None, expect_fail=False, expect_error=(), skip=False, stage=0)
 '''
 SHARED = """
     import functools
@@ -78,15 +83,35 @@ SHARED = """
 """
 
 
-def test_every_way_to_write_a_test(write: Write, tmp_path: Path) -> None:
-    write("t/shared.py", SHARED)
-    write("t/test_ways.py", WAYS)
-    found = {test.name: test for test in discover.discover(tmp_path / "t", "t")}
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
+    """What one import of every module of this file gives."""
+    folder = tmp_path_factory.mktemp("discover") / "t"
+    texts = {f"test_{name}": f"import cocotb\n{text}\n" for name, (text, _) in FAULTS.items()}
+    for name, text in {**texts, **MODULES}.items():
+        path = folder / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+    return discover._imported(folder, "t")
+
+
+def of_module(answer: Answer, name: str) -> Answer:
+    """The part of an answer that is about one module."""
+    modules, end = answer
+    lost = [line for line in end["lost"] if line.startswith(f"t/{name}.py")]
+    return [one for one in modules if one["path"] == f"t/{name}.py"], {**end, "lost": lost}
+
+
+def test_every_way_to_write_a_test(
+    imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discover, "_imported", lambda *_: of_module(imported, "test_ways"))
+    found = {test.name: test for test in discover.discover(tmp_path, "t")}
     # The class of pyuvm is registered before what follows it, as by cocotb.
     assert list(found) == [
         *("borrowed", "bare", "by_name", "only_values", "left_out", "kept", "fails", "skipped"),
         *("below", "made_1", "made_2", "Uvm", "Skipped", "make.<locals>.inner", "<lambda>"),
-        *("by_a_helper", "pairs"),
+        *("by_a_helper", "pairs", "plain"),
     ]
     assert {name for name, test in found.items() if test.skip} == {"left_out", "skipped", "Skipped"}
     assert found["by_name"].summary == "The first line."
@@ -145,14 +170,19 @@ FAULTS = {
     "prints": ("print('no JSON')\nimport os\nos.write(1, b'no JSON')", ""),
 }
 
+# Modules beside them, by name. Tests of a module that is no test module are lost.
+MODULES = {
+    "shared": SHARED,
+    "test_ways": WAYS,
+    "test_one": "import cocotb\n@cocotb.test()\nasync def one(dut): ...\n",
+    "other": "import cocotb\n@cocotb.test()\nasync def elsewhere(dut): ...\n",
+    "needs": "import absent\n@cocotb.test()\nasync def unseen(dut): ...\n",
+    "sub/test_deep": "import cocotb\n@cocotb.test()\nasync def deep(dut): ...\n",
+}
 
-def test_what_cocotb_would_leave_out_is_named(write: Write, tmp_path: Path) -> None:
-    for name, (text, _) in FAULTS.items():
-        write(f"t/test_{name}.py", f"import cocotb\n{text}\n")
-    write("t/other.py", "import cocotb\n@cocotb.test()\nasync def elsewhere(dut): ...\n")
-    write("t/needs.py", "import absent\n@cocotb.test()\nasync def unseen(dut): ...\n")
-    write("t/sub/test_deep.py", "import cocotb\n@cocotb.test()\nasync def deep(dut): ...\n")
-    modules, end = discover._imported(tmp_path / "t", "t")
+
+def test_what_cocotb_would_leave_out_is_named(imported: Answer) -> None:
+    modules, end = imported
     said = list(discover._faults(modules, end["lost"]))
     for name, (_, wanted) in FAULTS.items():
         mine = [line for line in said if line.startswith(f"t/test_{name}.py")]
@@ -172,23 +202,26 @@ def test_a_module_that_ends_python_is_one_line(write: Write, tmp_path: Path, tex
 
 
 def test_the_answer_is_kept_until_a_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The import is an earlier one; the name of the test is what a file holds."""
+    read = imported[1]["read"]
+    assert {Path(file).name for file in read} >= {"shared.py", "test_ways.py"}
     folder = tmp_path / "t"
     folder.mkdir()
-    (folder / "shared.py").write_text("names = ['one']\n", encoding="utf-8")
-    (folder / "test_x.py").write_text(
-        textwrap.dedent("""
-            import cocotb
-            from t.shared import names
-            @cocotb.test(name=names[0])
-            async def x(dut): ...
-        """),
-        encoding="utf-8",
-    )
+    shared = folder / "shared.py"
+
+    def answer(*_: object) -> Answer:
+        [module], end = of_module(imported, "test_one")
+        name = shared.read_text(encoding="utf-8")
+        tests = [{**test, "name": name, "cases": [name]} for test in module["tests"]]
+        return [{**module, "tests": tests}], {**end, "read": [str(shared)]}
+
+    shared.write_text("one", encoding="utf-8")
     monkeypatch.setattr(discover, "TESTS", folder)
     monkeypatch.setattr(discover, "_KEPT", tmp_path / "build" / "tests.json")
-    ask = Mock(side_effect=discover._imported)
+    monkeypatch.setattr(discover, "_last", [])
+    ask = Mock(side_effect=answer)
     monkeypatch.setattr(discover, "_imported", ask)
 
     def names() -> list[str]:
@@ -198,11 +231,12 @@ def test_the_answer_is_kept_until_a_file_changes(
     discover._last.clear()  # as another process
     assert names() == ["one"]
     assert ask.call_count == 1
-    (folder / "shared.py").write_text("names = ['two and more']\n", encoding="utf-8")
+    shared.write_text("two and more", encoding="utf-8")
     with pytest.raises(NfError, match="a name has no space"):
         names()
-    (folder / "shared.py").write_text("names = ['two']\n", encoding="utf-8")
+    shared.write_text("two", encoding="utf-8")
     assert names() == ["two"]
     (tmp_path / "build/tests.json").write_text("{", encoding="utf-8")
     discover._last.clear()
     assert names() == ["two"]
+    assert ask.call_count == 4
