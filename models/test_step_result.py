@@ -64,3 +64,22 @@ def test_undetermined_bytes_and_poison_are_not_judged() -> None:
     wrong = replace(DRS, data=b"\xee" * 64)
     text = "2 data bytes differ, the first is byte 0: got ee, expected 00"
     assert partly.differences(wrong) == [("data", text, 0, "one element")]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "extent"),
+    [
+        (5, 5, "one byte"),
+        (4, 7, "one element"),
+        (3, 4, "one slot"),
+        (0, 15, "one slot"),
+        (15, 16, "whole line"),
+        (0, 63, "whole line"),
+    ],
+)
+def test_the_extent_of_a_difference(first: int, last: int, extent: str) -> None:
+    data = bytearray(DRS.data)
+    for place in (first, last):
+        data[place] = 0xEE
+    (found,) = StepResult(ACCESS, DRS).differences(replace(DRS, data=bytes(data)))
+    assert (found.byte, found.extent) == (first, extent)
