@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command that is printed to be pasted works, twice, and deletes neither evidence nor input.
+
+The sources are searched for such commands: one that is not in `PASTED` is an error, and so is a
+hint (`nf VERB ..` between backticks) that the command line does not take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric.capture import write_capture
+from neuron_fabric.command_line import intermixed
+from scripts.checks import tree
+from scripts.cli.main import VERBS, _Parser, make_parser
+from scripts.common.paths import ROOT
+from scripts.conftest import QUICK, Project
+from verif.conftest import gradients
+
+# Each place that prints a command to paste, and the test here that runs it.
+PASTED = {
+    ("scripts/run/simulate.py", "nf"): "test_a_red_run",
+    ("scripts/cli/history.py", "nf rerun {}"): "test_a_recorded_run",
+    ("scripts/cli/replay.py", "nf"): "test_a_red_bulk_replay",
+    ("scripts/cli/replay.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
+    ("scripts/cli/replay_options.py", "nf"): "test_a_red_replay",
+    ("scripts/cli/regress.py", "nf"): "test_a_red_replay",  # the same words, of another capture
+    ("scripts/cli/fuzz.py", "nf fuzz --seed {} {}"): "test_a_red_case_of_fuzz",
+    (
+        "scripts/cli/test.py",
+        "nf test --only mutate --seed {}",
+    ): "test_a_missed_mutant_of_the_package",
+    ("scripts/plan/mutants.py", "nf mutate {}"): "test_a_missed_mutant",
+    ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
+    ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
+    ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
+    ("scripts/cli/start.py", "nf"): "",  # the name of the program of another checkout
+}
+_TO_PASTE = re.compile(r"\.venv/bin/((?:nf|\{\})[^`\n]*)")
+_HINT = re.compile(rf"(?:`|it: |\bor )(nf (?:{'|'.join(VERBS)})\b(?!:)[^`\n;]*)")
+_LINE = re.compile(r"\.venv/bin/nf .*")
+_FILE = re.compile(r"\bbuild/[\w./-]+\.\w+")
+CAUSE = "AssertionError: q is not 77"
+ACCUMULATE = (
+    "hdl/engine/nf_accumulate.sv",
+    "    if (en) begin\n",
+    "    if (en && ternary) begin\n",
+)
+FIFO = ("hdl/common/nf_fifo.sv", "(count_q != CNT_W'(DEPTH))", "1'b0")
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """The texts of a source that it may print, with {} for what is put in."""
+    nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    within = {
+        id(part)
+        for node in nodes
+        for part in (node.values if isinstance(node, ast.JoinedStr) else [])
+    }
+    within |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+    for node in nodes:
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+        elif isinstance(node, ast.Constant) and id(node) not in within:
+            yield str(node.value)
+
+
+def _printed(pattern: re.Pattern[str]) -> set[tuple[str, str]]:
+    sources = [path for path in tree.files(ROOT, ".py") if not tree.is_test(path)]
+    return {
+        (path.relative_to(ROOT).as_posix(), found.strip())
+        for path in sources
+        if pattern.search(path.read_text(encoding="utf-8"))  # reading its syntax takes longer
+        for text in _texts(path)
+        for found in pattern.findall(text)
+    }
+
+
+def test_every_command_to_paste_is_run_here() -> None:
+    assert _printed(_TO_PASTE) == PASTED.keys()
+    assert {test for test in PASTED.values() if test} <= globals().keys()
+
+
+def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names in capitals and what is put in stand for any word; a hint may name a verb or an
+    option alone, without what has to follow."""
+
+    def refuse(_parser: argparse.ArgumentParser, message: str) -> None:
+        if "are required:" not in message and not message.endswith("expected one argument"):
+            raise AssertionError(message)
+        raise SystemExit
+
+    hints = sorted(_printed(_HINT))
+    assert ("scripts/plan/discover.py", "nf list") in hints
+    assert ("neuron_fabric/runtime/backends/server_session.py", "nf serve --socket {}") in hints
+    monkeypatch.setattr(_Parser, "error", refuse)
+    for file, hint in hints:
+        words = shlex.split(hint.replace("{}", "1"))[1:]
+        parser = make_parser(words[0])
+        intermixed(parser)
+        try:
+            with suppress(SystemExit):
+                parser.parse_args(words)
+        except AssertionError as error:
+            pytest.fail(f"{file}: `{hint}`: {error}")
+
+
+def works_twice(project: Project, out: str, code: int = 1) -> list[str]:
+    """Paste every command of an output twice; what it names has to be there afterwards, where it
+    was or in `build/red`."""
+    lines, files = _LINE.findall(out), _FILE.findall(out)
+    assert _gone(project, files) == []
+    for line in lines:
+        for _ in range(2):
+            assert project.shell(line) == code, line
+            assert _gone(project, files) == [], line
+    return lines
+
+
+def _gone(project: Project, files: list[str]) -> list[str]:
+    """Files that are neither at their place nor among what red runs have left."""
+    places = [
+        (name, re.sub(r"^build/(runs|prove|replay/runs)/", "build/red/", name)) for name in files
+    ]
+    return [
+        name
+        for name, aside in places
+        if not any((project.folder / p).is_file() for p in (name, aside))
+    ]
+
+
+def _verbs(lines: list[str]) -> list[str]:
+    return [shlex.split(line)[1] for line in lines]
+
+
+def test_a_red_run(project: Project) -> None:
+    code, out = project.nf("run", "test_toy::wrong", "--sim", QUICK)
+    assert code == 1
+    assert "waves: build/runs/" in out
+    assert _verbs(works_twice(project, out)) == ["run"]
+    assert [record.cause.partition(";")[0] for record in project.records()] == [CAUSE]
+
+
+@pytest.mark.nightly("four runs; test_a_red_run pastes what it prints")
+def test_a_recorded_run(project: Project) -> None:
+    out = project.nf("run", "test_toy::wrong", "--sim", QUICK)[1]
+    told = project.nf("history", "*wrong", "--last", "1")[1]
+    assert _verbs(works_twice(project, told)) == ["rerun"]
+    assert _gone(project, _FILE.findall(out)) == []
+    assert [record.cause.partition(";")[0] for record in project.records()] == [CAUSE]
+
+
+@pytest.mark.nightly("runs that end in the ways of test_a_red_run, one after the other")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("test_toy::spins", "--timeout", "2"),
+        ("test_toy::checker", "--seed", "7", "--waves"),
+        ("test_toy::*o*", "--group", "--scale", "0.5"),
+        ("test_toy::late", "test_toy::dies", "test_toy::stuck"),
+        ("test_toy::wrong", "--build", "broken"),
+    ],
+)
+def test_a_run_that_is_red_in_another_way(project: Project, words: tuple[str, ...]) -> None:
+    code, out = project.nf("run", *words, "--sim", QUICK)
+    assert code == 1
+    number = project.nf("history", "--last", "1")[1].splitlines()[-1].split()[0]
+    assert works_twice(project, out)
+    for _ in range(2):
+        assert project.shell(f".venv/bin/nf report {number}") == 0
+
+
+@pytest.mark.nightly("the mutants of the toy, four times")
+def test_a_missed_mutant(project: Project) -> None:
+    folder = project.folder / "verif/mutants"
+    (folder / "toy.yaml").write_text(
+        "mutants:\n"
+        "  - id: toy-adds-two\n    why: nobody looks\n    file: hdl/toy.sv\n    build: toy\n"
+        "    old: d + `STEP\n    new: d + 2\n    tests: ['test_toy::many']\n    sim: icarus\n",
+        encoding="utf-8",
+    )
+    code, out = project.nf("mutate", "toy*", "--part", "rtl")
+    assert (code, _verbs(works_twice(project, out))) == (1, ["mutate"]), out
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A copy of the checkout, in which binary contributions are lost."""
+    folder = tmp_path_factory.mktemp("broken")
+    for path in tree.files(ROOT):
+        copy = folder / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    nf = folder / ".venv/bin/nf"
+    nf.parent.mkdir(parents=True)
+    nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli.main "$@"\n', encoding="utf-8")
+    nf.chmod(0o755)
+    edit(folder, *ACCUMULATE)
+    write_capture(folder / "small", "small", {3: gradients(1)})
+    return Project(folder)
+
+
+def edit(folder: Path, name: str, old: str, new: str) -> None:
+    """Replace a text that stands in a file."""
+    file = folder / name
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+@pytest.mark.nightly("compiles the controller, and searches for a smaller scenario")
+def test_a_reduced_scenario(broken: Project) -> None:
+    code, out = broken.nf("run", "test_scenario::mixed", "--sim", QUICK, "--scale", "0.2")
+    assert code == 1
+    lines = works_twice(broken, out)
+    assert any("--scenario build/inputs/" in line for line in lines), out
+
+
+@pytest.mark.nightly("compiles the controller for bulk replay, and at signal level")
+def test_a_red_bulk_replay(broken: Project) -> None:
+    words = ("replay", "small", "--transport", "bulk", "--route", "*=G_BINARY", "--sim", QUICK)
+    code, out = broken.nf(*words)
+    assert code == 1
+    assert broken.nf(*words)[0] == 1  # it makes the folder of the first one empty
+    told = broken.nf("history", "replay::*", "--last", "1")[1]
+    lines = works_twice(broken, out + told)
+    assert _verbs(lines) == ["replay", "rerun"], out
+    assert "--stimulus build/inputs/" in lines[0]
+    assert lines[0].endswith("--waves")
+
+
+@pytest.mark.nightly("a mutant of the package, six times")
+def test_a_missed_mutant_of_the_package(broken: Project) -> None:
+    folder = broken.folder / "verif/mutants"
+    folder.rename(folder.with_name("others"))
+    try:
+        (folder / "package").mkdir(parents=True)
+        (folder / "package/toy.yaml").write_text(
+            "mutants:\n"
+            "  - id: toy-text\n    why: nobody looks\n    file: neuron_fabric/text.py\n"
+            "    old: from __future__ import annotations\n"
+            "    new: 'from __future__ import annotations  # toy'\n"
+            "    tests: ['models/test_step_result.py::test_devload_is_not_judged']\n",
+            encoding="utf-8",
+        )
+        code, out = broken.nf("test", "--only", "mutate", "--seed", "3")
+        assert (code, _verbs(works_twice(broken, out))) == (1, ["mutate", "test"]), out
+    finally:
+        shutil.rmtree(folder)
+        folder.with_name("others").rename(folder)
+
+
+@pytest.mark.nightly("replays at signal level, with waves")
+def test_a_red_replay(broken: Project) -> None:
+    code, out = broken.nf("replay", "small", "--route", "*=G_BINARY", "--sim", QUICK)
+    assert (code, _verbs(works_twice(broken, out))) == (1, ["replay"]), out
+
+
+@pytest.mark.nightly("a proof is broken three times")
+def test_a_broken_proof(broken: Project) -> None:
+    edit(broken.folder, *FIFO)
+    try:
+        _pastes_of_a_proof(broken)
+    finally:
+        edit(broken.folder, FIFO[0], FIFO[2], FIFO[1])
+
+
+def _pastes_of_a_proof(broken: Project) -> None:
+    code, out = broken.nf("prove", "fifo/three")
+    assert code == 1
+    again = [line for line in out.splitlines() if "again:" in line]
+    replay = [line for line in out.splitlines() if "rerun:" in line]
+    assert len(replay) == 1, out
+    assert len(works_twice(broken, "\n".join(again))) == 1
+    assert len(works_twice(broken, "\n".join(replay), 0)) == 1  # it shows the failure
+    assert all((broken.folder / name).is_file() for name in _FILE.findall(out))
+
+
+@pytest.mark.nightly("a case of fuzz fails, five times")
+def test_a_red_case_of_fuzz(broken: Project) -> None:
+    edit(broken.folder, "scripts/fuzz/cases/words.yaml", "exit: [2]", "exit: [7]")
+    code, out = broken.nf("fuzz", "parameters*", "--cases", "2")
+    assert (code, set(_verbs(works_twice(broken, out)))) == (1, {"fuzz"}), out
