@@ -232,6 +232,7 @@ def test_the_samples_are_right(tmp_path: Path, kind: str) -> None:
         ("mutants", "sim: icarus", "sim: vcs", "x.yaml: mutant one: unknown simulator 'vcs'"),
         ("mutants", "seed: 3", "seed: 3.0", "mutants/0/seed: 3.0 is not of type 'integer'"),
         ("mutants", "cause: x", "cause: (", "x.yaml: mutant one: missing )"),
+        ("mutants", "cause: x", r'cause: "x\0"', "holds a NUL or half of a surrogate pair"),
         ("code waivers", "every: 8", "every: 8.0", "8.0 is not of type 'integer'"),
     ],
 )
