@@ -27,7 +27,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
-from scripts.common import toolchain
+from scripts.common import tool_environment, toolchain
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
@@ -36,7 +36,6 @@ PACKAGE = "verif.tests"
 _KEPT = BUILD / "tests.json"
 _LIMIT_S = 300.0
 _NAME = re.compile(r"(?!-)[^\s/:*?\[\]]+")
-_FOREIGN = ("NF_", "COCOTB_", "PYGPI_", "GPI_", "PYTEST_")
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def _ask(folder: Path, package: str, stamp: dict[str, str]) -> _Answer:
 
 def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """What `registration.py` printed: a line a module, and the last line."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    env = {k: v for k, v in tool_environment.tools().items() if not k.startswith("NF_")}
     words = [sys.executable, registration.__file__, str(folder.absolute()), package]
     with tempfile.TemporaryFile() as out:
         try:

@@ -201,6 +201,16 @@ def test_a_module_that_ends_python_is_one_line(write: Write, tmp_path: Path, tex
         discover.discover(tmp_path / "t", "t")
 
 
+def test_packages_of_the_caller_are_not_those_of_the_project(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("t/test_x.py", "import cocotb, numpy\n@cocotb.test()\nasync def one(dut): ...\n")
+    write("caller/numpy.py", "raise SystemExit")
+    write("caller/sitecustomize.py", "print('hello')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "caller"))
+    assert [test.name for test in discover.discover(tmp_path / "t", "t")] == ["one"]
+
+
 def test_the_answer_is_kept_until_a_file_changes(
     imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
