@@ -23,8 +23,14 @@ from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
-# They would choose among the tests, bring packages that are not pinned, or drop assertions.
-_NOT_FOR_STEPS = frozenset({"PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONPATH", "PYTHONOPTIMIZE"})
+# They would choose among the tests, bring packages that are not pinned, drop plug-ins or
+# assertions, or colour the counts.
+_NOT_FOR_STEPS = frozenset(
+    {
+        *("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD"),
+        *("PYTHONPATH", "PYTHONOPTIMIZE", "FORCE_COLOR", "PY_COLORS"),
+    }
+)
 _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
