@@ -14,6 +14,7 @@ from collections.abc import Mapping
 # Where things are on this machine, and how much of it may be used.
 _MACHINE = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ"),
+    *("LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_MESSAGES", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"),
     *("TMPDIR", "TMP", "TEMP", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"),
     *("LD_LIBRARY_PATH", "LIBPYTHON_LOC", "VIRTUAL_ENV", "YOWASP_CACHE_DIR"),
     *("CCACHE_DIR", "CCACHE_MAXSIZE", "CCACHE_DISABLE", "CCACHE_CONFIGPATH"),
@@ -27,7 +28,6 @@ _CHOSEN = (
     *("NF_BUILD", "NF_LINK_TRACE", "NF_NATIVE", "NF_FUZZ_CASE"),
 )
 ALLOWED = frozenset({*_MACHINE, *_CHOSEN})
-_LOCALE = "LC_"
 # Variables with a meaning for simulations, which a user who set one expects to work.
 _EXPECTED = (
     *("COCOTB_", "GPI_", "PYGPI_", "VERILATOR_", "IVERILOG_", "SIM_CMD_", "PYTHONOPTIMIZE"),
@@ -37,7 +37,7 @@ _EXPECTED = (
 
 def tools(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of a tool: what is allowed of this process's, and ``more``."""
-    return {**{k: v for k, v in os.environ.items() if _allowed(k)}, **(more or {})}
+    return {**{k: v for k, v in os.environ.items() if k in ALLOWED}, **(more or {})}
 
 
 def passed() -> tuple[tuple[str, str], ...]:
@@ -47,11 +47,7 @@ def passed() -> tuple[tuple[str, str], ...]:
 
 def kept_out() -> list[str]:
     """Return a line that names variables of the caller that simulations do not get, if any."""
-    names = [name for name in os.environ if name.startswith(_EXPECTED) and not _allowed(name)]
+    names = [name for name in os.environ if name.startswith(_EXPECTED) and name not in ALLOWED]
     return [f"nf: simulations do not get {', '.join(sorted(names))} (docs/environment.md)"][
         : len(names)
     ]
-
-
-def _allowed(name: str) -> bool:
-    return name in ALLOWED or name.startswith(_LOCALE)

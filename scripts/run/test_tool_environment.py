@@ -171,9 +171,11 @@ def test_the_list_is_documented() -> None:
 
 
 def test_the_shell_does_not_choose_among_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS", "PYTHONPATH", "PYTHONOPTIMIZE"):
+    names = {"PYTEST_ADDOPTS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD", "FORCE_COLOR", "PY_COLORS"}
+    names |= {"PYTEST_PLUGINS", "PYTHONPATH", "PYTHONOPTIMIZE"}
+    for name in names:
         monkeypatch.setenv(name, "2")
-    program = "import os; assert not {'PYTEST_ADDOPTS', 'PYTHONPATH'} & set(os.environ)"
+    program = f"import os; assert not {names} & set(os.environ)"
     assert steps.run("step", [sys.executable, "-c", f"{program}; assert False"]).returncode == 1
     assert steps.run("step", [sys.executable, "-c", program]).returncode == 0
 
@@ -183,3 +185,12 @@ def test_a_python_without_assertions_is_refused() -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "nf: PYTHONOPTIMIZE (python -O) removes assertions: unset it.\n"
+
+
+def test_a_variable_that_only_looks_like_a_locale_stays_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LC_API_TOKEN", "hunter2")  # ssh sends LC_*
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    assert "LC_API_TOKEN" not in tool_environment.tools()
+    assert ("LC_ALL", "C.UTF-8") in tool_environment.passed()
