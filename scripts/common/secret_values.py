@@ -18,6 +18,9 @@ MASK = "***"
 _SECRET = re.compile("token|key|secret|passw", re.IGNORECASE)
 # `--api-key=V`, `API_KEY=V`, `+api_key=V`, `user.password=V`; no glob: `--route '*.key.*=FP32'`.
 _ASSIGNED = re.compile(r"[+-]*[\w.-]+")
+# In a word with spaces: `sh -c 'API_KEY=V train'`, `-H 'X-Token: V'`.
+_NESTED = re.compile(rf"([\w.-]*(?:{_SECRET.pattern})[\w.-]*)(=|: ?)([^\s,;&|'\"]+)", re.IGNORECASE)
+_URL = re.compile(r"(\w+://[^\s/:@]*):([^\s/@]+)(?=@)")
 _ROUTE = "--route"  # names of tensors, which may well have a key
 
 Change = Callable[[str, str], str]
@@ -58,7 +61,10 @@ def _spec(spec: RunSpec, change: Change) -> RunSpec:
 
 
 def _line(command: str, change: Change) -> str:
-    words = shlex.split(command) if _SECRET.search(command) else []
+    try:
+        words = shlex.split(command)
+    except ValueError:  # no line of ours
+        words = command.split()
     new = _changed(words, change)
     return command if new == words else shlex.join(new)
 
@@ -67,16 +73,25 @@ def _changed(words: Sequence[str], change: Change) -> list[str]:
     out: list[str] = []
     before = ""
     for word in words:
-        name, assigned, value = word.partition("=")
         if before.startswith("-") and "=" not in before and _SECRET.search(before):
             # The next word is its value, unless that is an option, too.
             out.append(word if word.startswith("-") else change(before, word))
-        elif assigned and before != _ROUTE and _ASSIGNED.fullmatch(name) and _SECRET.search(name):
-            out.append(f"{name}={change(name, value)}")
         else:
-            out.append(word)
+            out.append(word if before == _ROUTE else _within(word, change))
         before = word
     return out
+
+
+def _within(word: str, change: Change) -> str:
+    """Return a word with its own secret values changed: those that it assigns, and the password of
+    a URL."""
+    name, assigned, value = word.partition("=")
+    if assigned and _ASSIGNED.fullmatch(name):
+        secret = _SECRET.search(name)
+        return f"{name}={change(name, value) if secret else _within(value, change)}"
+    if " " in word:
+        word = _NESTED.sub(lambda found: found[1] + found[2] + change(found[1], found[3]), word)
+    return _URL.sub(lambda found: f"{found[1]}:{change(found[1], found[2])}", word)
 
 
 def _masked(_: str, value: str) -> str:

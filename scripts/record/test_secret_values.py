@@ -48,6 +48,32 @@ def test_each_form_is_masked(stem: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "word",
+    [
+        "--env=API_KEY={}",
+        "env API_KEY={} python train.py",
+        "X-Auth-Token: {}",
+        "https://user:{}@host/x",
+        "--index-url=https://user:{}@host/x",
+        "git+ssh://token:{}@host",
+    ],
+)
+def test_a_secret_inside_a_word_is_masked(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = shlex.join(["calibrate", "--", word.format(SECRET)])
+    hidden = secret_values.masked_line(line)
+    assert shlex.split(hidden)[-1] == word.format("***")
+    assert secret_values.masked_line(hidden) == hidden
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr(getpass, "getpass", lambda _: SECRET)
+    spec = secret_values.revealed_spec(replace(SPEC, rerun=hidden, env=(), plusargs=()))
+    assert shlex.split(spec.rerun) == shlex.split(line)
+
+
+def test_a_line_that_is_no_shell_line_is_masked_too() -> None:
+    assert SECRET not in secret_values.masked_line(f"it's TOKEN={SECRET}")
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "run 'test_keys::*' --seed 3",
