@@ -34,7 +34,12 @@ _GENERATORS = frozenset(
 _GLOBAL = ("random.", "numpy.random.", "torch.rand", "torch.normal", "torch.bernoulli")
 _TYPES = frozenset({"random.Random", "numpy.random.Generator", "numpy.random.BitGenerator"})
 # A seed that is another one each time.
-_MOMENTARY = ("time", "datetime", "os.getpid", "os.getppid", "os.times", "builtins.id", "uuid")
+_MOMENTARY = (
+    *("time", "datetime", "os.getpid", "os.getppid", "os.times", "builtins.id", "uuid"),
+    *("threading", "_thread"),
+)
+# Calls that take a generator's type and make none.
+_ASK_TYPE = frozenset({"isinstance", "issubclass", "cast"})
 
 
 def violations(root: Path, files: Iterable[Path]) -> list[str]:
@@ -116,9 +121,8 @@ class _Names:
         for node in self.nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 yield from self._imported(node, by_pytest)
-            elif isinstance(node, ast.Call) and self.meaning(node.func) in _GENERATORS:
-                if fault := self._unseeded(node):
-                    yield node.lineno, f"{self.meaning(node.func)} {fault}"
+            elif isinstance(node, ast.Call) and (faults := [*self._called(node)]):
+                yield from ((node.lineno, fault) for fault in faults)
             elif isinstance(node, ast.Name | ast.Attribute | ast.Call):
                 name = self.meaning(node)
                 if _below(name, _REFUSED):
@@ -138,6 +142,18 @@ class _Names:
                 yield node.lineno, "hypothesis draws by itself; use it in tests of pytest alone"
             if one.name == "*" and _below(module, ("random", "numpy.random", *_REFUSED)):
                 yield node.lineno, f"from {module} import *: name what is imported"
+
+    def _called(self, call: ast.Call) -> Iterator[str]:
+        """What is wrong with a call that makes or seeds a generator, or hands one on to be made."""
+        name = self.meaning(call.func)
+        method = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        if name in _GENERATORS or (method == "seed" and not _below(name, _REFUSED)):
+            if fault := self._unseeded(call):
+                yield f"{name or ast.unparse(call.func)} {fault}"
+        elif method not in _ASK_TYPE and not (method == "partial" and call.args[1:]):
+            values = [*call.args, *(word.value for word in call.keywords)]
+            for made in {self.meaning(value) for value in values} & _GENERATORS:
+                yield f"{made} is handed on to be called without a seed; give it one"
 
     def _unseeded(self, call: ast.Call) -> str:
         """What is wrong with the seed of a generator; "" for nothing."""

@@ -7,10 +7,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
+import zlib
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
 
 import cocotb.regression
 import cocotb_tools
+import numpy
 import pygpi.entry
 import pytest
 
@@ -71,3 +78,38 @@ def test_where_the_regression_lists_its_tests_and_begins_one() -> None:
     begin = inspect.getsource(manager._schedule_next_test)
     assert begin.index("random.seed(test_seed)") < begin.index("self._running_test.start()")
     assert "self._test.fullname" in begin
+
+
+class Shared(MetaPathFinder, Loader):
+    """One loader for all modules, as that of pytest's assertions."""
+
+    sources: ClassVar = {
+        "torch": "import torch_part\nseeds = []\nmanual_seed = seeds.append",
+        "torch_part": "",
+    }
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in self.sources else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(self.sources[module.__name__], module.__dict__)
+
+
+def test_torch_is_seeded_when_a_test_imports_it_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == "torch"]:
+        monkeypatch.delitem(sys.modules, name)
+    shared = Shared()
+    monkeypatch.setattr(sys, "meta_path", [shared, *sys.meta_path])
+    state = numpy.random.get_state()
+    finders = len(sys.meta_path)
+    cocotb_private._seed("first test")
+    cocotb_private._seed("second test")
+    assert len(sys.meta_path) == finders + 1
+    torch = importlib.import_module("torch")
+    cocotb_private._seed("third test")
+    numpy.random.set_state(state)
+    for name in shared.sources:
+        monkeypatch.delitem(sys.modules, name)
+    assert torch.seeds == [zlib.crc32(b"second test"), zlib.crc32(b"third test")]
+    assert torch.__loader__ is shared
+    assert len(sys.meta_path) == finders
