@@ -160,3 +160,33 @@ def test_the_tests_of_cocotb_are_those_of_the_plan(
     found = as_registered(registered, planned, expected, cases)
     assert found.passed is not bool(says)
     assert says in found.cause
+
+
+def test_a_test_that_cannot_begin_is_a_crash_with_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "results.xml").write_text(
+        '<testsuites><testsuite><testcase name="one/n=1" time="0">'
+        '<error message="Test initialization failed"/></testcase></testsuite></testsuites>',
+        encoding="utf-8",
+    )
+    log = """
+        0.00ns ERROR cocotb.regression  Failed to initialize verif.tests.test_x.one/n=1! (1/1)
+            Traceback (most recent call last):
+              File "/lib/python3.11/site-packages/cocotb/regression.py", line 4, in _init_test
+            TypeError: one() got an unexpected keyword argument 'n'
+    """
+    cases = read_results(tmp_path / "results.xml", ROOT)
+    found = judge(ENDED, cases, log.splitlines(), ("one",), ROOT)
+    assert found.kind is FailureKind.CRASH
+    assert found.cause == "TypeError: one() got an unexpected keyword argument 'n'"
+
+
+def test_an_exception_of_an_earlier_test_does_not_explain_an_exit() -> None:
+    log = """
+        0.00ns INFO cocotb.regression  running verif.tests.test_x.one (1/2)
+            Traceback (most recent call last):
+              File "/tree/verif/tests/test_x.py", line 3, in one
+            ValueError: of the first test
+        0.00ns INFO cocotb.regression  running verif.tests.test_x.two (2/2)
+    """
+    found = judge(ENDED, None, log.splitlines(), ("one", "two"), ROOT)
+    assert found.cause.startswith("the simulator ended in verif.tests.test_x.two without results")

@@ -49,9 +49,12 @@ _ENDINGS = {
     "SystemExit": "the test was ended by sys.exit({})",
     "KeyboardInterrupt": "the test was ended by a KeyboardInterrupt",
 }
+_NOT_BEGUN = "Test initialization failed"
 _READ_EOF = "EOFError: EOF when reading a line"
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
-_RUNNING = re.compile(r"cocotb\.regression +running (?P<test>\S+) \(\d+/\d+\)")
+_RUNNING = re.compile(
+    r"cocotb\.regression +(?:running|Failed to initialize) (?P<test>\S+?)!? \(\d+/\d+\)"
+)
 _SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
 _MAX_CAUSE = 600
 _TRUTH = re.compile(r"(?:not )?(?:False|True|None|0|1)")
@@ -231,6 +234,8 @@ def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
     if not first and not case.error_type:
         first = ended[0] or "no message"
     text = ": ".join(filter(None, (case.error_type, first)))
+    if first == _NOT_BEGUN:  # no coroutine, or with other parameters
+        return _died(ended[0] or first, case.place, lines, bench)
     if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
         return _verdict(FailureKind.TIME_OUT, text)
     if case.error_type in _BENCH_ERRORS or case.error_type in _ENDINGS:
@@ -281,7 +286,9 @@ def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
         if finished.returncode < 0
         else f"exit code {finished.returncode}"
     )
-    exception, place = tracebacks.last_exception(lines, bench)
+    begins = [number for number, line in enumerate(lines) if _RUNNING.search(line)]
+    # Earlier tests of the process are over, whatever they raised.
+    exception, place = tracebacks.last_exception(lines[begins[-1] if begins else 0 :], bench)
     if exception and finished.returncode >= 0:
         return _died(exception, place, lines, bench)
     running = [found["test"] for found in map(_RUNNING.search, lines) if found]
