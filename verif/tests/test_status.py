@@ -81,7 +81,8 @@ class InitBusyTest(NfBaseTest):
         run = NfSequence(self.env)
         for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
             for region, mode in enumerate(modes[: self.cfg.hw.regions]):
-                lines_log2 = run.rng.randint(4, 7) if mode is not Mode.IDENTITY else 1
+                # Long enough that the initialiser is still busy after the commits that follow.
+                lines_log2 = run.rng.randint(7, 8) if mode is not Mode.IDENTITY else 1
                 await run.commit(region, run.layout.region(mode, lines_log2, 3))
             seen = 0
             while await self.env.registers.read("STATUS.INIT_BUSY"):
@@ -103,20 +104,26 @@ class FlagsTest(NfBaseTest):
     async def scenario(self) -> None:
         run, rng, hw = NfSequence(self.env), self.env.rng, self.cfg.hw
         most = min(64, 2 * hw.cnt_max + 2)
+        modes = [Mode.G_TERNARY, *rng.choices(LOW_BIT, k=hw.regions - 1)]  # one has illegal codes
         configs = []
-        for region in range(hw.regions):
+        for region, mode in enumerate(rng.sample(modes, hw.regions)):
             workers = most if hw.cnt_max < 64 else rng.randint(1, 3)
-            configs.append(run.layout.region(rng.choice(LOW_BIT), rng.randrange(2), workers))
+            configs.append(run.layout.region(mode, rng.randrange(2), workers))
             await run.commit(region, configs[-1])
-        kinds = rng.sample(KINDS, len(KINDS))  # each in some region, where there are as many
-        for region in rng.sample(range(hw.regions), hw.regions):
-            kind = kinds.pop() if kinds else rng.choice((*KINDS, "nothing"))
-            await self.raise_flag(run, configs[region], kind)
-            await run.drain()
-            await self.env.registers.read_status()
-        for region in rng.sample(range(hw.regions), hw.regions):
-            await run.commit(region)
-            await self.env.registers.read_status()
+        kinds = list(KINDS)
+        while kinds:  # more than one round where there are fewer regions than kinds
+            for region in rng.sample(range(hw.regions), hw.regions):
+                mode = configs[region].mode
+                able = [kind for kind in kinds if kind != "illegal" or mode is Mode.G_TERNARY]
+                kind = rng.choice(able or (*KINDS, "nothing"))
+                if able:
+                    kinds.remove(kind)
+                await self.raise_flag(run, configs[region], kind)
+                await run.drain()
+                await self.env.registers.read_status()
+            for region in rng.sample(range(hw.regions), hw.regions):
+                await run.commit(region)
+                await self.env.registers.read_status()
 
     async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
         """Contributions to a region that set one of its flags (a region that cannot: none)."""
