@@ -128,6 +128,11 @@ class CaptureState(HookState):
         """End the script, in one line: it registers another hook on this model."""
         _refuse(second_hook(hook))
 
+    def release(self) -> None:
+        """Let the hook that reduces let go, too: a profile's is known to torch by this one alone."""
+        if isinstance(self.reduce_state, HookState):
+            self.reduce_state.release()
+
     def take(self, bucket: dist.GradBucket) -> bool:
         """Write what the bucket holds; True when the lead has a step to list once it is reduced."""
         if bucket.index() == 0:

@@ -10,10 +10,12 @@ import io
 import os
 import pickle
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -252,6 +254,46 @@ def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
     gc.collect()
     for folder in tmp_path.glob("c*"):
         CaptureFolder(folder, "m", 1, [TensorSpec("a", (1,))]).create(replace=True)
+
+
+@pytest.mark.parametrize("hook", ["profile", "both"])
+def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
+    """It is freed with its last reference, wherever that is dropped, by no collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        model = network()
+        kept = HOOKS[hook](tmp_path)(model)
+        backward(model)
+        kept.close()
+        seen = weakref.ref(kept)
+        del model, kept
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> None:
+    """A worker of a DataLoader collects the garbage of its parent, and at its end all the rest; no
+    thread that a destructor might wait for is there."""
+    for _ in range(2):
+        model = network()
+        held = [model, HOOKS[hook](tmp_path)(model)]  # the first one becomes garbage
+        backward(model)
+        held.append(held)
+    pid = os.fork()
+    if pid == 0:
+        del model, held
+        gc.collect()
+        os._exit(0)
+    until = time.monotonic() + 30
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert ended == (pid, 0)
 
 
 EXITS = """

@@ -9,11 +9,13 @@ rank is in.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -27,6 +29,18 @@ messages and bytes as gloo's ring has, but one round instead of W - 1. Eight ran
 3.8 ms for it instead of 12.7 (568 bytes each), 8.2 instead of 15.8 (512 KiB each). An all-reduce is
 two rings, of two messages a round: 17 ms."""
 _FEW = 1 << 10
+_GROUPS: WeakSet[OwnGroup] = WeakSet()
+
+
+def _keep_groups() -> None:
+    """Never destroy a group in a forked process (a worker of a DataLoader): the destructor waits
+    for gloo's threads, which the process does not have. Garbage of the parent is collected there
+    too, and an exit clears all modules, so the reference is one that Python does not know of."""
+    for group in tuple(_GROUPS):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group._gloo))
+
+
+os.register_at_fork(after_in_child=_keep_groups)
 
 
 class OwnGroup:
@@ -43,6 +57,7 @@ class OwnGroup:
         )
         seconds = timedelta(seconds=timeout_s)
         self._gloo: Any = dist.ProcessGroupGloo(store, self.rank, self.size, timeout=seconds)
+        _GROUPS.add(self)
 
     def exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
         """Start it: row n of ``sent`` goes to rank n; what waits."""
