@@ -116,6 +116,7 @@ def train(
         fp32=args.fp32,
         timeout_s=args.timeout,
         monitor=folder,
+        scaler=False,
         env={},
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -214,7 +214,9 @@ class Check:
         model = DistributedDataParallel(net)
         optimizer = self.work.optimizer(model.parameters())
         rates = [group["lr"] for group in optimizer.param_groups]
-        rt: Any = attach(model, profile, steps=self.steps, optimizer=optimizer, **words)
+        rt: Any = attach(
+            model, profile, steps=self.steps, optimizer=optimizer, scaler=False, **words
+        )
         first = int(TAIL * self.steps)
         before: Sequence[dict[str, int]] = ({}, {})
         for step in range(self.steps):

@@ -85,7 +85,14 @@ def train(variant: str, args: argparse.Namespace, data: Digits, reducer: str) ->
     parameters = sketch(net, ("head.weight",))
     profile = profile_of(variant, parameters, draft(variant, parameters))
     model = DistributedDataParallel(net)
-    rt = attach(model, profile, steps=args.steps, reducer=reducer, fp32="ordered", env={})
+    rt = attach(
+        *(model, profile),
+        steps=args.steps,
+        reducer=reducer,
+        fp32="ordered",
+        scaler=False,
+        env={},
+    )
     assert rt is not None
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     before, _ = data.judge(net)

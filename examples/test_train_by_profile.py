@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -25,3 +26,16 @@ def test_it_learns_by_votes(tmp_path: Path) -> None:
     assert float(found[1]) < 2.1  # log 10 is 2.3
     assert '"target":"LOW"' in (tmp_path / "monitor.jsonl").read_text(encoding="utf-8")
     assert "every region is tried beside FP32 first" in done.stderr
+
+
+def test_every_example_tells_its_scaler() -> None:
+    """Without it a profile with error feedback warns in a training that has none."""
+    for file in Path(__file__).parent.glob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        if file.name.startswith("test_") or "neuron_fabric.runtime import attach" not in text:
+            continue
+        calls = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Call)]
+        named = [one for one in calls if getattr(one.func, "id", "") == "attach"]
+        told = [any(word.arg == "scaler" for word in one.keywords) for one in named]
+        assert told, file
+        assert all(told), file

@@ -38,7 +38,7 @@ def train(args: argparse.Namespace) -> None:
     rank, workers = dist.get_rank(), dist.get_world_size()
     data, net = Digits(), DigitsResNet()
     model = DistributedDataParallel(net)
-    rt = attach(model, args.profile, steps=args.steps)
+    rt = attach(model, args.profile, steps=args.steps, scaler=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9)
     for step in range(args.steps):
         images, labels = data.batch(args.seed, step, rank, workers, args.batch)

@@ -35,7 +35,8 @@ def train(args: argparse.Namespace) -> None:
     data, model = work.data(), DistributedDataParallel(work.net())
     optimizer = work.optimizer(model.parameters())
     rates = [group["lr"] for group in optimizer.param_groups]
-    rt = attach(model, steps=steps, optimizer=optimizer)  # by NF_PROFILE; None without
+    # By NF_PROFILE; None without
+    rt = attach(model, steps=steps, optimizer=optimizer, scaler=False)
     for step in range(steps):
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * work.rate(step, steps)
