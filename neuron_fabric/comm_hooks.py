@@ -5,11 +5,14 @@ The law: whatever torch allows on a DistributedDataParallel model with a hook of
 with a hook of ours. Copying a model, or saving it, copies all its attributes, among them torch's
 list of hooks with their states; the copy itself has no hook registered. So nothing of ours stays
 in a model's attributes: a copy is a plain model, to which another `attach` may be made, and a saved
-one is loaded without this package.
+one is loaded without this package. A hook of forward passes has to stay there until it removes
+itself; its copy does nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import wraps
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary, finalize
@@ -31,6 +34,23 @@ class HookState:
 
     def release(self) -> None:
         """Let go of what refers to this object: its model is gone."""
+
+
+class ForwardHook:
+    """Hook of a module's forward passes. A copy of it, and what is loaded of a saved one, is a
+    function of the standard library that does nothing."""
+
+    def __init__(self, action: Callable[..., None]) -> None:
+        """``action`` is given what torch gives a hook."""
+        self._action = action
+
+    def __call__(self, *args: Any) -> None:
+        """Do it."""
+        self._action(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as what takes any arguments and returns None."""
+        return getattr, (nullcontext(), "__exit__")
 
 
 _STATES: WeakKeyDictionary[Any, HookState] = WeakKeyDictionary()

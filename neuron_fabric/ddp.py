@@ -129,7 +129,7 @@ class CaptureState(HookState):
         _refuse(second_hook(hook))
 
     def release(self) -> None:
-        """Let the hook that reduces let go, too: a profile's is known to torch by this one alone."""
+        """Let the hook that reduces let go, too: torch knows a profile's by this one alone."""
         if isinstance(self.reduce_state, HookState):
             self.reduce_state.release()
 
@@ -346,8 +346,10 @@ def captured(model: Any, env: Mapping[str, str], **words: Any) -> CaptureState |
     if not folder:
         return None
     again = "".join(f"-{word}-{env[name]}" for name, word in _RESTARTS if env.get(name, "0") != "0")
+    if not isinstance(model, DistributedDataParallel):
+        check_model(model)  # there is no group to agree with
+    selection = together(lambda: Selection.from_environment(env), model.process_group)
     try:
-        selection = Selection.from_environment(env)
         return CaptureState(model, folder, selection, **words)
     except CaptureError as error:
         if not again:

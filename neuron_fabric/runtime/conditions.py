@@ -9,12 +9,12 @@ forward passes up to the first that ends in a reduction.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import fields, replace
 from typing import Any
 
 import torch
 
+from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.errors import AttachError
 from neuron_fabric.profile.portability import Conditions, outside
 from neuron_fabric.profile.profile_types import ValidFor
@@ -68,23 +68,17 @@ def optimizer_name(optimizer: Any) -> str | None:
 class Watch:
     """Forward hook of a DistributedDataParallel model that sees batch, accumulation and autocast.
 
-    It removes itself with the first pass that ends in a reduction. Copies and saved files of a
-    model that has it have a function of Python in its place, which does nothing.
+    It removes itself with the first pass that ends in a reduction.
     """
 
     def __init__(self, model: Any, valid_for: ValidFor | None = None, name: str = "") -> None:
         """``valid_for``: warn where the training is outside of it; ``name`` of the profile."""
         self.found = Conditions()
         self._passes, self._valid_for, self._name = 0, valid_for, name
-        self._handle = model.register_forward_pre_hook(self, with_kwargs=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle as a callable that takes anything: a saved model is loaded without this
-        package, and a copy is not watched."""
-        return getattr, (nullcontext(), "__exit__")
+        self._handle = model.register_forward_pre_hook(ForwardHook(self._see), with_kwargs=True)
 
     @torch.compiler.disable
-    def __call__(self, model: Any, args: Any, words: Any) -> None:
+    def _see(self, model: Any, args: Any, words: Any) -> None:
         """Look at one forward pass; evaluation does not count."""
         if not (model.training and torch.is_grad_enabled()):
             return

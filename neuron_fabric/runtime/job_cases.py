@@ -4,11 +4,14 @@ and the training goes on."""
 
 from __future__ import annotations
 
+import ctypes
 import os
+import resource
 import shutil
+import struct
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric import ddp, ranks
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
+from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.comm_hooks import state_of
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.runtime import attach, attachment, refusal
@@ -132,6 +136,35 @@ def without_a_profile(one: Training) -> int:
     return found + int(one.steps() != (0, 1))
 
 
+def resumed(one: Training) -> int:
+    """From a checkpoint: the capture counts steps as the training does."""
+    before = Training(one.ranks, "checkpoint")
+    first = attach(before.model, before.profile(), scaler=False, env={})
+    second = attach(one.model, one.profile(), scaler=False, env=one.env())
+    assert first is not None
+    assert second is not None
+    before.step(3)
+    second.load_state_dict(first.state_dict())
+    one.step(2)
+    first.close()
+    second.close()
+    return int(one.steps() != (3, 4))
+
+
+def of_ignored_parameters(one: Training) -> int:
+    """Names that DDP is told are those of the wrapped model."""
+    net = compiled(one.net)
+    ignored = ["_orig_mod.a.weight"]
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ignored)
+    one.model = DistributedDataParallel(net, **one.options)
+    found = one.capture(one.env())
+    one.step(2)
+    torch._dynamo.reset()
+    found += int(one.steps() != (0, 1))
+    names = [spec.name for spec in Capture.open(one.folder / "c").tensors]
+    return found + int(names != [n for n, _ in one.net.named_parameters() if n != "a.weight"])
+
+
 def profile_twice(one: Training) -> int:
     path = one.profile()
     runtime = attach(one.model, path, scaler=False, env=one.env())
@@ -171,7 +204,15 @@ def attach_on_one_rank_alone(one: Training) -> int:
 
 def other_steps(one: Training) -> int:
     found = int(one.capture(one.env(NF_CAPTURE_STEPS=f"{one.ranks.rank}-9")) != 2)
-    return found + one.said("rank 1 has another model, or other choices of steps and layers")
+    found += one.said("rank 1 has another model, or other choices of steps and layers")
+    again = {"TORCHELASTIC_RESTART_COUNT": "1"}
+    for more, line in (
+        ({"NF_CAPTURE_STEPS": ["0", "a"][one.ranks.rank]}, "rank 1: steps 'a': not understood"),
+        ({"NF_CAPTURE_STEPS": "b", **again}, ": steps 'b': not understood"),
+        ({"NF_CAPTURE_LAYERS": ["a.*", "z"][one.ranks.rank]}, "rank 1: "),
+    ):
+        found += int(one.capture(one.env(**more)) != 2) + one.said(line)
+    return found
 
 
 def other_folders(one: Training) -> int:
@@ -214,7 +255,73 @@ def of_a_full_disk(one: Training) -> int:
     state = state_of(one.model)
     assert isinstance(state, ddp.CaptureState)
     ddp._last_look(state._lead, os.getpid())
+    found += int(sum("step 1 of worker 1" in line for line in one.lines) > 1)
     return found + one.said("step 1 is not listed: the files of workers 1 have not come")
+
+
+def of_a_manifest_that_cannot_be_written(one: Training) -> int:
+    """The step is listed with the next one."""
+
+    def full(_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    found = one.capture(one.env())
+    with patched(CaptureFolder, "_write_manifest", full):
+        one.step()
+    found += one.said("steps [0] are not listed yet: [Errno 28]")
+    one.step()
+    return found + int(one.steps() != (0, 1))
+
+
+def at_a_limit_of_file_size(one: Training) -> int:
+    """As a quota or a full disk: the system itself refuses, in the middle of a file."""
+    found = one.capture(one.env())
+    one.step()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if one.ranks.rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        one.step()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    one.step()
+    found += one.said("step 1 of worker 1 is not captured: [Errno 27]")
+    return found + int(one.steps() != (0, 2))
+
+
+@contextmanager
+def without_privilege() -> Iterator[None]:
+    """Take from this thread root's right to write everywhere, which no process of a user has."""
+    libc, header = ctypes.CDLL(None), struct.pack("Ii", 0x20080522, 0)
+    held = ctypes.create_string_buffer(24)
+    libc.capget(header, held)
+    effective, *rest = struct.unpack("6I", held.raw)
+    libc.capset(header, struct.pack("6I", effective & ~2, *rest))  # CAP_DAC_OVERRIDE
+    try:
+        yield
+    finally:
+        libc.capset(header, held.raw)
+
+
+def of_a_read_only_folder(one: Training) -> int:
+    """When attach is called, for one rank, and from the second step on."""
+    folder, alone = one.folder / "c", one.ranks.rank == 1
+    meet = partial(torch.distributed.barrier, one.ranks.of(WORKERS))
+    other = Training(one.ranks, "read-only")
+    (other.folder / "c").mkdir(0o555, exist_ok=True)
+    with without_privilege() if alone else nullcontext():
+        found = int(other.capture(other.env()) != 2)
+    found += one.said("Permission denied; choose another folder")
+    found += one.capture(one.env())
+    one.step()
+    if alone:
+        (folder / "step-000001").mkdir(0o555)
+    meet()
+    with without_privilege() if alone else nullcontext():
+        one.step()
+    one.step()
+    found += one.said("step 1 of worker 1 is not captured: [Errno 13]")
+    return found + int(one.steps() != (0, 2))
 
 
 def without_its_folder(one: Training) -> int:
@@ -365,12 +472,16 @@ CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
             beneath_a_profile,
             before_a_profile,
             without_a_profile,
+            resumed,
             on_one_rank_alone,
             attach_on_one_rank_alone,
             other_steps,
             other_folders,
             no_folder_to_write,
             of_a_full_disk,
+            of_a_manifest_that_cannot_be_written,
+            at_a_limit_of_file_size,
+            of_a_read_only_folder,
             without_its_folder,
             of_a_folder_that_goes_bad,
             in_another_folder,
@@ -378,6 +489,11 @@ CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
             of_uneven_inputs,
             of_accumulated_gradients,
         )
+    ),
+    (
+        "a capture of ignored parameters",
+        WORKERS,
+        case(of_ignored_parameters, bucket_cap_mb=25),
     ),
     ("a profile twice, captured", WORKERS, case(profile_twice)),
     *(

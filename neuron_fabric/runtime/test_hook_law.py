@@ -41,6 +41,12 @@ from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
 from neuron_fabric.errors import AttachError  # noqa: E402
 from neuron_fabric.runtime import attach  # noqa: E402
 from neuron_fabric.runtime.attach_cases import REGIONS, text_of  # noqa: E402
+from neuron_fabric.runtime.calibration import row_file  # noqa: E402
+from neuron_fabric.runtime.calibration.calibration_job import (  # noqa: E402
+    CALIBRATE,
+    Job,
+    write_job,
+)
 from neuron_fabric.runtime.law_ranks import Net  # noqa: E402
 
 Attached = Callable[[Any], Any]
@@ -103,7 +109,8 @@ def saved(model: Any) -> Any:
     file = io.BytesIO()
     torch.save(model, file)
     assert b"neuron_fabric.ddp" not in file.getvalue()
-    assert b"runtime.bucket_hook" not in file.getvalue()
+    assert b"neuron_fabric.runtime.bucket_hook" not in file.getvalue()
+    assert b"neuron_fabric.runtime.conditions" not in file.getvalue()
     file.seek(0)
     return torch.load(file, weights_only=False)
 
@@ -226,6 +233,48 @@ def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
             one.close()
 
 
+def _told(folder: Path) -> Attached:
+    """A profile with a condition that the first forward pass is to show."""
+
+    def do(model: Any) -> Any:
+        valid = "[valid_for]\nbatch_per_worker = [4, 4]\n[phases.warmup]"
+        text = text_of(model.module).replace("[phases.warmup]", valid)
+        (folder / "p.toml").write_text(text, encoding="utf-8")
+        return attach(model, folder / "p.toml", scaler=False, env={})
+
+    return do
+
+
+def _calibration(folder: Path) -> Attached:
+    write_job(folder, Job(every=1))
+    return lambda model: attach(model, env={CALIBRATE: str(folder)})
+
+
+@pytest.mark.parametrize("hook", [_told, _calibration])
+@pytest.mark.parametrize("way", ["deepcopy", "torch.save", "in the bare model"])
+def test_a_copy_before_the_first_forward_is_one(
+    tmp_path: Path, way: str, hook: Callable[[Path], Attached], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What the original's first pass is to show is not taken from the pass of a copy."""
+    model = network()
+    kept = hook(tmp_path)(model)
+    twin = copy.deepcopy(model.module) if way == "in the bare model" else COPIES[way](model)
+    capfd.readouterr()
+    twin(torch.randn(9, 128)).square().mean().backward()
+    assert capfd.readouterr().err == ""
+    model(torch.randn(9, 128)).square().mean().backward()
+    kept.close()
+    said = capfd.readouterr().err
+    if hook is _told:
+        assert said.count("batch_per_worker is 9, calibrated for 4") == 1
+    else:
+        about, *_ = row_file.read_rows(tmp_path)
+        assert [one.name for one in about.parameters if one.kind == "head"] == [
+            "head.weight",
+            "head.bias",
+        ]
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("way", USES)
 def test_it_is_used_as_any_model(tmp_path: Path, way: str, hook: str) -> None:
@@ -297,12 +346,13 @@ def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> No
 
 
 EXITS = """
-import os, sys, tempfile, time
+import atexit, os, signal, sys, tempfile, time
 from pathlib import Path
 import torch, torch.distributed as dist
 import torch._dynamo
 from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capture import Capture
+from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.runtime import attach
 from neuron_fabric.runtime.attach_cases import text_of
 from neuron_fabric.runtime.law_ranks import Net
@@ -317,6 +367,9 @@ def train(way, folder):
     runtime = attach(model, f"{folder}/p.toml", scaler=False, env=env)
     for _ in range(4):
         model(torch.randn(4, 128)).square().mean().backward()
+    if way == "SIGTERM in a step":
+        TensorFileWriter.close = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+        model(torch.randn(4, 128)).square().mean().backward()
     if way == "os._exit":
         os._exit(0)
     if way in ("destroyed", "closed after it"):
@@ -326,13 +379,13 @@ def train(way, folder):
         runtime.close()
     if way == "forked":
         if os.fork() == 0:
-            sys.exit(0)
+            atexit._run_exitfuncs()
+            os._exit(0)  # what sys.exit does then hangs, now and then, with plain DDP too
         os.wait()
     if way == "interrupted":
         raise KeyboardInterrupt
 
-WAYS = ("plain", "destroyed", "closed after it", "os._exit", "forked", "interrupted")
-for way in WAYS:
+for way in sys.argv[2:]:
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -344,15 +397,65 @@ for way in WAYS:
 """
 
 
-@pytest.mark.nightly("six trainings of their own; the copies and uses above are the quick part")
+@pytest.mark.nightly("seven trainings of their own; the copies and uses above are the quick part")
 def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
-    """Without close or destroy_process_group, in either order, at once, by Ctrl-C: no step lost."""
-    words = [sys.executable, "-c", EXITS, str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        words, env=env, capture_output=True, encoding="utf-8", timeout=240, check=False
-    )
+    """Without close or destroy_process_group, in either order, at once, by a signal: no step that
+    was listed is lost."""
     ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
+    last = ("SIGTERM in a step", "interrupted")
+    done = script("-c", EXITS, str(tmp_path), *ways, *last)
     wanted = [f"{way} 0 (0, 1, 2, 3)" for way in ways]
-    assert done.stdout.splitlines()[:5] == wanted, done.stderr[-3000:]
-    assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[5])
+    wanted += [f"{last[0]} {-signal.SIGTERM} (0, 1, 2, 3)"]
+    assert done.stdout.splitlines()[:-1] == wanted, done.stderr[-3000:]
+    assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[-1])
+
+
+RESTARTED = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.ddp import attach
+from neuron_fabric.runtime.law_ranks import Net
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(Net())
+attach(model)
+for step in range(3):
+    if step == 2 and dist.get_rank() == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        time.sleep(1)  # rank 0 lists the step before
+        os._exit(1)
+    model(torch.randn(4, 128)).square().mean().backward()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.nightly("five processes with torch; the job case `restarted` is the quick part")
+def test_torchrun_restarts_a_captured_training(tmp_path: Path) -> None:
+    """A rank dies: what was captured stays, and the restart has a folder for itself."""
+    file = tmp_path / "train.py"
+    file.write_text(RESTARTED, encoding="utf-8")
+    words = ("--nnodes=1", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.1")
+    place = ("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1")
+    run = ("-m", "torch.distributed.run", *words, *place, str(file))
+    # Else torch's ranks of the restart find the addresses of those that have ended.
+    other_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    done = script(*run, NF_CAPTURE_DIR=str(tmp_path / "c"), **other_store)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("this restart is captured into") == 1
+    assert Capture.open(tmp_path / "c").steps == (0, 1)
+    assert Capture.open(tmp_path / "c-restart-1").steps == (0, 1, 2)
+
+
+def script(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Python with ``words``, one thread a process."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**env, **variables},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
+        check=False,
+    )

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from neuron_fabric.codec import Route
+from neuron_fabric.comm_hooks import ForwardHook
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
@@ -140,8 +141,8 @@ def watch_forward(model: Any, done: Any) -> None:
         done(head_of(bare, last))
 
     hooks = (
-        bare.register_forward_pre_hook(before),
-        bare.register_forward_hook(after, always_call=True),
+        bare.register_forward_pre_hook(ForwardHook(before)),
+        bare.register_forward_hook(ForwardHook(after), always_call=True),
     )
 
 
