@@ -201,6 +201,9 @@ def test_a_loss_is_a_number(tmp_path: Path) -> None:
     runtime.close()
 
 
+REPEATED = ("pickle", "a copy of a copy", "in a module")
+"""Ways that go as torch.save and deepcopy do."""
+NIGHTLY = pytest.mark.nightly("torch.save and deepcopy are the quick part")
 USES: dict[str, Callable[[Any], object]] = {
     "no_sync": accumulates,
     "eval": evaluates,
@@ -213,7 +216,9 @@ USES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[NIGHTLY] * (way in REPEATED)) for way in COPIES]
+)
 def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
     """It trains, a hook can be registered on it, and the original trains on."""
     model, attached = network(), HOOKS[hook](tmp_path)
