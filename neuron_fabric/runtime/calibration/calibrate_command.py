@@ -142,6 +142,9 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         raise CalibrationError(script, "there is no such script", "give a file of Python")
     if importlib.util.find_spec("torch") is None:
         raise CalibrationError("calibrate", "torch is not installed", "install it")
+    if os.environ.get("NF_CAPTURE_DIR"):
+        what = "the trainings of a calibration would all write into its folder"
+        raise CalibrationError("NF_CAPTURE_DIR", what, "unset it; nf capture runs one training")
     check_output(args.out, "--out")
     check_output(samples_path(args.out), "--out")
     routes, measured = of_device(args.substrate, args.routes)

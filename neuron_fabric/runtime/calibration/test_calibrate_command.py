@@ -112,6 +112,10 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(CaptureError, match=r"p.calibration.safetensors: is a folder"):
         run(parsed("--out", out, "--", str(script)), never)
     samples_path(out).rmdir()
+    monkeypatch.setenv("NF_CAPTURE_DIR", str(tmp_path))
+    with pytest.raises(CalibrationError, match="would all write into its folder; unset it"):
+        run(parsed("--out", out, "--", str(script)), never)
+    monkeypatch.delenv("NF_CAPTURE_DIR")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CalibrationError, match="torch is not installed"):
         run(parsed("--out", out, "--", str(script)), never)
