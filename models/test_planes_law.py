@@ -77,7 +77,7 @@ def test_planes_that_cannot_be_added() -> None:
     lines, here = drawn(1, 64, 2)
     [planes] = in_groups(lines, here, Route.G_BINARY, 64)
     full = np.full((6, 2, 64), 0xFF, np.uint8)  # 63 of each
-    with pytest.raises(ValueError, match="256 workers, 1 to 255"):
+    with pytest.raises(ValueError, match="workers must be 1 to 255, not 256"):
         add_planes([planes] * 4, 256)
     with pytest.raises(ValueError, match="100 workers, and more than 127 votes"):
         add_planes([full, full, full], 100)
