@@ -28,8 +28,8 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet
-from neuron_fabric.runtime import attach
-from neuron_fabric.runtime.backends.server_wire import default_socket
+from neuron_fabric.hook import attach
+from neuron_fabric.reducers.server_wire import default_socket
 
 PROFILE = Path(__file__).with_name("digits.toml")
 VOTES, CODES = "G_BINARY", ("G_INT4", "G_INT8")

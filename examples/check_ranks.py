@@ -27,15 +27,22 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of, spike
 from examples.workload import Data, Workload, workload
+from neuron_fabric.calibration.calibrating import (
+    SEEDS,
+    Asked,
+    Bar,
+    Trained,
+    Verification,
+    made,
+    verify,
+)
+from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
+from neuron_fabric.calibration.shadow_run import weights_of
 from neuron_fabric.data import read_object
+from neuron_fabric.hook import attach
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
-from neuron_fabric.runtime import attach
-from neuron_fabric.runtime.calibration.calibrating import Asked, Trained, made
-from neuron_fabric.runtime.calibration.calibration_job import CALIBRATE, Job, write_job
-from neuron_fabric.runtime.calibration.shadow_run import weights_of
-from neuron_fabric.runtime.calibration.verifying import SEEDS, Bar, Verification, verify
 from scripts.report.train_targets import FP32
 
 TAIL = 0.8  # of the steps: what comes behind is the steady state

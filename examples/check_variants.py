@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from neuron_fabric.codec import Route
+from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.profile_types import FULL, Phases, Warmup
-from neuron_fabric.runtime.monitor.limits import Signal
 from scripts.report.train_targets import (
     BAD,
     BAD_MONITOR,

@@ -23,10 +23,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of
 from examples.digits import Digits, DigitsResNet
+from neuron_fabric.errors import LineError, say
+from neuron_fabric.hook import attach
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.draft import draft
-from neuron_fabric.runtime import attach
-from neuron_fabric.text import LineError, say
 from scripts.build import registry
 from scripts.cli.serve import MODEL, RTL, served
 

@@ -26,10 +26,9 @@ from models.parameters import DeviceParams
 from models.reducers import reduce_binary, reduce_ternary
 from models.regions import planes_kept
 from neuron_fabric.capture import Capture
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import say, settle_output
+from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive
-from verif.replay.routing import default_routes
+from verif.replay.plan import default_routes
 from verif.replay.tensors import (
     mean_of_sums,
     pack_shared,

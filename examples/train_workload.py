@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import gloo
 from examples.workload import MODULES, workload
-from neuron_fabric.runtime import attach
+from neuron_fabric.hook import attach
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, record_lines, state_lines
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.runtime import capacity
+from neuron_fabric.hook import capacity
 
 MODES = {route: Mode[route.name] for route in Route}
 

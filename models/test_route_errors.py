@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from neuron_fabric.bits import Key, Layer, Option, lgreco, route_errors, uniform
+from neuron_fabric.bits.assignment import cost_of
 from neuron_fabric.capture import Capture
-from neuron_fabric.runtime.bits import Key, Layer, Option, lgreco, route_errors, uniform
-from neuron_fabric.runtime.bits.assignment import cost_of
 
 CAPTURE = Path(__file__).parents[1] / "captures" / "digits-resnet-8x"
 FIGURES = {"Q2": 1.06, "Q3": 0.46, "Q4": 0.21, "Q8": 0.013, "G_BINARY": 0.70, "G_TERNARY": 0.54}

@@ -20,8 +20,8 @@ from models.fp32 import ordered_sum  # noqa: E402
 from models.line_packing import U8, pack_fp32, unpack_binary, unpack_ternary  # noqa: E402
 from models.reducers import reduce_binary, reduce_ternary  # noqa: E402
 from neuron_fabric.codec import Route, elements_of_line, unpack_net  # noqa: E402
-from neuron_fabric.runtime.backends import torch_reducer  # noqa: E402
-from neuron_fabric.runtime.backends.interface import Outcome, Part  # noqa: E402
+from neuron_fabric.reducers import torch_reducer  # noqa: E402
+from neuron_fabric.reducers.interface import Outcome, Part  # noqa: E402
 
 
 class Network:

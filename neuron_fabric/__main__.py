@@ -14,16 +14,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.text import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, one_line, say, settle_output
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
 VERBS = {
     "profile": "neuron_fabric.profile.profile_command",
-    "calibrate": "neuron_fabric.runtime.calibration.calibrate_command",
-    "monitor": "neuron_fabric.runtime.monitor.monitor_command",
-    "capacity": "neuron_fabric.runtime.capacity_command",
-    "scale": "neuron_fabric.runtime.scale_command",
-    "ddp-check": "neuron_fabric.runtime.ddp_check_command",
+    "calibrate": "neuron_fabric.calibration.calibrate_command",
+    "monitor": "neuron_fabric.monitor.monitor_command",
+    "capacity": "neuron_fabric.hook.capacity_command",
+    "scale": "neuron_fabric.hook.scale_command",
+    "ddp-check": "neuron_fabric.hook.ddp_check_command",
 }
 
 

@@ -23,7 +23,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.text import LineError
+from neuron_fabric.errors import LineError
 
 _KINDS = {
     stat.S_IFDIR: "a folder",

@@ -47,10 +47,9 @@ from neuron_fabric.capture.trained_model import (
 )
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
 from neuron_fabric.comm_hooks import HookState, state_of
-from neuron_fabric.errors import CaptureError
+from neuron_fabric.errors import CaptureError, warn
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.ranks import is_first, other_rank, silent_rank, together
-from neuron_fabric.text import warn
 from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_parameters
 
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[torch.Tensor]]

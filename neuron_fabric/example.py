@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, write_capture
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 
 WORKERS = 2
 SHAPES = {"fc.weight": (4, 3), "fc.bias": (4,)}

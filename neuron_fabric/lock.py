@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from neuron_fabric.text import one_line, say
+from neuron_fabric.errors import one_line, say
 
 _POLL_SECONDS = 0.05
 _PROGRAM = 120  # characters of its name that are shown

@@ -12,8 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
 
-from neuron_fabric.errors import InputError
-from neuron_fabric.text import LineError
+from neuron_fabric.errors import InputError, LineError
 
 Result = TypeVar("Result")
 LATE_S = 300.0

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from neuron_fabric import __main__
+from neuron_fabric.hook import capacity_command
+from neuron_fabric.monitor import monitor_command
 from neuron_fabric.profile import profile_command
-from neuron_fabric.runtime import capacity_command
-from neuron_fabric.runtime.monitor import monitor_command
 
 
 def test_a_full_disk_is_one_line() -> None:

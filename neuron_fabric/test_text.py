@@ -7,8 +7,7 @@ import time
 
 import pytest
 
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import MAX_LINE, LineError, one_line, say, telling
+from neuron_fabric.errors import MAX_LINE, CaptureError, LineError, one_line, say, telling
 
 
 @pytest.mark.parametrize(

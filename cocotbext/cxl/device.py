@@ -17,11 +17,10 @@ from cocotbext.cxl.config import Damage
 from cocotbext.cxl.endpoint import LinkEndpoint
 from cocotbext.cxl.errors import ErrorLog
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.wire.describe import describe_message
-from cocotbext.cxl.wire.lines import LINE_BYTES, lines_of
-from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
+from cocotbext.cxl.wire.messages import LINE_BYTES, M2SMessage, S2MMessage, lines_of
 
 
 class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):

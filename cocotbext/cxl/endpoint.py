@@ -17,7 +17,7 @@ from cocotb.task import Task
 from cocotbext.cxl import __version__
 from cocotbext.cxl.bus import CxlMemBus, follow_reset
 from cocotbext.cxl.errors import CxlError, ErrorLog
-from cocotbext.cxl.link.link import LinkPartner, WireFlit
+from cocotbext.cxl.link.partner import LinkPartner, WireFlit
 from cocotbext.cxl.wire.messages import Message
 
 TxT = TypeVar("TxT", bound=Message)

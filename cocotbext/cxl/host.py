@@ -11,6 +11,8 @@ its error log, CxlTimeout where something that is owed does not come.
 
 from __future__ import annotations
 
+import random
+from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
@@ -21,22 +23,277 @@ from cocotbext.cxl.bus import CxlMemBus, bits_reader
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.endpoint import LinkEndpoint
 from cocotbext.cxl.errors import CxlError, CxlPoisonError, CxlTimeout, ErrorLog
-from cocotbext.cxl.link.link import HostLink
-from cocotbext.cxl.transactions import Outstanding, Transaction
-from cocotbext.cxl.watchdog import Watchdog
+from cocotbext.cxl.link.pairing import Key, channel, key_of, stray
+from cocotbext.cxl.link.partner import HostLink
+from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode
-from cocotbext.cxl.wire.lines import LINE_BYTES, byte_enables, lines_of
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
+    LINE_BYTES,
     S2MDRS,
+    Completion,
     M2SMessage,
     M2SReq,
     M2SRwD,
     ReqOp,
     RwdOp,
     S2MMessage,
+    byte_enables,
+    completion_of,
+    lines_of,
 )
+
+# Requests that are owed a response: their tags, and which response is whose.
+
+_TAGS = 1 << 16
+_NAMED = 3  # requests that a text names
+
+
+class Transaction:
+    """A request that was given to a host; ``message`` has the tag that it travels under."""
+
+    __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
+
+    def __init__(
+        self, message: M2SMessage, expects: Completion, start: int, errors: ErrorLog
+    ) -> None:
+        self.message = message
+        self.expects = expects
+        self.start = start
+        """Clock in which it was queued."""
+        self.end = -1
+        """Clock in which its response was complete; -1: not yet."""
+        self.response: S2MMessage | None = None
+        self.aborted = False
+        """A reset came first."""
+        self._errors = errors
+        self._event: Event | None = None
+
+    @property
+    def done(self) -> bool:
+        """Nothing more will happen to it."""
+        return self.end >= 0 or self.aborted
+
+    def finish(self, response: S2MMessage | None, clock: int) -> None:
+        """Called by the host."""
+        self.response = response
+        self.end = clock
+        self.wake()
+
+    def abort(self) -> None:
+        """Called by the host on a reset."""
+        self.aborted = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever waits looks again."""
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    async def wait(self) -> S2MMessage | None:
+        """Waits for the end; the response, or None where none is owed or a reset came first.
+
+        CxlError: the link broke first. CxlTimeout: something has not come in time.
+        """
+        while not self.done:
+            self._errors.check()
+            if self._event is None:
+                self._event = Event()
+            await self._event.wait()
+        return self.response
+
+
+class Outstanding:
+    """The host's book of requests."""
+
+    def __init__(self, errors: ErrorLog, rng: random.Random, sequential: bool = False) -> None:
+        self._errors = errors
+        self._rng = rng
+        self._sequential = sequential
+        self._waiting: dict[Key, deque[Transaction]] = {}
+        self._by_age: deque[Transaction] = deque()
+        self._tags: set[int] = set()
+        self._last_tag = -1
+        self.count = 0
+        """Requests without their response."""
+        self.completed = 0
+
+    def new_tag(self) -> int:
+        """A tag that no request in flight has. CxlError: there is none."""
+        if len(self._tags) == _TAGS:
+            raise CxlError(
+                f"all {_TAGS:,} tags are in flight: wait for responses, or send with keep_tag"
+            )
+        tag = self._last_tag
+        while True:
+            tag = (tag + 1) & 0xFFFF if self._sequential else self._rng.getrandbits(16)
+            if tag not in self._tags:
+                self._last_tag = tag
+                return tag
+
+    def expect(self, message: M2SMessage, clock: int) -> Transaction:
+        """A request was queued; it is done at once where no response is owed."""
+        kind = completion_of(message)
+        transaction = Transaction(message, kind, clock, self._errors)
+        if kind is Completion.NONE:
+            transaction.finish(None, clock)
+        else:
+            key = (kind is Completion.DRS, message.tag, message.ldid)
+            self._waiting.setdefault(key, deque()).append(transaction)
+            self._by_age.append(transaction)
+            self._tags.add(message.tag)
+            self.count += 1
+        return transaction
+
+    def respond(self, message: S2MMessage, clock: int) -> str:
+        """A response has come; the text says what is wrong with it, if anything."""
+        key = key_of(message)
+        queue = self._waiting.get(key)
+        if not queue:
+            return stray(message, self._waiting.keys())
+        transaction = queue.popleft()
+        if not queue:
+            del self._waiting[key]
+            self._tags.discard(message.tag)
+        self.count -= 1
+        self.completed += 1
+        transaction.finish(message, clock)
+        return ""
+
+    def abort(self) -> None:
+        """A reset: nobody will answer."""
+        for transaction in self.open():
+            transaction.abort()
+        self._waiting.clear()
+        self._by_age.clear()
+        self._tags.clear()
+        self.count = 0
+
+    def open(self) -> list[Transaction]:
+        """What is owed a response, oldest first."""
+        return [transaction for transaction in self._by_age if not transaction.done]
+
+    @property
+    def oldest(self) -> Transaction | None:
+        """The request that has waited for the longest time."""
+        by_age = self._by_age
+        while by_age and by_age[0].done:
+            by_age.popleft()
+        return by_age[0] if by_age else None
+
+    def owed(self, clock: int) -> str:
+        """The oldest requests with the response that each is owed and their age in clocks."""
+        waiting = self.open()
+        if not waiting:
+            return ""
+        parts = [
+            f"{channel(one.expects is Completion.DRS)} for {describe_message(one.message)}, "
+            f"{clock - one.start} clocks old"
+            for one in waiting[:_NAMED]
+        ]
+        if len(waiting) > _NAMED:
+            parts.append(f"{len(waiting) - _NAMED} more")
+        return "owed: " + ", ".join(parts)
+
+    def wake(self) -> None:
+        """There is an error: calls that wait for a response look at it."""
+        for transaction in self.open():
+            transaction.wake()
+
+
+# Ends what would wait for ever: link-up, responses, requests that cannot leave. No simulator.
+
+_RETRIES = ("retry_local", "retry_remote", "retry_timeout", "phy_reinit")
+_OFTEN = 64  # clocks between two looks, at most
+
+
+class Watchdog:
+    """Call ``check`` every ``interval`` clocks.
+
+    A response time-out begins when a request becomes the oldest one, so that a slow device may
+    have any number of them queued. A link-level retry begins it anew, as retries have limits of
+    their own; a device that retries beyond these is not waited for.
+    """
+
+    def __init__(self, cfg: CxlConfig, link: HostLink, requests: Outstanding) -> None:
+        self._cfg = cfg
+        self._link = link
+        self._requests = requests
+        limits = [n for n in (cfg.response_timeout, cfg.link_up_timeout) if n]
+        self.interval = max(1, min([_OFTEN, *(n // 16 for n in limits)]))
+        self._state: object = None
+        self._since = 0
+        self._retries = 0
+        self._spare = 0
+        self._told = False
+
+    def check(self, clock: int, up: bool, in_reset: bool = False, awaited: bool = True) -> str:
+        """The text of a time-out that is over in this clock, or nothing.
+
+        ``up``: credits have come; ``awaited``: somebody waits, in reset too.
+        """
+        state, limit, what = self._look(up, in_reset, awaited)
+        retries = sum(self._link.counters[name] for name in _RETRIES)
+        if state != self._state:
+            config = self._link.config
+            self._state, self._since, self._told = state, clock, False
+            self._spare = 2 * config.max_retry * (config.max_phy_reinit + 1)
+        elif retries != self._retries and self._spare > 0:
+            self._spare -= 1
+            self._since = clock
+        self._retries = retries
+        if not limit or self._told or clock - self._since < limit:
+            return ""
+        self._told = True
+        return f"time-out: {what} within {limit:,} clocks; {self._link_text(in_reset)}"
+
+    def _look(self, up: bool, in_reset: bool, awaited: bool) -> tuple[object, int, str]:
+        """What is waited for, for how many clocks, and its name."""
+        cfg, oldest = self._cfg, self._requests.oldest
+        if in_reset and not awaited:
+            return None, 0, ""
+        if not up:
+            return ("link-up", in_reset), cfg.link_up_timeout, "no link-up"
+        if oldest is not None:
+            return oldest, cfg.response_timeout, "no response to the oldest request"
+        if not self._link.tx_idle:
+            return self._link.unsent, cfg.response_timeout, "nothing could be sent"
+        return None, 0, ""
+
+    def _link_text(self, in_reset: bool) -> str:
+        """Everything that may be the reason, credits first."""
+        link = self._link
+        if in_reset:
+            return "rst_n is not 1"
+        credits = {"Req": link.credits.plain, "RwD": link.credits.data}
+        missing = [name for name, count in credits.items() if count <= 0]
+        parts = [
+            f"no {' and no '.join(missing)} credits from the device"
+            if missing
+            else f"credits from the device: {credits['Req']} Req, {credits['RwD']} RwD"
+        ]
+        granted = {"NDR": link.returns.peer.plain, "DRS": link.returns.peer.data}
+        if link.active:
+            parts += [f"the device has no {name} credits" for name, n in granted.items() if n <= 0]
+        if link.packer.waiting:
+            parts.append(f"requests not sent: {link.packer.waiting}")
+        if not link.phy:
+            parts.append("phy_up is low")
+        if not link.counters["rx_flit"]:
+            parts.append("no flit has come from the device")
+        elif not link.initialised:
+            parts.append("no INIT.Param has come from the device")
+        if bad := link.counters["crc_error"] + link.counters["pid_uncorrectable"]:
+            parts.append(f"bad flits from the device: {bad}")
+        if link.retry.lrsm is not Lrsm.NORMAL:
+            parts.append(f"RETRY.Req {link.retry.num_retry} of the host is not acknowledged")
+        if retrains := link.counters["phy_reinit"]:
+            parts.append(f"retrains: {retrains}")
+        if link.config.retry and link.buffer.free <= 2:
+            parts.append(f"flits that the device has not acknowledged: {link.unacknowledged}")
+        return ", ".join(parts)
 
 
 class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):

@@ -18,8 +18,7 @@ from neuron_fabric.capture.safetensors_io import (
     open_tensors,
     write_tensors,
 )
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import one_line
+from neuron_fabric.errors import CaptureError, one_line
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),

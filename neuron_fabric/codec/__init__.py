@@ -18,9 +18,16 @@ from neuron_fabric.codec.integer_codes import (
 )
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack
-from neuron_fabric.codec.planes import add_planes, vote_of
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
-from neuron_fabric.codec.voting import Counted, count, unpack, unpack_net, votes
+from neuron_fabric.codec.voting import (
+    Counted,
+    add_planes,
+    count,
+    unpack,
+    unpack_net,
+    vote_of,
+    votes,
+)
 
 __all__ = [
     "BUCKET",

@@ -2,8 +2,7 @@
 """Operating profiles: which gradients of a model go by which route, region by region."""
 
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.profile.binding import Binding, bind
-from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.binding import Binding, bind, fingerprint
 from neuron_fabric.profile.model_sketch import Parameter, sketch, traced_head
 from neuron_fabric.profile.profile_file import parse_profile, read_profile, write_profile
 from neuron_fabric.profile.profile_types import Kind, PhaseRoute, Profile, Region

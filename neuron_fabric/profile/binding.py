@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,3 +129,15 @@ def _by_kind(profile: Profile, parameter: Parameter) -> list[Region]:
 
 def _numbered(name: str) -> bool:
     return name.rpartition(".")[2].isdecimal()
+
+
+# The fingerprint of a model: what its parameters are, not what they hold.
+
+
+def fingerprint(parameters: Sequence[Parameter]) -> str:
+    """`sha256:` of name, shape, dtype, trainable, kind and tied names of each, in order."""
+    digest = hashlib.sha256()
+    for one in parameters:
+        row = [one.name, list(one.shape), one.dtype, one.trainable, one.kind, list(one.names)]
+        digest.update(json.dumps(row, ensure_ascii=True).encode() + b"\n")
+    return f"sha256:{digest.hexdigest()}"

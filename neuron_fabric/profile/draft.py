@@ -6,7 +6,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Sequence
 
-from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.binding import fingerprint
 from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_types import FULL, Kind, ModelId, Profile, Region, ValidFor
 

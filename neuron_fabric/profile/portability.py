@@ -10,8 +10,7 @@ from typing import Any
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for
-from neuron_fabric.profile.fingerprint import fingerprint
+from neuron_fabric.profile.binding import Binding, bind_parameters, fingerprint, sketch_for
 from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_types import Kind, Profile, Region, ValidFor
 

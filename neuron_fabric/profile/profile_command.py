@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.errors import ProfileError
+from neuron_fabric.errors import ProfileError, say
+from neuron_fabric.monitor.job_plan import check_monitor
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
 from neuron_fabric.profile.portability import Conditions, Verdict, fit
 from neuron_fabric.profile.profile_file import read_profile, write_profile
@@ -25,8 +26,6 @@ from neuron_fabric.profile.profile_types import (
 )
 from neuron_fabric.profile.rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
-from neuron_fabric.runtime.monitor.plan_of import check_monitor
-from neuron_fabric.text import say
 
 HELP = "operating profiles: show one, hold it against a model, compare two, run its rule again"
 EXAMPLES = """examples:

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.data import BITS, PARTS, DataError, parse_toml
+from neuron_fabric.errors import LineError
+from neuron_fabric.monitor.job_plan import check_monitor, plan_of
 from neuron_fabric.profile import Profile, ProfileError, read_profile, write_profile
 from neuron_fabric.profile.binding import bind_parameters
 from neuron_fabric.profile.draft import draft
@@ -21,8 +23,6 @@ from neuron_fabric.profile.profile_command import shown
 from neuron_fabric.profile.profile_file import SIZE, parse_profile, profile_text
 from neuron_fabric.profile.profile_types import Kind
 from neuron_fabric.profile.test_profile_file import EXAMPLE
-from neuron_fabric.runtime.monitor.plan_of import check_monitor, plan_of
-from neuron_fabric.text import LineError
 
 HEAD = EXAMPLE[: EXAMPLE.index("[[region]]")]
 REGION = '[[region]]\nname="r{}"\nkind="conv"\nsteady={{route="FP32"}}\n'

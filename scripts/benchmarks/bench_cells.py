@@ -19,22 +19,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from neuron_fabric.codec import Route
+from neuron_fabric.errors import say
+from neuron_fabric.hook.capacity import Coefficients, LinkFit, admits, shipped, usual
+from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.runtime.capacity import Coefficients, LinkFit, admits
-from neuron_fabric.runtime.link_times import usual
-from neuron_fabric.runtime.monitor.plan_of import costs_of
-from neuron_fabric.runtime.substrate import shipped
-from neuron_fabric.text import say
 from scripts.benchmarks.device_clocks import DeviceClocks, device_clocks
 from scripts.cli.replay_options import add_memory
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.errors import NfError
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
 from scripts.run.rank_run import rank_run
 from verif.mem.memory_timing import MemoryTiming
 
-RANKS = "neuron_fabric.runtime.cell_ranks"
+RANKS = "scripts.benchmarks.cell_ranks"
 LOOPBACK = "loopback"
 TORCH, DEVICE = "torch", "device"
 SIZES_KIB = (64, 1024, 16_384, 65_536)
@@ -85,7 +83,7 @@ def measure(
     tried."""
     if importlib.util.find_spec("torch") is None:
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
-    claims.tree()
+    run_folders.tree()
     sizes = [256 * kib for kib in sizes_kib]
     device = device_clocks(workers, sizes, flit_ns * 1e-9, memory)
     say(f"device: clocks of the RTL, {flit_ns:g} ns each, {memory}; contributions in step, votes")

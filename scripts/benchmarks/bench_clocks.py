@@ -20,22 +20,23 @@ from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec.routes import Route, elements_of_line
-from neuron_fabric.runtime.capacity import (
+from neuron_fabric.errors import say
+from neuron_fabric.hook.capacity import (
     MOST_WORKERS,
     Coefficients,
     Traffic,
     low_seconds,
+    read_substrate,
     result_lines,
+    shipped,
 )
-from neuron_fabric.runtime.substrate import read_substrate, shipped
-from neuron_fabric.text import say
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.common.arguments import positive, up_to
 from scripts.common.paths import BUILD
 from verif.mem.memory_timing import MAX_LATENCY, MemoryTiming
-from verif.replay.views import selectors
+from verif.replay.plan import selectors
 
 HELP = "clocks of random buckets in the RTL, compared with the capacity model"
 WITHIN = 0.10

@@ -17,7 +17,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from statistics import median
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.cli import replay as nf_replay
 

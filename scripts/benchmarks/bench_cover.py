@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.value_classes import MODES, WORKERS
+from verif.coverage.transaction_points import MODES, WORKERS
 
 PLACES = ("hit", "parked", "miss clean", "miss dirty", "fetched", "back", "lost")
 AXES: dict[str, Sequence[str]] = {"mode": MODES, "W": WORKERS, "place": PLACES}

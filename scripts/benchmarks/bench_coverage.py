@@ -12,7 +12,7 @@ import argparse
 import statistics
 from dataclasses import replace
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.build import build_cache
 from scripts.common.arguments import positive

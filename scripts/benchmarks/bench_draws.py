@@ -19,10 +19,9 @@ from typing import Any
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import SELECTOR_BITS, RegionConfig
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common.arguments import positive
-from verif.scenario.generator import OPERATIONS, generate
-from verif.scenario.region_draws import RegionDraws
+from verif.scenario.generator import OPERATIONS, RegionDraws, generate
 from verif.scenario.weights import Weights
 
 HELP = "cost of a draw: the scenario generator, constrainedrandom, PyVSC"

@@ -14,16 +14,16 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.run import node_network
 from scripts.run.rank_run import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
-RANKS = "neuron_fabric.runtime.hook_ranks"
+RANKS = "scripts.benchmarks.hook_ranks"
 LEFT = "hook.json"
 WORKERS = 4
 RATE = "1gbit"
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print the table; 1 when a goal is missed. NfError when it cannot be tried."""
     if importlib.util.find_spec("torch") is None:
         raise NfError("bench hook: torch is not installed (requirements-torch.txt).")
-    claims.tree()
+    run_folders.tree()
     cores, load = os.cpu_count() or 1, os.getloadavg()[0]
     say(f"{WORKERS} gloo workers on {cores} cores, load {load:.1f} before")
     nodes = node_network.plain(WORKERS)

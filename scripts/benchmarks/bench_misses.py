@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from models.line_packing import Mode
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
 from scripts.build import registry

@@ -24,7 +24,7 @@ import numpy as np
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import DeviceParams
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, Load
 from scripts.benchmarks.goals import Goal, judge
 from scripts.build import earlier, verilator

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from models.line_packing import Mode
-from neuron_fabric.text import say, telling
+from neuron_fabric.errors import say, telling
 from scripts.benchmarks import bench_model
 from scripts.benchmarks.bench_replay import ROUTES, WORKERS, Load
 from scripts.build import bulk_build

@@ -27,7 +27,7 @@ import numpy as np
 from models.line_packing import Mode, elements_per_line
 from models.regions import DeviceParams
 from neuron_fabric.capture import TensorSpec, write_capture
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks import bench_cores
 from scripts.benchmarks.goals import Goal
 from scripts.benchmarks.goals import judge as judge_goals
@@ -47,8 +47,8 @@ from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Extent, Plan, plan_step
+from verif.replay.runner import peak_mebibytes
 from verif.replay.source import HeldLines, SyntheticSource
-from verif.replay.summary import peak_mebibytes
 
 HELP = "bulk replay against the model alone and against signal level: speed, start, memory"
 WORKERS = 8

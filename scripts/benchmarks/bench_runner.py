@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts import report
 from scripts.benchmarks.goals import Goal, judge
 from scripts.build import build_cache, registry

@@ -17,7 +17,7 @@ import numpy as np
 from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
 from neuron_fabric.codec.engine import chosen, using
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.common.arguments import positive
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from models.line_packing import Mode
 from neuron_fabric.codec.routes import Route, lines_of
-from neuron_fabric.runtime.capacity import place
-from neuron_fabric.runtime.substrate import shipped
+from neuron_fabric.hook.capacity import place, shipped
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
 from scripts.cli import replay as nf_replay

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 
 
 @dataclass(frozen=True)

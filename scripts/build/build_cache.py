@@ -17,13 +17,13 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_json
+from neuron_fabric.errors import say
 from neuron_fabric.lock import Lock
 from neuron_fabric.output import naming
-from neuron_fabric.text import say
 from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import claims, process
+from scripts.common import process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, SIM_BUILDS, VARIANTS, shown
 from scripts.common.records import BuildSpec
@@ -145,7 +145,7 @@ def once(
     """
     stamp = directory / STAMP
     if directory.is_relative_to(BUILD):
-        claims.tree()
+        run_folders.tree()
     if _done(directory, products):
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)

@@ -26,7 +26,7 @@ from packaging.utils import canonicalize_name
 
 from neuron_fabric import output
 from neuron_fabric.data import as_object, read_json
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.checks import pins
 from scripts.common import git

@@ -7,7 +7,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 
-from neuron_fabric.runtime.calibration import calibrate_command
+from neuron_fabric.calibration import calibrate_command
 from scripts.common.paths import ROOT
 from scripts.run.torchrun import run_workers
 

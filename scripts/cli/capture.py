@@ -18,16 +18,15 @@ from models.regions import MAX_WORKERS
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import DTYPES, MANIFEST
 from neuron_fabric.capture.selection import FOLDER, LAYERS, RANKS, STEPS, Selection
-from neuron_fabric.errors import CaptureError
+from neuron_fabric.errors import CaptureError, say
 from neuron_fabric.lock import Busy
-from neuron_fabric.text import say
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.run.torchrun import run_workers
-from verif.replay.doubts import ZeroTensors, route_doubts
-from verif.replay.routing import assign_routes, tied_tensors
+from verif.replay.plan import assign_routes, tied_tensors
+from verif.replay.source import ZeroTensors, route_doubts
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
@@ -79,11 +78,11 @@ def _capture(args: argparse.Namespace) -> int:
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
         raise NfError("torch is not installed: `make torch`.")
-    claims.tree()
+    run_folders.tree()
     folder = args.out or _free_folder(script.stem)
     if args.out:
         try:
-            claims.take(folder)
+            run_folders.take(folder)
         except Busy as busy:
             raise NfError(f"{folder} is {busy}: choose another --out.") from None
     writable(folder)
@@ -182,6 +181,6 @@ def _free_folder(stem: str) -> Path:
         path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():
             with suppress(Busy):  # another command is about to make it
-                claims.take(path)
+                run_folders.take(path)
                 return path
     raise AssertionError

@@ -29,7 +29,7 @@ from scripts.common import toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers
-from scripts.mutation import waivers, walk
+from scripts.mutation import find_mutants, waivers
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
 from scripts.prove import proof
@@ -124,7 +124,7 @@ def _mutation_waivers() -> list[str]:
     waived = waivers.read()
     if not waived:
         return []
-    found, _ = walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST), walk.shapes())
+    found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
     return waivers.unmatched(waived, found)
 
 

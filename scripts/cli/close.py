@@ -12,14 +12,13 @@ import time
 from collections.abc import Sequence
 
 from neuron_fabric import output
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import cov
 from scripts.closing import curve
 from scripts.closing.curve import OpenBin
-from scripts.closing.loop import Closing, Limits
-from scripts.closing.policy import Goal, Policy
-from scripts.common import claims, paths
+from scripts.closing.loop import Closing, Goal, Limits, Policy
+from scripts.common import paths, run_folders
 from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown
@@ -30,9 +29,8 @@ from scripts.plan import testplan
 from scripts.plan.discover import discover
 from scripts.report import functional
 from scripts.run import simulate
-from verif.scenario.aims import aims
-from verif.scenario.uses import USES
-from verif.scenario.weights import KNOBS
+from verif.scenario.bin_hints import aims
+from verif.scenario.weights import KNOBS, USES
 
 RUNS = BUILD / "close"
 PAGE, MERGED = "close.html", f"close{SUFFIX}"
@@ -98,13 +96,13 @@ def times(text: str) -> float:
 
 def run(args: argparse.Namespace) -> int:
     start = time.monotonic()
-    claims.tree()
+    run_folders.tree()
     paths.writable(RUNS)
     goals = _goals(args)
     specs = _specs(args, [SCENARIOS, *dict.fromkeys(goal.test for goal in goals)])
     knobs = {name: weights_of(name) if fnmatch.fnmatch(name, SCENARIOS) else {} for name in specs}
     rng = random.Random(args.seed)
-    folder = claims.folder(RUNS)
+    folder = run_folders.folder(RUNS)
     before = cov.collect(args.after).functional() if args.after else None
     end = start + 60 * args.minutes
 

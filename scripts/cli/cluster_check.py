@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.runtime.substrate import Substrate, shipped, write_substrate
-from neuron_fabric.text import one_line, say
-from scripts.common import claims, process
+from neuron_fabric.errors import one_line, say
+from neuron_fabric.hook.capacity import Substrate, shipped, write_substrate
+from scripts.common import process, run_folders
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -31,7 +31,7 @@ EXAMPLES = """examples:
   nf cluster-check --nodes 4 --rate 1gbit    a network namespace a node, links of 1 Gbit/s (root)
   nf cluster-check                           plain processes where there is no root
 """
-RANKS = "neuron_fabric.runtime.cluster_ranks"
+RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     """0 when all holds; 1 else. NfError when it cannot be tried."""
     if importlib.util.find_spec("torch") is None:
         raise NfError("cluster-check: torch is not installed (requirements-torch.txt).")
-    claims.tree()
+    run_folders.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
         wrong += _killed(args, nodes, Path(folder, "killed"))

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric import output
-from neuron_fabric.text import say
-from scripts.common import claims, data, paths
+from neuron_fabric.errors import say
+from scripts.common import data, paths, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    claims.tree()
+    run_folders.tree()
     actions = {
         "merge": _merge,
         "holes": _holes,

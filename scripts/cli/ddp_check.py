@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from neuron_fabric.runtime import ddp_check_command
+from neuron_fabric.hook import ddp_check_command
 
 EXAMPLES = ddp_check_command.EXAMPLES
 

@@ -9,7 +9,7 @@ import platform
 import shutil
 import sys
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import toolchain
 from scripts.common.toolchain import Finding

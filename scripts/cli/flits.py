@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cocotbext.cxl.trace import TraceError, explain, read
 from neuron_fabric.data import open_file
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 
 MAX_BYTES = 1 << 30

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common import paths, process
 from scripts.common.arguments import positive
 from scripts.fuzz import interleave, table

@@ -7,15 +7,14 @@ import argparse
 import statistics
 import time
 
+from neuron_fabric.errors import say
 from neuron_fabric.progress_bar import clock
-from neuron_fabric.text import say
 from scripts.build import registry
 from scripts.cli.completion import tests, with_completer
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.farm.schedule import line_of
-from scripts.record.database import History
-from scripts.record.database_rows import Run
+from scripts.record.database import History, Run
 
 EXAMPLES = """examples:
   nf history                                 the last commands and what came of them

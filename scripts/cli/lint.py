@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
 from scripts.build.simulator import Simulator

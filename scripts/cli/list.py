@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.cli import completion
 from scripts.cli.completion import with_completer
 from scripts.plan import testplan

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.text import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, one_line, say, settle_output
 from scripts.cli import completion, start
 from scripts.common import process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from neuron_fabric.runtime.monitor import monitor_command
+from neuron_fabric.monitor import monitor_command
 
 EXAMPLES = monitor_command.EXAMPLES
 

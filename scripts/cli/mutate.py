@@ -13,11 +13,11 @@ from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import mutate_source
 from scripts.cli.completion import with_completer
-from scripts.common import claims, paths
+from scripts.common import paths, run_folders
 from scripts.common.arguments import add_jobs, given, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -121,7 +121,7 @@ def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
 def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
     """Run the tests of each mutant; those that did not begin ``within`` seconds are left out."""
     start = time.monotonic()
-    claims.tree()
+    run_folders.tree()
     paths.writable(RUNS)
     plan = testplan.read()
     owner: dict[str, Mutant] = {}
@@ -148,7 +148,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
             late.append(spec)
             raise CancelledError
         # Runs of mutants have a folder of their own: they must not look like results.
-        return simulate.run(spec, claims.folder(RUNS))
+        return simulate.run(spec, run_folders.folder(RUNS))
 
     records = run_all(specs, jobs, show, one)
     for mutant, record in missed:

@@ -14,21 +14,21 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 
+from neuron_fabric.errors import one_line, say
 from neuron_fabric.progress_bar import ProgressBar
-from neuron_fabric.text import one_line, say
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist
-from scripts.common import claims, paths, process, secret_values
+from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
-from scripts.mutation import equivalence, score, waivers, walk
-from scripts.mutation.campaign import UNKNOWN_S, Campaign, Candidate
+from scripts.mutation import equivalence, find_mutants, score, waivers
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, Outcome, Store
+from scripts.mutation.run_mutants import UNKNOWN_S, Campaign, Candidate
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.order import Memory
@@ -116,7 +116,7 @@ def wanted(args: argparse.Namespace) -> bool:
 
 def run(args: argparse.Namespace) -> int:
     files = read_filelist(ROOT, FILELIST)
-    everything, sources = walk.find(ROOT, TOP, files, walk.shapes())
+    everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
     chosen = _chosen(everything, args)
     if args.list:
         for mutant in chosen:
@@ -180,7 +180,9 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
     if what == "checker":
         specs = [replace(s, env=(*s.env, ("NF_CHECKERS_OFF", name))) for s in specs]
     inside = {
-        name: walk.modules(ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters)
+        name: find_mutants.modules(
+            ROOT, build.top, read_filelist(ROOT, build.filelist), build.parameters
+        )
         for name, build in {spec.build_name: spec.build for spec in specs}.items()
     }
     memory = Memory.read_if_any()
@@ -198,9 +200,9 @@ def _run(
     farm: cluster.Farm | None,
 ) -> int:
     start = time.monotonic()
-    claims.tree()
+    run_folders.tree()
     paths.writable(_RUNS)
-    folder = claims.folder(RUNS if farm else _RUNS)
+    folder = run_folders.folder(RUNS if farm else _RUNS)
 
     def here(spec: RunSpec) -> object:
         return simulate.run(spec, folder)

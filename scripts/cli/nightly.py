@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import suppress
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.common.arguments import add_jobs, positive

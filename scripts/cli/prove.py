@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from neuron_fabric.text import one_line, say
+from neuron_fabric.errors import one_line, say
 from scripts.cli.completion import with_completer
-from scripts.common import claims, paths, process, secret_values
+from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import add_jobs
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -23,7 +23,7 @@ from scripts.farm.proof_run import Parcel
 from scripts.farm.schedule import run_all
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
-from scripts.record.recorder import Recorder
+from scripts.record.database import Recorder
 from scripts.report import proofs as reported
 from scripts.report.invocation import revision
 from scripts.run import evidence
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    claims.tree()
+    run_folders.tree()
     paths.writable(RUNS)
     if args.replay:
         return _replay(args.replay, args.waves)
@@ -114,7 +114,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> i
     command = secret_values.command()
     at = revision()
     recorder = Recorder(title, specs.values(), command, at)
-    folder = claims.folder(RUNS)
+    folder = run_folders.folder(RUNS)
     records: list[RunRecord] = []
 
     def came(record: RunRecord) -> None:
@@ -189,7 +189,7 @@ def _show_replay(stimulus: Path) -> bool:
     """Replay a counterexample in the simulator and say what it shows; True when it is red there."""
     try:
         kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
-        record = counterexample.replay(kept, claims.folder(RUNS) / "replays")
+        record = counterexample.replay(kept, run_folders.folder(RUNS) / "replays")
     except NfError as error:
         say(f"  not replayed: {error}")
         return False
@@ -202,7 +202,7 @@ def _show_replay(stimulus: Path) -> bool:
 def _replay(path: Path, waves: bool) -> int:
     """Exit code 0 when the simulation shows the failure."""
     place = path if path.is_absolute() else Path.cwd() / path
-    record = counterexample.replay(place, claims.folder(RUNS) / "replays", waves)
+    record = counterexample.replay(place, run_folders.folder(RUNS) / "replays", waves)
     say(f"{record.kind or 'passed'}: {record.cause}", f"log: {record.log}")
     if record.waves:
         say(f"waves: {record.waves}")
@@ -215,7 +215,7 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) ->
     if not found:
         raise NfError("these proofs have no mutant of their own.")
     start = time.monotonic()
-    folder = claims.folder(RUNS) / "mutants"
+    folder = run_folders.folder(RUNS) / "mutants"
     owner: dict[str, Broken] = {}
     tries: dict[str, Callable[[], RunRecord]] = {}
     specs: list[RunSpec] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import steps

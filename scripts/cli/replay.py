@@ -18,12 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import one_line, say, telling
+from neuron_fabric.errors import CaptureError, one_line, say, telling
 from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
 from scripts.cli import replay_options
-from scripts.common import claims, process, secret_values, tool_environment
+from scripts.common import process, run_folders, secret_values, tool_environment
 from scripts.common.errors import BuildError, OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.common.records import (
@@ -40,7 +39,7 @@ from scripts.common.records import (
 from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
 from scripts.plan.testplan import with_dut
-from scripts.record.recorder import Recorder
+from scripts.record.database import Recorder
 from scripts.report.invocation import revision
 from scripts.run import evidence
 from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
@@ -89,7 +88,7 @@ class Simulators:
 
     def workspace(self, name: str, source: str = "") -> Path:
         """An empty folder for the files of a replay of `source`, which must not lie in it."""
-        folder = claims.folder(self.files / name[:_NAME])
+        folder = run_folders.folder(self.files / name[:_NAME])
         if source:
             evidence.refuse(source, folder)
         evidence.empty(folder)

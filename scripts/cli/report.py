@@ -7,15 +7,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts import report
-from scripts.common import claims, data, paths
+from scripts.common import data, paths, run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.record.database import History
-from scripts.record.database_rows import Invocation
+from scripts.record.database import History, Invocation
 from scripts.report import recorded
 
 EXAMPLES = """examples:
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.runs and args.number:
         raise NfError("give the number of a command, or --runs, not both.")
-    claims.tree()
+    run_folders.tree()
     if args.runs:
         records = _of_folder(args.runs)
         seconds = sum(record.seconds for record in records)

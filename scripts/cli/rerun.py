@@ -7,7 +7,7 @@ import argparse
 import shlex
 from dataclasses import replace as with_fields
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import prove, replay
 from scripts.cli.run import execute

@@ -13,12 +13,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_text
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts import report
 from scripts.build import registry
 from scripts.cli import watch
 from scripts.cli.completion import add_filters, tests, with_completer
-from scripts.common import claims, paths, process, secret_values, tool_environment
+from scripts.common import paths, process, run_folders, secret_values, tool_environment
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
@@ -26,7 +26,7 @@ from scripts.farm import cluster
 from scripts.farm.schedule import Progress, line_of, run_all
 from scripts.plan import order, selection, testplan
 from scripts.plan.order import Memory, Reason
-from scripts.record.recorder import Recorder
+from scripts.record.database import Recorder
 from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
 from scripts.run import evidence, simulate
@@ -234,7 +234,7 @@ def execute(
 ) -> int:
     """Run, show, record, report; exit code 0 only when every run finished green, 130 on Ctrl-C."""
     start = time.monotonic()
-    claims.tree()
+    run_folders.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
     memory, prints = Memory.read_if_any(), order.fingerprints(specs)

@@ -12,10 +12,9 @@ from typing import Any
 
 from models.line_packing import Mode
 from neuron_fabric.capture import TensorSpec
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.runtime import scale_command
-from neuron_fabric.runtime.scale_command import LowStep
-from neuron_fabric.text import say
+from neuron_fabric.errors import CaptureError, say
+from neuron_fabric.hook import scale_command
+from neuron_fabric.hook.scale_command import LowStep
 from scripts.build import registry
 from scripts.cli.replay import Simulators, drive_again
 from scripts.cli.replay_options import add_memory, memory_of
@@ -36,7 +35,7 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
   nf scale gpt-1.3b --replay                 its low-bit step, and 1 % of the rest, through the RTL
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
-_RANKS = "neuron_fabric.runtime.scale_ranks"
+_RANKS = "scripts.benchmarks.scale_ranks"
 SHARE = 100
 """Of the rest, which goes in FP32, one element in so many is driven."""
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.regions import MAX_WORKERS
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.runtime.backends.server_wire import (
+from neuron_fabric.errors import CaptureError, say, telling
+from neuron_fabric.reducers.server_wire import (
     Refused,
     Report,
     ServerError,
@@ -33,7 +33,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     receive,
     send,
 )
-from neuron_fabric.text import say, telling
 from scripts.build import registry
 from scripts.cli.replay import Simulators
 from scripts.cli.replay_options import add_memory, memory_of
@@ -55,7 +54,7 @@ _LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
   nf serve --workers 4                       the RTL reduces for a training of four workers here
-  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.runtime.attach
+  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.hook.attach
   nf serve --status                          what a server is doing
   nf serve --device model --workers 4        the reference models: fast
   nf serve --workers 2 --socket PATH         at a socket of that name: NF_REDUCER=unix:PATH

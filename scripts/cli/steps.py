@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from neuron_fabric import output
-from neuron_fabric.text import say
-from scripts.common import tool_environment, warden
+from neuron_fabric.errors import say
+from scripts.common import orphan_guard, tool_environment
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -145,12 +145,12 @@ def _execute(
         errors="replace",
     ) as process:  # on Ctrl-C the child gets the same signal and ends its own simulators
         assert process.stdout is not None
-        warden.watch(process.pid, group=False)
+        orphan_guard.watch(process.pid, group=False)
         for line in process.stdout:
             lines.append(line.rstrip("\n"))
             if on_line:
                 on_line(lines[-1])
-    warden.forget(process.pid)
+    orphan_guard.forget(process.pid)
     return process.returncode, lines
 
 

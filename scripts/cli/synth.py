@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import yosys
 from scripts.common.arguments import seconds
 from scripts.plan import testplan

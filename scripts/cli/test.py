@@ -8,7 +8,7 @@ import datetime
 import sys
 import time
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.cli import steps
 from scripts.cli.regress import CAPTURE, short_replays

@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from scripts.cli.main import VERBS, main, make_parser
-from scripts.common import effort, process
+from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import CaseResult, FailureKind, RunSpec
@@ -174,7 +174,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
     number = tmp_path / "pid"
     child = f"sleep 600 & echo $! > {number}"
     for seconds in (1.0, 10.0, 100.0):  # until the shell has come so far
-        monkeypatch.setattr(effort, "STANDS_STILL_S", seconds)
+        monkeypatch.setattr(cpu_time, "STANDS_STILL_S", seconds)
         done = process.run_logged(
             ["sh", "-c", f"{child}; sleep 600"], tmp_path / "log", cwd=tmp_path, timeout_s=seconds
         )

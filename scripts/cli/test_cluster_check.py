@@ -42,7 +42,7 @@ def test_a_flip_belongs_to_the_cut() -> None:
 
 def test_what_is_trained_is_a_mib() -> None:
     """The verb sizes its slow host by it, and does not import torch for that."""
-    ranks = pytest.importorskip("neuron_fabric.runtime.cluster_ranks")
+    ranks = pytest.importorskip("scripts.benchmarks.cluster_ranks")
     assert ranks.gradient_bytes() == cluster_check.GRADIENTS
 
 

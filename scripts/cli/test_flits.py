@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink, HostLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink, HostLink
 from cocotbext.cxl.trace import TraceWriter, explain, read
 from cocotbext.cxl.wire.control import InitParam, RetryIdle, encode_control
 from cocotbext.cxl.wire.crc import seal

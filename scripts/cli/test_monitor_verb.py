@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from neuron_fabric.runtime.monitor import bench
-from neuron_fabric.runtime.monitor.limits import Signal
+from neuron_fabric.monitor import bench
+from neuron_fabric.monitor.job_plan import Signal
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.report.test_browser import Page

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf scale --replay`: a step by its shapes through the RTL; else see `neuron_fabric/runtime`."""
+"""`nf scale --replay`: a step by its shapes through the RTL; else see `neuron_fabric/hook`."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from neuron_fabric.text import telling
+from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.cli import replay
 from scripts.cli.main import main as nf

@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, parse_json
+from neuron_fabric.errors import say
+from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
-from neuron_fabric.runtime.monitor import log, page
-from neuron_fabric.text import say
 from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.cli.serve import MODEL, RTL, served

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import RunSpec

@@ -17,8 +17,17 @@ import pytest
 
 from scripts.closing import curve, loop
 from scripts.closing.curve import Line
-from scripts.closing.loop import PLAIN_SEED, SEEDS, Closing, Limits
-from scripts.closing.policy import Choice, Goal, Policy, Progress, Way
+from scripts.closing.loop import (
+    PLAIN_SEED,
+    SEEDS,
+    Choice,
+    Closing,
+    Goal,
+    Limits,
+    Policy,
+    Progress,
+    Way,
+)
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
 from verif.coverage.cover_model import BETWEEN, FUNCTIONAL

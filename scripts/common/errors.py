@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from neuron_fabric.text import LineError, one_line
+from neuron_fabric.errors import LineError, one_line
 
 
 class NfError(LineError):

@@ -17,8 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from neuron_fabric.text import say
-from scripts.common import effort, tool_environment, warden
+from neuron_fabric.errors import say
+from scripts.common import cpu_time, orphan_guard, tool_environment
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -104,7 +104,7 @@ def start(
             pass_fds=pass_fds,
         )
         _live.add(process.pid)
-        warden.watch(process.pid)
+        orphan_guard.watch(process.pid)
     return process
 
 
@@ -112,7 +112,7 @@ def watch(pid: int) -> None:
     """Watch a process group that another process has started for us (a forked simulation)."""
     with _lock:
         _live.add(pid)
-        warden.watch(pid)
+        orphan_guard.watch(pid)
         if _stopping.is_set():
             kill_group(pid)
 
@@ -121,7 +121,7 @@ def forget(pid: int) -> None:
     """Stop watching a process group that has ended."""
     with _lock:
         _live.discard(pid)
-    warden.forget(pid)
+    orphan_guard.forget(pid)
 
 
 def run_logged(
@@ -144,8 +144,8 @@ def run_logged(
             if timeout_s is None:
                 process.wait()
             else:
-                ended = partial(effort.leader_ended, process.pid)
-                why, used = effort.watch(process.pid, timeout_s, log, ended)
+                ended = partial(cpu_time.leader_ended, process.pid)
+                why, used = cpu_time.watch(process.pid, timeout_s, log, ended)
         finally:
             kill_group(process.pid)  # also what the process left behind
             process.wait()

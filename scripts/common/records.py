@@ -97,7 +97,7 @@ class RunSpec:
     """One simulator process: some tests of one module, on one build, with one seed.
 
     `tests` empty means every test of the module. `timeout_s` is processor time; see
-    `scripts/common/effort.py` for the limits that follow from it.
+    `scripts/common/cpu_time.py` for the limits that follow from it.
     """
 
     build: BuildSpec

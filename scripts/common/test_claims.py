@@ -18,7 +18,7 @@ from scripts.build import build_cache
 from scripts.build.build_cache import MADE, STAMP
 from scripts.cli import capture, clean
 from scripts.cli.replay import Simulators
-from scripts.common import claims, paths
+from scripts.common import paths, run_folders
 from scripts.common.errors import NfError
 from scripts.conftest import QUICK, Project
 
@@ -56,10 +56,10 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setattr(module, "BUILD", place, raising=False)
     monkeypatch.setattr(clean, "ROOT", tmp_path)
     monkeypatch.setattr(clean, "SIM_BUILDS", place / "sim")
-    monkeypatch.setattr(claims, "_held", {})
-    monkeypatch.setattr(claims, "_folders", {})
+    monkeypatch.setattr(run_folders, "_held", {})
+    monkeypatch.setattr(run_folders, "_folders", {})
     yield place
-    claims.release()
+    run_folders.release()
 
 
 def clean_words(*words: str) -> int:
@@ -74,8 +74,8 @@ def test_commands_at_work_at_once_have_folders_of_their_own(tree: Path) -> None:
     runs = tree / "runs"
     with command(runs, tree) as (first, one), command(runs, tree) as (_, two):
         assert {one, two} == {str(runs), f"{runs}.2"}
-        assert claims.folder(runs) == tree / "runs.3"
-        assert claims.folder(runs) == tree / "runs.3"
+        assert run_folders.folder(runs) == tree / "runs.3"
+        assert run_folders.folder(runs) == tree / "runs.3"
         first.send_signal(signal.SIGKILL)
         first.wait()
         with command(runs, tree) as (_, again):
@@ -98,7 +98,7 @@ def test_clean_leaves_a_tree_alone_that_is_in_use(
 
 def test_who_waits_for_clean_finds_a_tree(tree: Path) -> None:
     tree.mkdir()
-    lock = claims.alone()
+    lock = run_folders.alone()
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(tree / "runs")],
         stdin=subprocess.PIPE,
@@ -169,7 +169,7 @@ def test_what_a_command_fills_is_its_own(tree: Path, monkeypatch: pytest.MonkeyP
 def test_who_builds_holds_the_tree(tree: Path) -> None:
     build_cache.once(tree / "sim" / "x", lambda _: {})
     with pytest.raises(NfError, match="in use by"):
-        claims.alone()
+        run_folders.alone()
 
 
 def test_a_run_beside_another_command(project: Project) -> None:

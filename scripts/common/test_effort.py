@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common import effort, process
+from scripts.common import cpu_time, process
 
 _BUSY = "while True: pass"
 _HELPER = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {_BUSY!r}])"
@@ -39,15 +39,15 @@ def test_what_waits_is_not(tmp_path: Path) -> None:
 
 
 def test_what_stands_still_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effort, "STANDS_STILL_S", 0.5)
+    monkeypatch.setattr(cpu_time, "STANDS_STILL_S", 0.5)
     done = run(tmp_path, "import time; time.sleep(60)", 30.0)
     assert done.timed_out
     assert "stood still for " in done.why
 
 
 def test_output_is_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(effort, "STANDS_STILL_S", 1.0)
-    monkeypatch.setattr(effort, "of_group", lambda _group: 0.0)
+    monkeypatch.setattr(cpu_time, "STANDS_STILL_S", 1.0)
+    monkeypatch.setattr(cpu_time, "of_group", lambda _group: 0.0)
     program = "import time\nfor _ in range(20): time.sleep(0.1); print('.', flush=True)"
     assert not run(tmp_path, program, 30.0).timed_out
 
@@ -63,8 +63,8 @@ def test_work_of_a_helper_that_is_gone_still_counts(
 ) -> None:
     """The sum over a group falls when a process ends that nobody waits for."""
     found = iter([0.0, 5.0, 1.0, 1.2, 1.4, 1.6])
-    monkeypatch.setattr(effort, "of_group", lambda _group: next(found))
-    meter = effort.Meter(1, 5.5, tmp_path / "log")
+    monkeypatch.setattr(cpu_time, "of_group", lambda _group: next(found))
+    meter = cpu_time.Meter(1, 5.5, tmp_path / "log")
     assert [bool(meter.measure()) for _ in range(5)] == [False, False, False, False, True]
 
 
@@ -72,6 +72,6 @@ def test_no_time_passes_while_this_process_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = iter([0.0, 1000.0])
-    monkeypatch.setattr(effort, "time", SimpleNamespace(monotonic=lambda: next(now)))
-    monkeypatch.setattr(effort, "of_group", lambda _group: 0.0)
-    assert effort.Meter(1, 20.0, tmp_path / "log").measure() == ""
+    monkeypatch.setattr(cpu_time, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    monkeypatch.setattr(cpu_time, "of_group", lambda _group: 0.0)
+    assert cpu_time.Meter(1, 20.0, tmp_path / "log").measure() == ""

@@ -24,7 +24,7 @@ from scripts.run.simulate import run
 
 ODD = "a b#c:d$e'é"
 STUB = """
-    from neuron_fabric.text import say
+    from neuron_fabric.errors import say
     from scripts.common.paths import ROOT
     from scripts.common.plain_names import named
     EXAMPLES = ""

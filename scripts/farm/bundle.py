@@ -131,7 +131,7 @@ def _plain(root: Path, files: Iterable[Path]) -> list[Path]:
 
 
 def _tell(root: Path, more: list[Path], left: int) -> None:
-    from neuron_fabric.text import say
+    from neuron_fabric.errors import say
 
     names = ", ".join(sorted(path.relative_to(root).as_posix() for path in more))
     stay = f"{left} untracked files stay here (git add what a run needs)" if left else ""

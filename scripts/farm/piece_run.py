@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from scripts.build import bulk_build
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.paths import RUNS
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.run import evidence, simulate
-from verif.replay.bulk.apart import Result, drive_apart, read_result
 from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.bulk.worker_process import Result, drive_apart, read_result
 from verif.replay.job import Piece, Replay
 
 
@@ -35,7 +35,7 @@ class Parcel:
 
 def serve(spec: RunSpec, build: Path, parcel: Path) -> RunRecord:
     """On a worker: drive the piece that was sent, with the build that was."""
-    folder = claims.folder(RUNS) / spec.id
+    folder = run_folders.folder(RUNS) / spec.id
     evidence.empty(folder)
     sent: Parcel = pickle.loads(parcel.read_bytes())
     model = bulk_build.found(spec.build.sim, build)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import bulk_build
 from scripts.common import process
 from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
@@ -32,10 +32,10 @@ from scripts.farm.piece_run import Parcel
 from scripts.farm.schedule import run_all
 from scripts.run import evidence, forkserver, simulate, zygote
 from scripts.run.forkserver import Server, ServerError
-from verif.replay.bulk.apart import adopt, drive_apart, read_result, shipped
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.drive import Came, Progress, in_turn
+from verif.replay.bulk.worker_process import adopt, drive_apart, read_result, shipped
 from verif.replay.job import Piece
+from verif.replay.runner import Came, OnLines, in_turn
 from verif.replay.transport import Transport
 
 Apart = Callable[[RunSpec, Piece], RunRecord]
@@ -54,7 +54,7 @@ class Pieces:
         done: Transport,
         pieces: Sequence[Piece],
         came: Came,
-        progress: Progress,
+        progress: OnLines,
     ) -> None:
         """See Spread. KeyboardInterrupt when it was ended: what had come is kept."""
         jobs = self.farm.slots if self.farm else min(self.jobs, len(pieces))
@@ -83,7 +83,7 @@ class _Many:
         done: BulkTransport,
         pieces: Sequence[Piece],
         came: Came,
-        progress: Progress,
+        progress: OnLines,
     ) -> None:
         self._done, self._came, self._progress = done, came, progress
         self.identity = done.replay.identity(done.simulator)

@@ -7,7 +7,7 @@ import pickle
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.paths import RUNS
 from scripts.common.records import RunRecord, RunSpec
 from scripts.prove import proving
@@ -29,7 +29,7 @@ class Parcel:
 
 def serve(spec: RunSpec, parcel: Path) -> RunRecord:
     """On a worker: try the proof that was sent, in the sources that were."""
-    runs = claims.folder(RUNS)
+    runs = run_folders.folder(RUNS)
     try:
         sent: Parcel = pickle.loads(parcel.read_bytes())
         return proving.run(sent.proof, runs, sent.shown_as)

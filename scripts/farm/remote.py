@@ -25,7 +25,7 @@ from typing import Any
 from neuron_fabric import output
 from scripts.build import registry
 from scripts.build.build_cache import build_directory
-from scripts.common import claims, process, toolchain
+from scripts.common import process, run_folders, toolchain
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.run import evidence, simulate
@@ -55,7 +55,7 @@ def serve(request: dict[str, Any]) -> dict[str, Any]:
         record = _run(spec, Path(request["build"]))
     for variable, value in spec.env:
         record = _told(record, value, given[variable])
-    return {"record": record.to_json(), "folder": str(claims.folder(RUNS) / spec.id)}
+    return {"record": record.to_json(), "folder": str(run_folders.folder(RUNS) / spec.id)}
 
 
 def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from typing import TextIO
 
+from neuron_fabric.errors import say
 from neuron_fabric.progress_bar import ProgressBar, clock, filled
-from neuron_fabric.text import say
 from scripts.build import build_cache
 from scripts.common import process
 from scripts.common.process import Interrupted

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common.errors import OptionError
 from scripts.common.paths import shown
 from scripts.figures import baseline, figures_page, result_file

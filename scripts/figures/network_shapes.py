@@ -9,7 +9,7 @@ from enum import StrEnum
 from math import prod
 
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
-from verif.replay.routing import layer_of
+from verif.replay.plan import layer_of
 from verif.replay.source import resnet18
 
 
@@ -63,7 +63,7 @@ def of_capture(capture: Capture) -> Network:
 
 
 def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Role]:
-    """As `verif.replay.routing.default_routes` sees them: by the modules where they are known; else
+    """As `verif.replay.plan.default_routes` sees them: by the modules where they are known; else
     the last layer is the head, and what has one dimension is a norm or a bias."""
     last = layer_of(tensors[-1].name) if tensors and not modules else ""
     out = {spec.name: _by_shape(spec, last) for spec in tensors}

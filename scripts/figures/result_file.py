@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuron_fabric import output
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.common import data, secret_values
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable

@@ -10,7 +10,7 @@ import pytest
 from scripts.cli.figures import FIGURES
 from scripts.cli.main import make_parser
 from scripts.common.errors import OptionError
-from scripts.figures import baseline, command, synth_designs, synth_figure, traffic_figure
+from scripts.figures import baseline, command, synth_figure, traffic_figure
 from scripts.figures.result_file import Result
 
 ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
@@ -83,7 +83,7 @@ def test_the_shipped_baseline_of_traffic() -> None:
 def test_the_shipped_baseline_of_area() -> None:
     """The areas of the datapaths, by slices: nothing is left out, nothing has slipped."""
     words = ["figures", "synth", "--target", "ecp5_small", "--no-route", "--only"]
-    for name in (synth_designs.LOW_BIT, synth_designs.FP32, "alone"):
+    for name in (synth_figure.LOW_BIT, synth_figure.FP32, "alone"):
         followed = synth_figure.run(make_parser("figures").parse_args([*words, name])).followed
         assert f"{name}, ECP5 for area: LUTs" in followed or name == "alone"
         assert not baseline.slipped(followed, baseline.read()["synth"])

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common import paths
-from scripts.figures import baseline, command, figures_page, result_file, svg_plot
+from scripts.figures import baseline, command, figures_page, result_file
 from scripts.figures.result_file import Column, Line, Plot, Result, Table
 from scripts.record.database import History
 
@@ -92,27 +92,27 @@ def test_the_page_has_no_number_of_its_own() -> None:
 
 
 def test_places_of_a_plot_by_hand() -> None:
-    drawn = svg_plot.picture(PLOT)
+    drawn = figures_page.picture(PLOT)
     assert not drawn.x.log
-    assert drawn.x.at(100) == svg_plot.MARGIN
-    assert drawn.x.at(600) == svg_plot.WIDTH - svg_plot.MARGIN / 2
-    assert drawn.y.at(0) == svg_plot.HEIGHT - svg_plot.MARGIN
-    assert drawn.y.at(5) == svg_plot.MARGIN / 2
+    assert drawn.x.at(100) == figures_page.MARGIN
+    assert drawn.x.at(600) == figures_page.WIDTH - figures_page.MARGIN / 2
+    assert drawn.y.at(0) == figures_page.HEIGHT - figures_page.MARGIN
+    assert drawn.y.at(5) == figures_page.MARGIN / 2
     assert [text for _, text in drawn.x.ticks()] == ["100", "225", "350", "475", "600"]
     powers = Plot("p", "x", "y", (Line("l", ((1.0, 1.0), (4.0, 1.0), (64.0, -1.0))),))
-    log = svg_plot.picture(powers)
+    log = figures_page.picture(powers)
     assert log.x.log
     assert [text for _, text in log.x.ticks()] == ["1", "4", "64"]
-    third = svg_plot.MARGIN + (svg_plot.WIDTH - 1.5 * svg_plot.MARGIN) / 3
+    third = figures_page.MARGIN + (figures_page.WIDTH - 1.5 * figures_page.MARGIN) / 3
     assert log.x.at(4) == pytest.approx(third, abs=0.1)
-    assert log.y.at(-1) == svg_plot.HEIGHT - svg_plot.MARGIN
+    assert log.y.at(-1) == figures_page.HEIGHT - figures_page.MARGIN
     same = Line("a", ((1.0, 2.0),)), Line("b", ((1.0, 2.0),)), Line("c", ((1.0, 3.0),))
-    both = svg_plot.picture(Plot("p", "x", "y", same)).lines
+    both = figures_page.picture(Plot("p", "x", "y", same)).lines
     assert [drawn.line.name for drawn in both] == ["a, b", "c"]
     with pytest.raises(ValueError, match="no point"):
-        svg_plot.picture(Plot("p", "x", "y", ()))
-    assert svg_plot.spark([1.0]) == ""
-    assert svg_plot.spark([1.0, 2.0, 3.0]) == "0.0,22.0 60.0,12.0 120.0,2.0"
+        figures_page.picture(Plot("p", "x", "y", ()))
+    assert figures_page.spark([1.0]) == ""
+    assert figures_page.spark([1.0, 2.0, 3.0]) == "0.0,22.0 60.0,12.0 120.0,2.0"
 
 
 FIGURE = """

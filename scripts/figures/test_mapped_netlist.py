@@ -15,7 +15,7 @@ from scripts.build.filelist import read_filelist, read_source
 from scripts.build.sources import apply_edits
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
-from scripts.figures.synth_designs import DESIGNS, NARROW_OF, SLICE, SLICED
+from scripts.figures.synth_figure import DESIGNS, NARROW_OF, SLICE, SLICED
 
 CELLS = "+/lattice/cells_sim_ecp5.v"
 CLOCKS = 1500

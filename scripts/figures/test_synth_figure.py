@@ -16,7 +16,7 @@ from scripts.cli.main import make_parser
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from scripts.figures import place_and_route, synth_designs, synth_figure, synth_tables
+from scripts.figures import place_and_route, synth_figure
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Measured, Table
 
@@ -78,18 +78,18 @@ def test_tables_of_a_whole_by_hand() -> None:
     path = mapped("nf_low_bit_path", {"nf_low_bit_path": {"LUT4": 60}}, {"nf_low_bit_path": 9})
     yardstick = mapped("nf_fp32_path", {"nf_fp32_path": {"LUT4": 40, "CCU2C": 30}}, {})
     found = {
-        synth_designs.LOW_BIT: path,
-        synth_designs.FP32: yardstick,
-        synth_designs.WHOLE: WHOLE,
+        synth_figure.LOW_BIT: path,
+        synth_figure.FP32: yardstick,
+        synth_figure.WHOLE: WHOLE,
     }
-    clocks = {synth_designs.LOW_BIT: ROUTE}
-    designs, routes, parts, modules = synth_tables.tables_of("ecp5", found, clocks)
-    assert row(designs, synth_designs.LOW_BIT)[1:9] == (60, 60, 0, 0, 0, 9, 60.0, 1.0)
+    clocks = {synth_figure.LOW_BIT: ROUTE}
+    designs, routes, parts, modules = synth_figure.tables_of("ecp5", found, clocks)
+    assert row(designs, synth_figure.LOW_BIT)[1:9] == (60, 60, 0, 0, 0, 9, 60.0, 1.0)
     assert designs.notes[0].endswith("LUTs: 0.60")
     assert row(parts, "engine")[2] == 140 + 10 + 4 * 6
-    assert row(parts, synth_designs.DATAPATH)[2] == 40 + 2 * 5
+    assert row(parts, synth_figure.DATAPATH)[2] == 40 + 2 * 5
     plain = mapped("nf_controller", {"nf_controller": {"LUT4": 100}}, {})
-    _, parts, _ = synth_tables.tables_of("ecp5", {**found, synth_designs.PLAIN: plain}, {})
+    _, parts, _ = synth_figure.tables_of("ecp5", {**found, synth_figure.PLAIN: plain}, {})
     assert "LUTs): the whole has 2.26 times its LUTs, the low-bit" in parts.notes[1]
     assert parts.notes[1].endswith("adds 50 %")
     assert row(parts, "aggregation") == ("aggregation", *row(parts, "engine")[1:])
@@ -97,28 +97,28 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert row(modules, "nf_fifo") == ("nf_fifo", 3, 21, 36, 12, 9 * 64, 0, None)
     assert row(modules, "nf_engine")[:4] == ("nf_engine", 1, 150, 100)
     way = ("u_a.q", "u_a.sum[1]", "u_b.line", 9, 4.5, 12.0, 7.0)
-    assert row(routes, synth_designs.LOW_BIT)[1:] == (60.0, *way)
-    followed = synth_tables.followed_of("ecp5", found, clocks)
+    assert row(routes, synth_figure.LOW_BIT)[1:] == (60.0, *way)
+    followed = synth_figure.followed_of("ecp5", found, clocks)
     assert followed["engine, ECP5: LUTs"] == 174
-    assert followed[f"{synth_designs.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
-    assert followed[f"{synth_designs.WHOLE}, ECP5: longest path, cells"] == 7
-    assert f"{synth_designs.FP32}, ECP5: longest path, cells" not in followed  # ltp told none
+    assert followed[f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz"] == 60.0
+    assert followed[f"{synth_figure.WHOLE}, ECP5: longest path, cells"] == 7
+    assert f"{synth_figure.FP32}, ECP5: longest path, cells" not in followed  # ltp told none
 
 
 def test_a_generic_library_has_no_luts() -> None:
-    found = {synth_designs.WHOLE: WHOLE}
-    designs, _, modules = synth_tables.tables_of("generic", found, {})
+    found = {synth_figure.WHOLE: WHOLE}
+    designs, _, modules = synth_figure.tables_of("generic", found, {})
     heads = [column.name for column in modules.columns]
     assert not any("LUT" in head or "bits" in head for head in heads)
     assert all(len(one) == len(heads) for one in modules.rows)
-    assert row(designs, synth_designs.WHOLE)[4] == 7
+    assert row(designs, synth_figure.WHOLE)[4] == 7
 
 
 def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that fits, and one that does not: a LUT more than the part has."""
     Tools(monkeypatch, 10.0)
     monkeypatch.setattr(place_and_route, "LUTS", 1)
-    name = synth_designs.PLAIN
+    name = synth_figure.PLAIN
     [told] = run("--only", name).left_out
     assert told.startswith(f"{name}: no Fmax; 1 LUTs, of which the part has 1: it fits, and ")
     monkeypatch.setattr(place_and_route, "LUTS", 0)
@@ -134,8 +134,8 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     Tools(monkeypatch, 10.0)
     monkeypatch.setattr(earlier, "filelist", gone)
     found = run("--only", "128 columns")
-    name = f"{synth_designs.EARLIER_ENGINE}, ECP5 for short paths"
-    wanted = f"{name}: commit {synth_designs.EARLIER_COMMIT} is not in this clone"
+    name = f"{synth_figure.EARLIER_ENGINE}, ECP5 for short paths"
+    wanted = f"{name}: commit {synth_figure.EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
     monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
     measured = run("--only", "128 columns")
@@ -156,8 +156,8 @@ class Tools:
         monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
-        effort_s, sliced = options["effort_s"], options["edits"] == (synth_designs.SLICED,)
-        alone = f"{synth_designs.SLICE}-columns" in str(options["name"])
+        effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)
+        alone = f"{synth_figure.SLICE}-columns" in str(options["name"])
         assert sliced == (target == "ecp5_small" or alone)
         assert isinstance(effort_s, float)
         self.limits.append(effort_s)
@@ -182,20 +182,20 @@ def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPa
     tools = Tools(monkeypatch, 200.0)
     found = run("--effort", "700")
     assert tools.limits == [240.0, 240.0, 300.0, 100.0]  # two areas, one clock, and too little
-    works = sum(len(one.targets) for one in synth_designs.DESIGNS.values())
+    works = sum(len(one.targets) for one in synth_figure.DESIGNS.values())
     assert sum("no processor time was left" in text for text in found.left_out) == works - 3
     assert any("more than 100 s" in text for text in found.left_out)
-    assert f"{synth_designs.LOW_BIT}, ECP5: Fmax, MHz" in found.followed
-    assert found.followed[f"{synth_designs.LOW_BIT}, ECP5: LUTs"] == 1
-    assert found.followed[f"{synth_designs.LOW_BIT}, ECP5 for area: LUTs"] == synth_designs.SLICES
-    assert f"{synth_designs.FP32}, ECP5: Fmax, MHz" not in found.followed
+    assert f"{synth_figure.LOW_BIT}, ECP5: Fmax, MHz" in found.followed
+    assert found.followed[f"{synth_figure.LOW_BIT}, ECP5: LUTs"] == 1
+    assert found.followed[f"{synth_figure.LOW_BIT}, ECP5 for area: LUTs"] == synth_figure.SLICES
+    assert f"{synth_figure.FP32}, ECP5: Fmax, MHz" not in found.followed
 
 
 def test_what_was_kept_takes_no_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = Tools(monkeypatch, 200.0)
     tools.kept = True
     found = run("--effort", "700", "--no-route")
-    assert len(tools.limits) == sum(len(one.targets) for one in synth_designs.DESIGNS.values())
+    assert len(tools.limits) == sum(len(one.targets) for one in synth_figure.DESIGNS.values())
     assert [text for text in found.left_out if "processor time" in text] == []
 
 
@@ -217,12 +217,12 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_slice_of_a_line() -> None:
     """As many columns as the package says, in a copy of it; the slices make a whole line."""
-    edit = synth_designs.SLICED
+    edit = synth_figure.SLICED
     text = (ROOT / edit.file).read_text(encoding="utf-8")
     assert text.count(edit.old) == 1
     whole = int(edit.old.split("=")[1].strip(" ;"))
-    assert whole == synth_designs.SLICE * synth_designs.SLICES
-    of_eight = synth_tables.times(mapped("a", {"a": {"LUT4": 3, "CCU2C": 1}}, {"a": 7}), 8)
+    assert whole == synth_figure.SLICE * synth_figure.SLICES
+    of_eight = synth_figure.times(mapped("a", {"a": {"LUT4": 3, "CCU2C": 1}}, {"a": 7}), 8)
     assert yosys.luts(of_eight.cells()) == 8 * 5
     assert of_eight.depth == {"a": 7}
 
@@ -322,7 +322,7 @@ def test_what_is_the_same_is_not_mapped_again(
 @pytest.mark.nightly("yosys takes a minute of processor time; the sums are tested above")
 def test_yardstick_is_what_yosys_maps() -> None:
     """Sixteen adders, each with the registers of its lane."""
-    design = synth_designs.DESIGNS[synth_designs.FP32]
+    design = synth_figure.DESIGNS[synth_figure.FP32]
     found = yosys.synthesize(
         *(design.top, "hdl/nf_controller.f", "ecp5"),
         name="test-yardstick",

@@ -12,19 +12,25 @@ import pytest
 
 from scripts.benchmarks.miss_loads import run_block, write_block
 from scripts.build import bulk_build
-from scripts.figures import baseline, timing_alone, timing_loaded, timing_loads
+from scripts.figures import baseline, timing_figure, timing_loads
 from scripts.figures.result_file import Line
-from scripts.figures.timing_bench import ACCESSES, LAST, LATENCY, READ, SECOND, Access, Bench
-from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
-from scripts.figures.timing_stages import (
+from scripts.figures.timing_figure import (
+    ACCESSES,
     ALONE,
     IN_ORDER,
+    LAST,
+    LATENCY,
     LOADED,
+    READ,
+    SECOND,
+    Access,
+    Bench,
     percentiles,
     split,
     split_alone,
     split_loaded,
 )
+from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.host.c_interface import PASSED, READS, WRITES, Stage
 
@@ -119,14 +125,14 @@ def test_lines_of_two_sums_are_not_told_apart() -> None:
 
 def test_histogram_by_hand() -> None:
     """Bins in between that nobody is in are drawn, too."""
-    line = timing_loaded.histogram("part", np.array([21, 39, 60, 79]))
+    line = timing_figure.histogram("part", np.array([21, 39, 60, 79]))
     assert line == Line("part", ((20.0, 50.0), (40.0, 0.0), (60.0, 50.0)))
 
 
 def test_percentiles_and_formula_by_hand() -> None:
     assert percentiles(np.arange(1, 101)) == (1, 50, 95, 100)
-    assert timing_alone.formula(SECOND, 300) == pytest.approx(100 * 3 / 311)
-    assert timing_alone.formula(READ, 100) == pytest.approx(100 * 8 / 111)
+    assert timing_figure.formula(SECOND, 300) == pytest.approx(100 * 3 / 311)
+    assert timing_figure.formula(READ, 100) == pytest.approx(100 * 8 / 111)
 
 
 @pytest.mark.parametrize("access", ACCESSES, ids=lambda access: access.name)
@@ -135,11 +141,11 @@ def test_the_formula_gives_what_was_accepted(access: Access) -> None:
     accepted = baseline.read()["timing"]
     kind = f"{access.name}, one at a time at {LATENCY}"
     plain = accepted[f"{PLAIN}, {kind}: clocks"]
-    assert plain == pytest.approx(LATENCY + timing_alone.PLAIN_CLOCKS, abs=0.05)
+    assert plain == pytest.approx(LATENCY + timing_figure.PLAIN_CLOCKS, abs=0.05)
     for name in LOW_BIT:
         over = accepted[f"{name}, {kind}: clocks over plain memory"]
-        assert over == pytest.approx(timing_alone.added(access), abs=0.05)
-        assert 100 * over / plain == pytest.approx(timing_alone.formula(access, LATENCY), rel=0.01)
+        assert over == pytest.approx(timing_figure.added(access), abs=0.05)
+        assert 100 * over / plain == pytest.approx(timing_figure.formula(access, LATENCY), rel=0.01)
 
 
 def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
@@ -164,12 +170,12 @@ def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
     assert isinstance(model, VerilatedModel)
     bench = Bench(model, tmp_path)
     for access in ACCESSES:
-        where = timing_alone.setting(access)
+        where = timing_figure.lone_setting(access)
         for name in LOW_BIT:
             found = bench.exposed(name, where, access.stimulus(where))
-            assert found == pytest.approx(timing_alone.formula(access, 300), rel=0.02)
+            assert found == pytest.approx(timing_figure.formula(access, 300), rel=0.02)
     for name in MODES:
-        where = timing_alone.setting(LAST)
+        where = timing_figure.lone_setting(LAST)
         came = bench.run(name, where, LAST.stimulus(where))
         for parts in (split_alone(came), split(came)):
             assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
@@ -183,8 +189,8 @@ def test_stages_under_load_and_the_mode_that_is_left_out(tmp_path: Path) -> None
     model = bulk_build.build("verilator", stages=True)
     assert isinstance(model, VerilatedModel)
     bench = Bench(model, tmp_path)
-    for access in timing_loaded.ACCESSES:
-        where = timing_loaded.setting(access)
+    for access in timing_figure.LOADED_ACCESSES:
+        where = timing_figure.loaded_setting(access)
         for name in MODES:
             came = bench.run(name, where, access.stimulus(where))
             parts = split_loaded(came)

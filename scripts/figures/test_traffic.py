@@ -15,13 +15,13 @@ from models.line_packing import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.runtime.backends.server_wire import PartShape, Submit
-from neuron_fabric.runtime.backends.shared_lines import BucketShape
+from neuron_fabric.reducers.server_session import BucketShape
+from neuron_fabric.reducers.server_wire import PartShape, Submit
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
 from scripts.figures import result_file, traffic_figure
 from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor, of_capture
-from scripts.figures.traffic_count import POLICIES, Choice, Traffic, choices, count, ring_bytes
+from scripts.figures.traffic_figure import POLICIES, Choice, Traffic, choices, count, ring_bytes
 from verif.host.c_interface import Block, Figures, Kind, operations
 from verif.replay.plan import plan_step
 from verif.serve.served_bucket import MODES, bucket_of

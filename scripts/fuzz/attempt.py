@@ -26,7 +26,7 @@ from random import Random
 from typing import IO, Any
 
 from neuron_fabric.data import open_file
-from neuron_fabric.text import MAX_LINE
+from neuron_fabric.errors import MAX_LINE
 from scripts.common.paths import ROOT
 from scripts.fuzz import setup
 from scripts.fuzz.table import Case

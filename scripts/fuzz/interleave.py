@@ -23,8 +23,7 @@ from pathlib import Path
 from random import Random
 
 from neuron_fabric.capture.safetensors_io import open_tensors
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import one_line, say
+from neuron_fabric.errors import CaptureError, one_line, say
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown

@@ -28,7 +28,7 @@ from neuron_fabric.capture import Capture, write_capture
 from neuron_fabric.capture.layout import MANIFEST
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.data import parse_json
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.fuzz import setup
 from verif.conftest import BulkModel, expected_outputs, nf_replay
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from neuron_fabric.text import one_line, say
-from scripts.common import claims, effort, paths, process
+from neuron_fabric.errors import one_line, say
+from scripts.common import cpu_time, paths, process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
@@ -26,7 +26,7 @@ from scripts.plan import package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 RUNS = BUILD / "mutants-package"
-TIMEOUT_S = 600.0  # see `scripts/common/effort.py`
+TIMEOUT_S = 600.0  # see `scripts/common/cpu_time.py`
 BASE_TIMEOUT_S = 3600.0
 _HOST = Path(__file__).with_name("case_host.py")
 _COPIED = ("neuron_fabric", "conftest.py", "pyproject.toml")
@@ -53,9 +53,9 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
     """Judge them, ``jobs`` at a time; the exit code. Without ``within`` (seconds after which no
     case is begun) the cases have to pass without a mutant first."""
     begin = time.monotonic()
-    claims.tree()
+    run_folders.tree()
     paths.writable(RUNS)
-    folder = claims.folder(RUNS)
+    folder = run_folders.folder(RUNS)
     folder.mkdir(parents=True, exist_ok=True)
     todo = [(mutant, test) for mutant in chosen for test in mutant.tests]
     judged: list[Judged] = []
@@ -113,7 +113,7 @@ class _Host:
         assert self._process is not None
         try:
             link.sendall(("\x1f".join([str(place), str(log), *words]) + "\n").encode())
-            why, _ = effort.watch(
+            why, _ = cpu_time.watch(
                 *(self._process.pid, timeout_s, log), lambda seconds: bool(wait([link], seconds))
             )
             answer = b"" if why else link.recv(64)

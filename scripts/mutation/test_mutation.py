@@ -26,10 +26,10 @@ from scripts.common.records import (
     RunRecord,
     RunSpec,
 )
-from scripts.mutation import equivalence, rewrite, score, waivers, walk
-from scripts.mutation.campaign import Campaign, Candidate
+from scripts.mutation import equivalence, find_mutants, rewrite, score, waivers
 from scripts.mutation.mutant import OPERATORS, Mutant, sample
 from scripts.mutation.mutant_outcome import Outcome, State, Store
+from scripts.mutation.run_mutants import Campaign, Candidate
 from scripts.plan import mutants as by_hand_list
 from scripts.run import simulate
 
@@ -86,7 +86,7 @@ BENCH = """
 @pytest.fixture(scope="module")
 def design() -> tuple[list[Mutant], dict[str, str]]:
     """All mutants of the controller."""
-    return walk.find(ROOT, TOP, read_filelist(ROOT, FILELIST), walk.shapes())
+    return find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def tally(tmp_path: Path) -> tuple[Path, list[Mutant], dict[str, str]]:
     (tmp_path / "tally.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
     (tmp_path / "tally.f").write_text("tally.sv\n", encoding="utf-8")
     (tmp_path / "tally_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
-    return tmp_path, *walk.find(tmp_path, "tally", FileList(("tally.sv",), ()))
+    return tmp_path, *find_mutants.find(tmp_path, "tally", FileList(("tally.sv",), ()))
 
 
 def test_every_operator_and_every_module_has_mutants(
@@ -117,7 +117,7 @@ def test_ids_outlive_an_edit_elsewhere(tally: tuple[Path, list[Mutant], dict[str
     text = path.read_text(encoding="utf-8")
     text = text.replace("  logic [3:0] count_q;", "  // one more line\n  logic [3:0] count_q;")
     path.write_text(text, encoding="utf-8")
-    after, _ = walk.find(folder, "tally", FileList(("tally.sv",), ()))
+    after, _ = find_mutants.find(folder, "tally", FileList(("tally.sv",), ()))
     assert [m.id for m in after] == [m.id for m in before]
     assert [m.line - 1 for m in after if m.line > 7] == [m.line for m in before if m.line > 6]
 
@@ -163,7 +163,7 @@ def test_functions_are_inlined_where_they_hold_mutants(
 
 def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
     files = read_filelist(ROOT, FILELIST)
-    found, sources = walk.find(ROOT, TOP, files, walk.shapes())
+    found, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
     for number, mutant in enumerate(sample(found, 12, 5)):
         changed = tmp_path / str(number) / Path(mutant.file).name
         changed.parent.mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
@@ -16,7 +16,7 @@ from scripts.mutation import package_run
 from scripts.plan import mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
-FILE = "neuron_fabric/text.py"
+FILE = "neuron_fabric/errors.py"
 HELD = "neuron_fabric/test_text.py"
 LISTED = package_mutants.read()
 
@@ -38,7 +38,7 @@ def test_what_counts_as_caught(
 ) -> None:
     """A case that fails; not one that passes, nor one that cannot even be collected."""
     monkeypatch.setattr(package_run, "RUNS", tmp_path)
-    monkeypatch.setattr(claims, "folder", lambda path: path)
+    monkeypatch.setattr(run_folders, "folder", lambda path: path)
     [real] = [one for one in LISTED if one.id == "sixty-five-workers"]
     assert package_run.run([real], 1, within=60) == 0
     assert "1 of 1 cases caught" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.common import claims, process
+from scripts.common import process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
@@ -27,7 +27,7 @@ def folder() -> Iterator[Path]:
     """yosys (WebAssembly) sees the repository alone."""
     if not BUILD.is_relative_to(ROOT):
         pytest.skip("NF_BUILD is outside of the repository")
-    yield claims.folder(BUILD / "prove") / "pytest"
+    yield run_folders.folder(BUILD / "prove") / "pytest"
     process.resume()
 
 

@@ -3,7 +3,7 @@
 `nf rerun` and `nf history` look at.
 
 A record is committed as it comes, so that a crash loses none that finished. The history is a help,
-never a condition: a run goes on without it when it cannot be written (`recorder.py`). Three tables:
+never a condition: a run goes on without it when it cannot be written (`database.py`). Three tables:
 an invocation is one command, a run is one process of it, a result is one test in a run.
 """
 
@@ -11,22 +11,96 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from neuron_fabric.data import encodable
-from neuron_fabric.text import one_line
-from scripts.common import paths
+from neuron_fabric.data import DataError, encodable
+from neuron_fabric.errors import one_line, say
+from neuron_fabric.typed import typed
+from scripts.common import data, paths
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord, RunSpec
 from scripts.common.secret_values import masked_spec
-from scripts.record.database_rows import COLUMNS, Invocation, Run, invocation_of, run_of
+
+# What a row of the history stands for, checked: SQLite takes any value in any column.
+
+COLUMNS = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.record"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One command, with its runs counted. `finished` is None, and `facts` too, when it was killed
+    before its end; `facts` is what its report said of it."""
+
+    id: int
+    started: float
+    finished: float | None
+    title: str
+    command: str
+    revision: str
+    expected: int
+    facts: dict[str, Any] | None
+    passed: int
+    failed: int
+    flaky: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """One recorded run; `id` is what `nf rerun` takes."""
+
+    id: int
+    invocation: int
+    finished: float
+    result: str
+    fingerprint: str
+    spec: RunSpec
+    record: RunRecord
+
+
+def invocation_of(row: tuple[Any, ...]) -> Invocation:
+    """A command, from its fields in order; NfError names the command that is damaged."""
+    values = dict(zip((field.name for field in fields(Invocation)), row, strict=True))
+    try:
+        values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
+        found = typed(Invocation, values)
+        _check_moments(found.started, found.finished)
+        return found
+    except DataError as error:
+        raise NfError(
+            f"command {row[0]} of the history is damaged ({error}): "
+            f"move {shown(paths.HISTORY)} away to start a new one."
+        ) from error
+
+
+def run_of(row: tuple[Any, ...]) -> Run:
+    """A run, from `COLUMNS`; NfError names the run that is damaged, or of another version."""
+    *facts, spec, record = row
+    try:
+        of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
+        came = RunRecord.from_json(data.from_text(record, dict[str, Any]))
+        plain = typed(tuple[int, int, float, str, str], facts)
+        _check_moments(plain[2])
+    except DataError as error:
+        raise NfError(
+            f"run {row[0]} of the history was written by another nf ({error}): "
+            f"move {shown(paths.HISTORY)} away to start a new one."
+        ) from error
+    return Run(*plain, of, came)
+
+
+def _check_moments(*moments: float | None) -> None:
+    if any(one is not None and not 0 <= one < 1 << 37 for one in moments):
+        raise DataError("a time that is no date")
+
 
 SCHEMA = 1
 _BUSY_S = 20.0  # two commands may write at the same time
@@ -352,3 +426,73 @@ def _results(spec: RunSpec, record: RunRecord) -> Iterator[tuple[str, str, float
             continue  # skipped
         seconds = record.seconds if alone else sum(seconds for _, seconds in found)
         yield f"{module}::{name}", result, seconds
+
+
+# Writes the runs of one command into the history. When the history cannot be written, the command
+# goes on without it: a line says so, and no run is lost.
+
+
+_BEFORE = 30  # commands that a report looks back on
+
+
+class Recorder:
+    """Writes the runs of one command. A history that cannot be written costs one line, no run."""
+
+    def __init__(
+        self,
+        title: str,
+        specs: Iterable[RunSpec],
+        command: str = "",
+        revision: str = "",
+        fingerprints: Mapping[str, str] | None = None,
+    ) -> None:
+        self.specs = {spec.id: spec for spec in specs}
+        self.fingerprints = fingerprints or {}
+        self.ids: dict[str, int] = {}  # run's number in the history, by record id
+        self._history: History | None = None
+        self._invocation = 0
+        self._title = title
+        with self._going_on():
+            self._history = History()
+            self._invocation = self._history.begin(title, len(self.specs), command, revision)
+
+    @property
+    def number(self) -> int:
+        """The number of the command in the history; 0 where that could not be written."""
+        return self._invocation if self._history is not None else 0
+
+    def add(self, record: RunRecord) -> None:
+        """Write a record that came."""
+        spec = self.specs.get(record.id)
+        if self._history is None or spec is None:
+            return
+        fingerprint = self.fingerprints.get(record.id, "")
+        with self._going_on():
+            self.ids[record.id] = self._history.add(self._invocation, spec, record, fingerprint)
+
+    def before(self) -> list[dict[str, Any]] | None:
+        """Facts of the commands of the same title before this one, oldest first; None without a
+        history."""
+        if self._history is not None:
+            with self._going_on():
+                found = self._history.invocations(_BEFORE, self._title)
+                return [one.facts for one in reversed(found) if one.facts]
+        return None
+
+    def close(self, facts: Mapping[str, Any] | None = None) -> None:
+        """The command ends; `facts` are for `before` of the next one."""
+        if self._history is not None:
+            with self._going_on():
+                self._history.finish(self._invocation, facts)
+                self._history.close()
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """An error of the history is told, and ends the recording alone."""
+        try:
+            yield
+        except NfError as error:
+            say(f"nf: {error} This run is not recorded there.", file=sys.stderr, flush=True)
+            if self._history is not None:
+                self._history.close()
+            self._history = None

@@ -24,8 +24,7 @@ from scripts.common.records import (
     Waves,
 )
 from scripts.plan.order import Memory
-from scripts.record.database import History, keys_of
-from scripts.record.recorder import Recorder
+from scripts.record.database import History, Recorder, keys_of
 
 BUILD = BuildSpec("icarus", "toy", "toy.f")
 

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neuron_fabric import output
+from neuron_fabric.errors import one_line, say
 from neuron_fabric.lock import Lock
-from neuron_fabric.text import one_line, say
 from scripts.common.errors import NfError
 from scripts.common.paths import REPORT, shown
 from scripts.common.records import RunRecord

@@ -15,8 +15,8 @@ from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 from scripts.coverage import merged
-from scripts.record import database_rows
-from scripts.record.recorder import Recorder
+from scripts.record import database
+from scripts.record.database import Recorder
 from scripts.report import trend
 from scripts.report.invocation import Invocation, moment
 from scripts.report.trend import HistoryPoint
@@ -31,7 +31,7 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
         raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
-def invocation(of: database_rows.Invocation, records: Sequence[RunRecord]) -> Invocation:
+def invocation(of: database.Invocation, records: Sequence[RunRecord]) -> Invocation:
     """A recorded command as the report names it; of one that was killed less is known."""
     if of.facts:
         try:

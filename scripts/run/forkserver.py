@@ -27,7 +27,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
-from scripts.common import effort, process
+from scripts.common import cpu_time, process
 from scripts.common.process import Finished
 from scripts.run import cocotb_private, zygote
 
@@ -74,7 +74,7 @@ class Server:
         why = ""
         try:
             if timeout_s and log:
-                why, _ = effort.watch(pid, timeout_s, log, self._speaks)
+                why, _ = cpu_time.watch(pid, timeout_s, log, self._speaks)
             if why:
                 process.kill_group(pid)
             end = self._read(time.monotonic() + _START_S if why else None)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from neuron_fabric.text import one_line
+from neuron_fabric.errors import one_line
 from scripts.common.errors import NfError
 
 LINK = "eth0"

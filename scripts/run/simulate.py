@@ -22,11 +22,11 @@ from typing import Any
 
 from neuron_fabric import output
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.text import say
+from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import claims, tool_environment, toolchain
+from scripts.common import run_folders, tool_environment, toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -61,7 +61,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
     ``runs``: where its folder goes; by default the one that this command has claimed.
     """
     try:
-        folder = (runs or claims.folder(RUNS)) / spec.id
+        folder = (runs or run_folders.folder(RUNS)) / spec.id
         spec = evidence.detached(spec, folder)
         evidence.empty(folder)
     except (NfError, DataError) as error:

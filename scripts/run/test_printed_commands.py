@@ -104,7 +104,7 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
-    assert ("neuron_fabric/runtime/backends/server_session.py", "nf serve --socket {}") in hints
+    assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
     monkeypatch.setattr(_Parser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]
@@ -249,7 +249,7 @@ def test_a_missed_mutant_of_the_package(broken: Project) -> None:
         (folder / "package").mkdir(parents=True)
         (folder / "package/toy.yaml").write_text(
             "mutants:\n"
-            "  - id: toy-text\n    why: nobody looks\n    file: neuron_fabric/text.py\n"
+            "  - id: toy-text\n    why: nobody looks\n    file: neuron_fabric/errors.py\n"
             "    old: from __future__ import annotations\n"
             "    new: 'from __future__ import annotations  # toy'\n"
             "    tests: ['models/test_step_result.py::test_devload_is_not_judged']\n",

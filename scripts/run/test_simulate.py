@@ -13,7 +13,7 @@ import pytest
 
 from scripts.build import build_cache as build
 from scripts.build import registry
-from scripts.common import effort
+from scripts.common import cpu_time
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
 from scripts.conftest import Toy
 from scripts.plan import discover
@@ -87,7 +87,7 @@ def test_what_takes_too_long_is_ended(
     record = toy.run(toy.spec(sim), "spins", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
     assert "s of processor time, more than the limit of 1.5 s" in record.cause
-    monkeypatch.setattr(effort, "STANDS_STILL_S", 1.0)
+    monkeypatch.setattr(cpu_time, "STANDS_STILL_S", 1.0)
     record = toy.run(toy.spec(sim), "hang")
     assert record.kind is FailureKind.TIME_OUT
     assert "no processor time, no output" in record.cause

@@ -3,8 +3,8 @@
 
 The agent gives each worker RANK, WORLD_SIZE, MASTER_ADDR and the rest that `init_process_group`
 reads, and ends all when one fails. It runs in a process of its own, between this one and the
-workers. Both have a warden (`scripts.common.warden`): who dies, even by SIGKILL, takes along what
-is below it.
+workers. Both have an orphan guard (`scripts.common.orphan_guard`): a death, even by SIGKILL, ends
+the processes below it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scripts.common import process, warden
+from scripts.common import orphan_guard, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 
@@ -56,13 +56,13 @@ def run_workers(
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )
-        warden.watch(agent.pid)
+        orphan_guard.watch(agent.pid)
         try:
             agent.wait()
         finally:
             agent.terminate()  # it gives the workers time to be kind
             agent.wait()
-            warden.forget(agent.pid)
+            orphan_guard.forget(agent.pid)
         failed = Path(folder, _FAILED)
         if failed.is_file():
             return failed.read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def _run(folder: Path, workers: int, grace: int, command: Sequence[str]) -> dict
         def _start_workers(self, group: Any) -> dict[int, Any]:
             pids: dict[int, Any] = super()._start_workers(group)
             for pid in pids.values():
-                warden.watch(pid)
+                orphan_guard.watch(pid)
             context = self._pcontext
             close = context.close  # half a minute, whatever shutdown_timeout says
             context.close = lambda number=None, timeout=0: close(number, grace)

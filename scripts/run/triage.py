@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.build import registry
-from scripts.common import claims
+from scripts.common import run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, RUNS, shown
 from scripts.common.process import Interrupted
@@ -46,7 +46,7 @@ class Triage:
     def __init__(
         self, runs: Path | None = None, first: Run | None = None, limit: int = LIMIT
     ) -> None:
-        self._runs = runs or claims.folder(RUNS)
+        self._runs = runs or run_folders.folder(RUNS)
         self._first = first
         self._limit = limit
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()

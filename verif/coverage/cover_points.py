@@ -13,27 +13,21 @@ from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
-from verif.coverage.capacity_points import CapacityPoints
-from verif.coverage.control_points import ControlPoints
-from verif.coverage.count_points import CountPoints
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.engine_points import EnginePoints
-from verif.coverage.epoch_points import EpochPoints
-from verif.coverage.fp32_points import Fp32Points
-from verif.coverage.int_points import IntPoints
-from verif.coverage.kept_points import KeptPoints
-from verif.coverage.link_fault_points import LinkFaultPoints
-from verif.coverage.link_points import LinkPoints
-from verif.coverage.link_state_points import LinkStatePoints
-from verif.coverage.memory_port_points import MemoryPortPoints
-from verif.coverage.miss_points import MissPoints
-from verif.coverage.pipeline_points import PipelinePoints
-from verif.coverage.ram_points import RamPoints
-from verif.coverage.region_points import RegionPoints
+from verif.coverage.engine_points import (
+    CountPoints,
+    EnginePoints,
+    Fp32Points,
+    IntPoints,
+    KeptPoints,
+    Tern5Points,
+)
+from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
+from verif.coverage.memory_port_points import MemoryPortPoints, RamPoints
+from verif.coverage.pipeline_points import MissPoints, PipelinePoints
+from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
 from verif.coverage.register_points import RegisterPoints
-from verif.coverage.tern5_points import Tern5Points
-from verif.coverage.transaction_points import TransactionPoints
-from verif.coverage.view_points import ViewPoints
+from verif.coverage.transaction_points import ControlPoints, TransactionPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.operations import Op

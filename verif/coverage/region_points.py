@@ -3,9 +3,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
 from models.aggregated_line import AggregatedLine
-from models.regions import Cause, Kind, RegionConfig
-from verif.coverage.cover_model import CoverModel
+from models.line_packing import Mode
+from models.nf_regs import REG_MAP
+from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, CommitCode, Kind, RegionConfig
+from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.transaction_points import (
+    AGGREGATING,
+    INTS,
+    LINES,
+    LOW_BIT,
+    MODES,
+    TERN5,
+    THRESHOLDS,
+    lines_class,
+    own_points,
+    threshold_class,
+)
 from verif.scoreboard.operations import Op
 
 MAX_REGIONS = 16
@@ -99,3 +116,458 @@ class RegionPoints:
         """A bookkeeping line of the region was moved; `place` as `MemoryPort.located` names it."""
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
         self.events.hit(REGIONS[region], event)
+
+
+# Commits: their codes, shapes and options of regions, what a new round finds of the old one.
+
+
+CHANGES = (
+    "first",
+    "same",
+    "options",
+    "W",
+    "lines",
+    "mode",
+    "window moved",
+    "area moved",
+    "several",
+)
+NUMBERS = ("0", "same", "next", "2^32-1", "other")
+MASKS = ("none", "one", "some", "all")
+TOUCHES = ("write", "result", "part")
+FOUND = ("new area", "older round", "other shape")
+_SHAPE = {
+    "workers": "W",
+    "lines_log2": "lines",
+    "mode": "mode",
+    "base": "window moved",
+    "state_base": "area moved",
+}
+
+
+class EpochPoints:
+    """Feed it with `committed` and `judged`."""
+
+    def __init__(self, model: CoverModel) -> None:
+        point, cross = model.point, model.cross
+        self.workers = cross(
+            "workers",
+            "every number of workers, per mode: bitmaps, planes and record sizes depend on it",
+            {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]},
+            test="test_systematic::workers",
+        )
+        self.lines = cross(
+            "lines",
+            "windows of one line, of several, and so large that index bits above the slots count",
+            {"mode": MODES, "LINES_LOG2": LINES},
+            test="test_systematic::large_regions",
+        )
+        self.options = point(
+            "options",
+            "both values of the options that change an answer",
+            [f"{o} {v}" for o in ("tie_minus", "strict", "bind", "keep_sum") for v in (0, 1)],
+            test="test_scenario::mixed",
+            at_least=CHEAP,
+        )
+        self.threshold = point(
+            "threshold",
+            "thresholds that a single worker, some, all or none can reach",
+            THRESHOLDS,
+            test="test_scenario::mixed",
+        )
+        self.ld_mask = cross(
+            "LD mask",
+            "how many logical devices a region lets in, with BIND and without",
+            {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")},
+            test="test_systematic::changes",
+        )
+        self.commit = cross(
+            "commit",
+            "every code of a commit, of a region that has a descriptor already and of one that "
+            "has none",
+            {"code": [code.name for code in CommitCode], "before": ("none", "committed")},
+            test="test_descriptors::descriptor_errors",
+        )
+        self.change = cross(
+            "commit change",
+            "what a commit changes of the region that was there: records are kept or written anew; "
+            "a mode to which nothing else has changed is not the same mode",
+            {"change": CHANGES, "mode": MODES},
+            test="test_systematic::changes",
+        )
+        self.number = point(
+            "epoch number",
+            "a commit starts a round whatever number it writes",
+            NUMBERS,
+            test="test_epochs::epoch_other_region",
+        )
+        self.commit_traffic = point(
+            "commit traffic",
+            "an epoch starts while requests are in flight, and with none",
+            ["quiet", "busy"],
+            test="test_scenario::many_commits",
+            at_least=CHEAP,
+        )
+        self.first_touch = cross(
+            "first touch",
+            "the first operation on a line of a round, with what its record held before: memory of "
+            "others, an older round of the same shape, or one of another shape",
+            {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES},
+            test="test_systematic::changes",
+            at_least=CHEAP,
+        )
+        self._old: dict[int, RegionConfig] = {}
+        self._found: dict[int, str] = {}
+        self._number: dict[int, int] = {}
+
+    # -- sampling -----------------------------------------------------------------------------
+    def committed(
+        self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
+    ) -> None:
+        """A commit was decided."""
+        old = self._old.get(region)
+        self.commit.hit(CommitCode(code).name, "committed" if old else "none")
+        if code:
+            return
+        self._old[region] = config
+        change = _change(old, config)
+        same_area = old is not None and old.state_base == config.state_base
+        same_shape = change in ("same", "options", "window moved")
+        self._found[region] = FOUND[0 if not same_area else 1 if same_shape else 2]
+        self.number.hit(_number(self._number.get(region), epoch))
+        self._number[region] = epoch
+        self.commit_traffic.hit("busy" if busy else "quiet")
+        for option in ("tie_minus", "strict", "bind", "keep_sum"):
+            self.options.hit(f"{option} {int(getattr(config, option))}")
+        if config.mode is Mode.G_TERNARY:
+            self.threshold.hit(threshold_class(config.threshold, config.workers))
+        allowed = {0: "none", 1: "one", 16: "all"}.get(config.ld_mask.bit_count(), "some")
+        if own_points(config.mode):
+            return
+        self.change.hit(change, config.mode.name)
+        self.lines.hit(config.mode.name, lines_class(config.lines_log2))
+        self.ld_mask.hit(config.mode.name, allowed, "BIND" if config.bind else "free")
+        if config.mode is not Mode.IDENTITY:
+            self.workers.hit(config.mode.name, str(config.workers))
+
+    def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
+        """An operation on a line that raced with none; `before` is the line as it was."""
+        if before.data or before.poisoned:
+            return
+        kind = op.access.kind
+        what = TOUCHES[0 if kind is Kind.CONTRIBUTION else 1 if kind is Kind.RESULT else 2]
+        self.first_touch.hit(config.mode.name, self._found[op.access.region], what)
+
+
+def _change(old: RegionConfig | None, new: RegionConfig) -> str:
+    if old is None:
+        return "first"
+    shape = [name for field, name in _SHAPE.items() if getattr(old, field) != getattr(new, field)]
+    if shape:
+        return shape[0] if len(shape) == 1 else "several"
+    return "same" if old == new else "options"
+
+
+def _number(old: int | None, new: int) -> str:
+    if new in (0, 2**32 - 1):
+        return "0" if new == 0 else "2^32-1"
+    if old is None:
+        return "other"
+    return {0: "same", 1: "next"}.get(new - old, "other")
+
+
+# What the second edition adds for hosts: shared LD-IDs, rounds that close, INFO and STATUS.
+
+
+_WRITES = (Kind.CONTRIBUTION, Kind.IDENTITY)
+_READS = {
+    Kind.RESULT: "result",
+    Kind.SUM: "result",
+    Kind.PLANE: "part",
+    Kind.RAW: "part",
+    Kind.INFO: "INFO",
+}
+_MODES = (*AGGREGATING, *INTS, TERN5)
+_FLAGS = ("complete", "poisoned", "lost", "saturated", "closed")
+_FIGURES = ("complete lines", "done", "FALLBACK", "refused", "late", "poisoned lines")
+
+
+class ViewPoints:
+    """Feed it with `op`, `judged`, `closed` and `status`."""
+
+    def __init__(self, model: CoverModel) -> None:
+        point, cross = model.point, model.cross
+        self.bind_shift = cross(
+            "bind shift",
+            "writes by the LD-ID that owns the worker, by the one that would own it without the "
+            "shift, and by another one; without a shift the first two are the same",
+            {"shift": ("0", "1", "2"), "LD-ID": ("owner", "unshifted", "other")},
+            test="test_protection::bind_shifts",
+            ignore=lambda shift, ldid: shift == "0" and ldid == "unshifted",
+        )
+        self.late = cross(
+            "late write",
+            "what comes after CLOSE: a worker that is new to the line or was seen, clean or "
+            "poisoned, on a line that is untouched, has some workers, or all of them (which has "
+            "no new one); an untouched line has seen nobody",
+            {
+                "mode": _MODES,
+                "worker": ("new", "seen"),
+                "data": ("clean", "poisoned"),
+                "line": ("untouched", "some", "complete"),
+            },
+            test="test_systematic::closed",
+            ignore=lambda _mode, worker, _data, line: (
+                line == ("untouched" if worker == "seen" else "complete")
+            ),
+        )
+        self.final = cross(
+            "final read",
+            "reads of a closed region: of untouched, incomplete and complete lines, which are "
+            "early no more, STRICT or not",
+            {
+                "mode": _MODES,
+                "read": ("result", "part", "INFO"),
+                "strict": ("lax", "STRICT"),
+                "line": ("untouched", "some", "complete"),
+            },
+            test="test_systematic::closed",
+        )
+        self.close = point(
+            "close",
+            "a round is closed while requests are in flight, and with none",
+            ("quiet", "busy"),
+            test="test_views::close",
+            at_least=CHEAP,
+        )
+        self.info = cross(
+            "INFO",
+            "each flag of INFO set and clear, in each mode; only counts of votes saturate",
+            {"mode": _MODES, "flag": _FLAGS, "value": ("0", "1")},
+            test="test_views::info",
+            ignore=lambda mode, flag, value: (
+                mode not in LOW_BIT and (flag, value) == ("saturated", "1")
+            ),
+        )
+        self.info_race = point(
+            "INFO race",
+            "INFO while contributions to its line are in flight, and after a commit under traffic",
+            ("alone", "racing", "with commit"),
+            test="test_views::info",
+            at_least=CHEAP,
+        )
+        self.figures = cross(
+            "STATUS",
+            "each figure of a region's STATUS at zero and above, exact and while requests race",
+            {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")},
+            test="test_views::status",
+        )
+        self.workers = cross(
+            "worker lines",
+            "lines of the workers of each selector: none, some, and more than a byte holds",
+            {
+                "selector": [str(one) for one in VIEW_SELECTORS[1:]],
+                "lines": ("0", "1..255", "256.."),
+            },
+            test="test_views::many_lines",
+        )
+
+    def op(self, op: Op, config: RegionConfig | None) -> None:
+        """An answered operation."""
+        access, msg = op.access, op.msg
+        if config is None or not config.bind or not isinstance(msg, M2SRwD):
+            return
+        if access.kind in _WRITES or access.cause is Cause.BIND:
+            who = "unshifted" if msg.ldid == access.selector else "other"
+            if msg.ldid == config.owner(access.selector):
+                who = "owner"
+            self.bind_shift.hit(str(config.bind_shift), who)
+
+    def closed(self, _region: int, busy: bool) -> None:
+        """A round was closed; `busy`: with requests in flight."""
+        self.close.hit("busy" if busy else "quiet")
+
+    def judged(
+        self,
+        op: Op,
+        config: RegionConfig,
+        before: AggregatedLine,
+        after: AggregatedLine,
+        closed: bool,
+    ) -> None:
+        """An operation on a line, and the line before and after it."""
+        mode, seen = config.mode.name, len(before.data)
+        line = "complete" if seen == config.workers else "some" if seen else "untouched"
+        if closed and op.access.kind is Kind.CONTRIBUTION:
+            worker = "seen" if op.access.selector in before.data else "new"
+            data = "poisoned" if getattr(op.msg, "poison", False) else "clean"
+            self.late.hit(mode, worker, data, line)
+        elif closed:
+            strict = "STRICT" if config.strict else "lax"
+            self.final.hit(mode, _READS[op.access.kind], strict, line)
+        if op.access.kind is not Kind.INFO:
+            return
+        complete = seen == config.workers and not before.lost
+        saturated = mode in LOW_BIT and before.saturated
+        flags = (complete, before.poisoned, before.lost, saturated, closed)
+        for name, flag in zip(_FLAGS, flags, strict=True):
+            self.info.hit(mode, name, str(int(flag)))
+        with_commit = "with commit" if op.commit_raced else "racing"
+        self.info_race.hit(with_commit if op.overlapped or op.commit_raced else "alone")
+
+    def status(self, op: Op, words: list[int], exact: bool) -> None:
+        """STATUS was read; `exact`: nothing raced with it."""
+        selector, when = op.access.selector, "quiet" if exact else "racing"
+        if selector == STATUS_SELECTOR:
+            for name, word in zip(_FIGURES, words[1:], strict=False):
+                self.figures.hit(name, "more" if word else "0", when)
+            return
+        for word in words:
+            lines = "256.." if word > 255 else "1..255" if word else "0"
+            self.workers.hit(str(selector), lines)
+
+
+# What the device tells the host of its state: DevLoad, FALLBACK, DONE and the interrupt, with the
+# registers that set their limits.
+
+
+_REGISTERS = REG_MAP.expand()
+_IRQ_STATUS = _REGISTERS["IRQ_STATUS"]
+_DEVLOAD = _REGISTERS["DEVLOAD_THRESHOLD"]
+SOURCES = tuple(field.name for field in _IRQ_STATUS.fields)
+LOADS = tuple(load.name for load in DevLoad)
+WINDOWS = ("0", "1", "2", "3..255", "256", "above 256")
+MISSES = ("0", "1", "below window", "window - 1", "window", "above window")
+LEVELS = ("0", "1", "2..128", "above 128")  # 128: every answer that may be under way
+
+
+class CapacityPoints:
+    """Feed it with `op`, `register` (a read) and `written`."""
+
+    def __init__(self, model: CoverModel) -> None:
+        point, cross = model.point, model.cross
+        self.devload = point(
+            "devload",
+            "the load is reported",
+            LOADS,
+            test="test_capacity::devload_levels",
+            at_least=CHEAP,
+        )
+        self.devload_change = cross(
+            "devload change",
+            "the load of a response after that of the one before it; a jump over levels comes of "
+            "new thresholds or of a region in FALLBACK",
+            {"before": LOADS, "now": LOADS},
+            test="test_scenario::register_traffic",
+        )
+        self.levels = cross(
+            "devload levels",
+            "edges of the three thresholds: off, at once, reachable, just not, never",
+            {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS},
+            test="test_systematic::status",
+        )
+        self.interrupt = cross(
+            "interrupt",
+            "each source was seen pending, enabled and masked",
+            {"source": SOURCES, "enable": ("masked", "enabled")},
+            test="test_interrupts::interrupts",
+        )
+        self.window = cross(
+            "capacity limits",
+            "edges of the window and of the misses that it allows; 2 and fewer have no room below "
+            "the window's edge, and a window that is longer than the history counts as 256",
+            {"window": WINDOWS, "misses": MISSES},
+            test="test_systematic::status",
+            ignore=_same_edge,
+        )
+        self.fallback = point(
+            "fallback",
+            "FALLBACK of a region through its life, as it reads",
+            ("raised", "cleared", "raised again", "raised beside another"),
+            test="test_systematic::status",
+        )
+        self.done = point(
+            "done",
+            "DONE of a region through its life, as it reads",
+            ("raised", "ended by a commit", "raised again", "raised beside another"),
+            test="test_systematic::status",
+        )
+        self._load = ""
+        self._enabled = 0
+        self._limits = {name: _REGISTERS[name].reset for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
+        self._levels = {"FALLBACK": 0, "DONE": 0}
+        self._ever = {"FALLBACK": 0, "DONE": 0}
+
+    # -- responses ----------------------------------------------------------------------------
+    def op(self, op: Op) -> None:
+        """An answered operation."""
+        if op.response is None:
+            return
+        load = LOADS[op.response.devload]
+        self.devload.hit(load)
+        if self._load:
+            self.devload_change.hit(self._load, load)
+        self._load = load
+
+    # -- registers ----------------------------------------------------------------------------
+    def register(self, name: str, value: int) -> None:
+        """A register was read."""
+        if name == "IRQ_STATUS":
+            for source, pending in _IRQ_STATUS.unpack(value).items():
+                if pending:
+                    enabled = _IRQ_STATUS.field(source).extract(self._enabled)
+                    self.interrupt.hit(source, "enabled" if enabled else "masked")
+        elif name == "FALLBACK":
+            self._follow(self.fallback.hit, name, value, "cleared")
+        elif name == "DONE":
+            self._follow(self.done.hit, name, value, "ended by a commit")
+
+    def _follow(self, hit: Callable[[str], None], name: str, value: int, fall: str) -> None:
+        """Rises and falls of a register with a bit for each region, between two reads of it."""
+        old, ever = self._levels[name], self._ever[name]
+        rises = value & ~old
+        if rises:
+            hit("raised again" if rises & ever else "raised")
+            if value & (value - 1):
+                hit("raised beside another")
+        if old & ~value:
+            hit(fall)
+        self._levels[name], self._ever[name] = value, ever | value
+
+    def written(self, name: str, value: int) -> None:
+        """A register was written."""
+        if name == "IRQ_ENABLE":
+            self._enabled = value
+        elif name in self._limits:
+            self._limits[name] = value & 511
+            window, misses = self._limits["CAP_WINDOW"], self._limits["CAP_THRESHOLD"]
+            self.window.hit(_window(window), _misses(misses, min(window, 256)))
+        elif name == "DEVLOAD_THRESHOLD":
+            for level, limit in _DEVLOAD.unpack(value).items():
+                self.levels.hit(level, _ranged(limit, (0, 1, 128), LEVELS))
+
+
+def _ranged(value: int, limits: Sequence[int], names: Sequence[str]) -> str:
+    """The name of the first limit that is not below `value`, or the last name."""
+    for limit, name in zip(limits, names, strict=False):
+        if value <= limit:
+            return name
+    return names[-1]
+
+
+def _window(window: int) -> str:
+    return _ranged(window, (0, 1, 2, 255, 256), WINDOWS)
+
+
+def _misses(misses: int, window: int) -> str:
+    if misses >= window:
+        return "window" if misses == window else "above window"
+    if misses == window - 1:
+        return "window - 1"
+    return str(misses) if misses <= 1 else "below window"
+
+
+def _same_edge(window: str, misses: str) -> bool:
+    """Numbers of misses that have another name beside so short a window."""
+    taken = {"0": ("0", "1", "below window", "window - 1"), "1": ("0", "1", "below window")}
+    return misses in {**taken, "2": ("1", "below window")}.get(window, ())

@@ -11,9 +11,9 @@ from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.line_packing import FIRST_EDITION, Mode
 from models.regions import RegionConfig
-from verif.coverage.capacity_points import SOURCES
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.cover_points import NfCoverage
+from verif.coverage.region_points import SOURCES
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.scoreboard import Scoreboard
 

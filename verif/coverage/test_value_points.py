@@ -11,10 +11,9 @@ import pytest
 from models.line_packing import Mode, Tie
 from models.reducers import reduce_binary, reduce_ternary
 from models.regions import RegionConfig
-from verif.coverage.count_points import CountPoints
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.fp32_points import OPERANDS, Fp32Points
-from verif.coverage.value_classes import (
+from verif.coverage.engine_points import OPERANDS, CountPoints, Fp32Points
+from verif.coverage.transaction_points import (
     THRESHOLDS,
     WORKERS,
     clocks_class,

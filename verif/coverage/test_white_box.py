@@ -10,11 +10,18 @@ from types import SimpleNamespace
 import pytest
 
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.kept_points import LOOKUP, KeptPoints
-from verif.coverage.miss_points import MISS, MissPoints
-from verif.coverage.pipeline_points import CORE, ENGINE, REGS, PipelinePoints
-from verif.coverage.ram_points import RAM, RamPoints
-from verif.coverage.white_box import NO_CODE, WhiteBox
+from verif.coverage.engine_points import LOOKUP, KeptPoints
+from verif.coverage.memory_port_points import RAM, RamPoints
+from verif.coverage.pipeline_points import (
+    CORE,
+    ENGINE,
+    MISS,
+    NO_CODE,
+    REGS,
+    MissPoints,
+    PipelinePoints,
+    WhiteBox,
+)
 
 HERE = Path(__file__).parent
 MODULES = {

@@ -7,11 +7,81 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD, ReqOp, RwdOp
+from models.control_window import REGION_LINE, ControlWindow, written_words
+from models.line_packing import Mode
+from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.regions import Cause, Kind, RegionConfig, state_lines
+from models.regions import (
+    MAX_WORKERS,
+    Cause,
+    CommitCode,
+    Kind,
+    RegionConfig,
+    is_partial,
+    state_lines,
+)
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.value_classes import AGGREGATING, INTS, LOW_BIT, MODES, TERN5, own_points
 from verif.scoreboard.operations import Op
+from verif.scoreboard.pending import Commit
+
+# Classes of values that several cover points share: workers, thresholds, lines, waiting times.
+
+LOW_BIT = (Mode.G_BINARY.name, Mode.G_TERNARY.name)
+INTS = (Mode.G_INT4.name, Mode.G_INT8.name)
+AGGREGATING = (*LOW_BIT, Mode.FP32.name)
+MODES = (Mode.IDENTITY.name, *AGGREGATING)
+TERN5 = Mode.G_TERN5.name
+
+WORKERS = ("1", "2", "3", "2^k-1", "2^k", "2^k+1", "63", "64", "odd", "even")
+THRESHOLDS = ("1", "2", "3..W-1", "W", "W+1..64", "65..254", "255")
+LINES = ("0", "1", "2", "3..5", "6..9", "10..13", "14..")
+CLOCKS = ("0..3", "4..15", "16..63", "64..")
+
+
+def own_points(mode: Mode) -> bool:
+    """The lines of the mode have points of their own; they go the way of another mode's."""
+    return mode.bits > 0 or mode is Mode.G_TERN5
+
+
+@functools.cache
+def workers_class(workers: int) -> str:
+    """Class of W: where masks, planes and votes change their shape."""
+    if workers in (1, 2, 3, MAX_WORKERS - 1, MAX_WORKERS):
+        return str(workers)
+    for distance, name in ((1, "2^k-1"), (0, "2^k"), (-1, "2^k+1")):
+        if (workers + distance).bit_count() == 1:
+            return name
+    return "odd" if workers & 1 else "even"
+
+
+@functools.cache
+def threshold_class(threshold: int, workers: int) -> str:
+    """Class of T beside W: one that nobody, everybody, or a part of the workers can reach."""
+    if threshold in (1, 2, 255):
+        return str(threshold)
+    if threshold == workers:
+        return "W"
+    if threshold < workers:
+        return "3..W-1"
+    return "W+1..64" if threshold <= MAX_WORKERS else "65..254"
+
+
+def _ranged(limits: tuple[tuple[int, str], ...], beyond: str, value: int) -> str:
+    return next((name for most, name in limits if value <= most), beyond)
+
+
+@functools.cache
+def lines_class(lines_log2: int) -> str:
+    """Class of LINES_LOG2."""
+    limits = ((0, "0"), (1, "1"), (2, "2"), (5, "3..5"), (9, "6..9"), (13, "10..13"))
+    return _ranged(limits, "14..", lines_log2)
+
+
+@functools.lru_cache(4096)
+def clocks_class(clocks: int) -> str:
+    """Class of a waiting time in clocks."""
+    return _ranged(((3, "0..3"), (15, "4..15"), (63, "16..63")), "64..", clocks)
+
 
 WAYS = ("read", "write")
 REQUESTS = ("MEM_RD", "MEM_RD_DATA", "MEM_WR", "MEM_WR_PTL")
@@ -255,3 +325,142 @@ def _never_decided(opcode: str, mode: str, outcome: str) -> bool:
     if opcode == "MEM_WR_PTL" and mode in LOW_BIT:
         return outcome != "LD_MASK"
     return outcome == "BIND" and opcode in ("MEM_RD", "MEM_RD_DATA")
+
+
+# The control window: who accesses which registers, what a write asks for, what is refused.
+
+
+_EPOCH = REG_MAP.region_register("EPOCH").address
+_CTRL = REG_MAP.region_register("CTRL").address
+_CODE = next(one for one in REG_MAP.registers if one.name == "CTRL_WINDOW_LO").field("CODE")
+_MOVES = (
+    CommitCode.OK,
+    CommitCode.BASE_ALIGN,
+    CommitCode.WINDOW_MEMORY,
+    CommitCode.WINDOW_OVERLAP,
+)
+_LINES = ("device", "region", "none")
+
+
+class ControlPoints:
+    """Feed it with answered operations, and with reads of CTRL_WINDOW_LO."""
+
+    def __init__(self, model: CoverModel) -> None:
+        point, cross = model.point, model.cross
+        self.access = cross(
+            "control access",
+            "lines of the device, of a region and without a register, read by everybody and "
+            "written by those who may: an owner writes its region alone",
+            {"way": ("read", "write"), "line": _LINES, "who": ("manager", "owner", "other")},
+            test="test_window::lines",
+            at_least=CHEAP,
+            ignore=lambda way, line, who: (
+                (who == "owner" and line != "region") or (way == "write" and who == "other")
+            ),
+        )
+        self.words = point(
+            "control words",
+            "registers of one write: none, one, several, and the whole line by either opcode",
+            ("none", "one", "several", "MemWrPtl all", "MemWr"),
+            test="test_window::lines",
+            at_least=CHEAP,
+        )
+        self.commit = point(
+            "control commit",
+            "what a write of a region's line asks for: a commit of EPOCH alone or with other "
+            "registers of the line, CLOSE behind it or alone, or neither",
+            ("EPOCH", "line and EPOCH", "EPOCH and CLOSE", "CLOSE", "neither"),
+            test="test_window::lines",
+            at_least=CHEAP,
+        )
+        self.refusal = point(
+            "control refusal",
+            "each reason to refuse a write of the window; a part of a word is judged first",
+            ("part of a word", "poisoned", "LD-ID"),
+            test="test_window::lines",
+            at_least=CHEAP,
+        )
+        self.move = point(
+            "control place",
+            "places of the window that are taken, and each reason to refuse one",
+            [code.name for code in _MOVES],
+            test="test_window::lines",
+            at_least=CHEAP,
+        )
+        self.race = point(
+            "control race",
+            "requests of which nobody knows how a window on the move has met them",
+            ("read", "write"),
+            test="test_window::moves",
+            at_least=CHEAP,
+        )
+        self.commits = cross(
+            "control commit race",
+            "a commit through the window, of the descriptor as it stands or of another one, beside "
+            "one of the same region by AXI4-Lite: either is the last",
+            {"last": ("AXI4-Lite", "window"), "window brings": ("the same", "another")},
+            test="test_window::commits",
+        )
+        self.closes = cross(
+            "control close race",
+            "CLOSE beside a commit of the same region that comes the other way: either is the last",
+            {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")},
+            test="test_window::commits",
+        )
+
+    def register(self, name: str, data: int, write: bool) -> None:
+        """A register was accessed by AXI4-Lite."""
+        if name == "CTRL_WINDOW_LO" and not write:
+            self.move.hit(CommitCode(_CODE.extract(data)).name)
+
+    def raced(self, first: Commit, last: Commit) -> None:
+        """Two commits of a region at once, or a commit and a close."""
+        ways = ("AXI4-Lite", "window")
+        close = next((one for one in (first, last) if one.closes), None)
+        if close is not None:
+            self.closes.hit(ways[close.in_band], "CLOSE" if close is last else "commit")
+            return
+        window = first if first.in_band else last
+        changes = window.after != window.before
+        self.commits.hit(ways[last.in_band], "another" if changes else "the same")
+
+    def op(self, op: Op, window: ControlWindow) -> None:
+        """An answered operation; `window`: as it is now."""
+        msg, access = op.msg, op.access
+        if op.windows:
+            self.race.hit("read" if op.read else "write")
+            return
+        if access.kind is Kind.REFUSED and window.holds(msg.addr >> 6):
+            self._refused(op)
+        if access.kind is not Kind.CONTROL:
+            return
+        region = access.line - REGION_LINE
+        regions = len(window.owners)
+        line = "device" if access.line < 2 else "region" if 0 <= region < regions else "none"
+        owns = line == "region" and window.owners[region] == msg.ldid
+        who = "manager" if window.ld_mask >> msg.ldid & 1 else "owner" if owns else "other"
+        self.access.hit("read" if op.read else "write", line, who)
+        if isinstance(msg, M2SRwD):
+            self._written(msg, access.line, line == "region")
+
+    def _refused(self, op: Op) -> None:
+        if op.access.cause is Cause.PARTIAL:
+            self.refusal.hit("part of a word")
+        elif op.access.cause is Cause.CONTROL:
+            assert isinstance(op.msg, M2SRwD)
+            self.refusal.hit("poisoned" if op.msg.poison else "LD-ID")
+
+    def _written(self, msg: M2SRwD, line: int, of_region: bool) -> None:
+        words = written_words(line, msg.data, msg.be if is_partial(msg) else BE_ALL)
+        kinds = {0: "none", 1: "one", 16: "MemWrPtl all" if is_partial(msg) else "MemWr"}
+        self.words.hit(kinds.get(len(words), "several"))
+        if not of_region:
+            return
+        offsets = {address % 64: word for address, word in words.items()}
+        commits, closes = _EPOCH in offsets, bool(offsets.get(_CTRL, 0) & 1)
+        if closes:
+            self.commit.hit("EPOCH and CLOSE" if commits else "CLOSE")
+        elif commits:
+            self.commit.hit("EPOCH" if len(offsets) == 1 else "line and EPOCH")
+        else:
+            self.commit.hit("neither")

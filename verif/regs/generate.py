@@ -27,7 +27,7 @@ from systemrdl.rdltypes import OnWriteType
 
 from models.parameters import DeviceParams
 from models.register_map import Access, Counts, Field, Register, RegMap
-from neuron_fabric.text import LineError, say
+from neuron_fabric.errors import LineError, say
 
 ROOT = Path(__file__).resolve().parents[2]
 RDL = "hdl/regs/nf_regs.rdl"

@@ -27,9 +27,8 @@ from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
 from models.regions import DeviceParams, RegionConfig, planes_kept
 from models.register_map import Counts
 from verif.replay.epoch import EpochLines
-from verif.replay.plan import RegionUse
+from verif.replay.plan import Lines, RegionUse
 from verif.replay.tensors import wrong_sums
-from verif.replay.views import Lines
 
 SHOWN_WORKERS = 8
 COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")

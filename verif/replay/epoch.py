@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from models.line_packing import LINE_BYTES, U8
-from verif.replay.plan import Extent, Plan, RegionUse
+from verif.replay.plan import Extent, Lines, Plan, RegionUse
 from verif.replay.source import LineSource
-from verif.replay.views import Lines
 
 Key = tuple[int, int]
 """(step, epoch counted from 0 within the step)"""

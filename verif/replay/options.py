@@ -15,8 +15,8 @@ from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
+from verif.replay.plan import Sums
 from verif.replay.tensors import TERNARY_RATIO
-from verif.replay.views import Sums
 
 EPOCH_LINES_LOG2 = 11
 """Lines a worker and route of an epoch in bulk: 1 MiB of contributions with 8 workers."""

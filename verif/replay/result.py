@@ -24,7 +24,7 @@ from neuron_fabric.output import check_output, in_the_way
 from verif.replay.epoch import Key, extents
 from verif.replay.job import Replay, StepPlan
 from verif.replay.journal import Journal
-from verif.replay.plan import Extent, RegionUse
+from verif.replay.plan import Extent, Lines, RegionUse
 from verif.replay.source import elements_of
 from verif.replay.tensors import (
     OUTPUTS,
@@ -35,7 +35,6 @@ from verif.replay.tensors import (
     sums_of_lines,
 )
 from verif.replay.transport import Kept
-from verif.replay.views import Lines
 
 FORMAT = "neuron-fabric-replay"
 

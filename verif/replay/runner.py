@@ -3,24 +3,219 @@
 
 from __future__ import annotations
 
+import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TextIO
 
-from neuron_fabric.errors import CaptureError
-from neuron_fabric.text import say
-from verif.replay import summary
-from verif.replay.drive import Spread, in_turn
+from models.line_packing import LINE_BYTES
+from neuron_fabric.errors import CaptureError, say
+from neuron_fabric.progress_bar import ProgressBar, clock, filled
+from verif.replay.check import judge
 from verif.replay.epoch import Key, extents
-from verif.replay.job import Piece, Replay, Shard
+from verif.replay.job import Piece, Replay, Shard, StepPlan
 from verif.replay.journal import Journal
-from verif.replay.progress import Progress
+from verif.replay.plan import ROUTE_ORDER
 from verif.replay.result import check_steps, hold, out_path, write_step
-from verif.replay.transport import Kept, Transport
+from verif.replay.source import route_lines
+from verif.replay.transport import Driven, Kept, ReplayStop, Transport
+
+# How far a replay is: one line that moves on a terminal, a plain line now and then elsewhere.
+
+_TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
+
+
+class Progress:
+    """Counts contribution lines; ``done`` of ``total`` were there before this run."""
+
+    def __init__(self, total: int, done: int = 0, out: TextIO | None = None) -> None:
+        self._out = out or sys.stderr
+        self._bar = ProgressBar(self._out)
+        self._total, self._done, self._before = total, done, done
+        self._start = self._last = time.monotonic()
+
+    def add(self, lines: int) -> None:
+        """Some more lines are done."""
+        self._done += lines
+        now = time.monotonic()
+        if now - self._last >= (_TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS):
+            self._last = now
+            self._show(now)
+
+    def finish(self) -> None:
+        """Leaves the terminal's line empty."""
+        self._bar.clear()
+
+    def text(self, now: float) -> str:
+        """What is shown at a moment."""
+        speed = (self._done - self._before) / max(now - self._start, 1e-9)
+        share = self._done / max(self._total, 1)
+        left = (self._total - self._done) / speed if speed else 0.0
+        return (
+            f"{filled(share)} {share:4.0%} {self._done:,} of {self._total:,} lines, "
+            f"{speed:,.0f} lines/s, {clock(left)} left"
+        )
+
+    def _show(self, now: float) -> None:
+        if self._bar.live:
+            self._bar.draw(self.text(now))
+        else:
+            say(self.text(now), file=self._out, flush=True)
+
+
+# What `nf replay` prints.
+
+
+def opening(replay: Replay) -> Iterator[str]:
+    """What will be driven."""
+    source, first = replay.source, replay.steps[0]
+    what = f"{source.workers} workers, {len(source.steps)} step(s), {len(source.tensors)} tensors"
+    lines = route_lines(source.tensors, first.routes)
+    if replay.options.bulk:
+        shard = replay.shard
+        part = f", shard {shard.number} of {shard.of}" if shard.of > 1 else ""
+        yield (
+            f"bulk replay of {source.name}: {what}, {len(replay.own_keys())} rounds{part}, "
+            f"{replay.options.memory}"
+        )
+        yield from (f"  {mode.name:9} {lines[mode]:10,} lines a worker" for mode in sorted(lines))
+        return
+    yield f"replay of {source.name} ({replay.model}): {what}, {replay.options.memory}"
+    for mode in ROUTE_ORDER:
+        own = [spec for spec in source.tensors if first.routes[spec.name] == mode]
+        if own:
+            elements = sum(spec.elements for spec in own)
+            count = lines.get(mode, 0)
+            yield f"  {mode.name:9} {len(own):4} tensors {elements:10,} elements {count:8,} lines"
+    for one in replay.steps[1:]:
+        moved = [name for name, mode in one.routes.items() if mode != first.routes[name]]
+        if moved:
+            yield f"  step {one.step} takes other routes for {len(moved)}: {', '.join(moved[:4])}"
+
+
+def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
+    """One step on one simulator."""
+    figures, plan = done.figures[one.step], one.plan
+    lookups = max(1, figures["SLOT_HIT"] + figures["SLOT_MISS"])
+    read = ""
+    if not replay.options.bulk:
+        read = f"{plan.reads:,} lines read back, {done.wrong[one.step]} mismatches, "
+    return (
+        f"{done.simulator:9} step {one.step}: {figures['lines']:,} lines x {plan.workers} workers, "
+        f"{read}{figures['cycles']:,} cycles at {replay.options.memory}, "
+        f"slot hits {figures['SLOT_HIT'] / lookups:.1%}, "
+        f"flits {figures['RX_FLIT']:,} in {figures['TX_FLIT']:,} out"
+    )
+
+
+def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
+    """Bytes carried against what FP32 would have carried, where the ``lines`` of each simulator
+    are all there are; 64-byte lines, all steps."""
+    plans = [one.plan for one in replay.steps]
+    whole = sum(plan.lines for plan in plans)
+    if replay.options.bulk or any(count != whole for count in lines):
+        return
+    to = sum(plan.writes for plan in plans) * LINE_BYTES
+    back = sum(plan.results for plan in plans) * LINE_BYTES
+    counts = sum(plan.reads for plan in plans) * LINE_BYTES - back
+    fp32_back = replay.fp32_lines * len(plans) * LINE_BYTES
+    fp32_to = fp32_back * replay.source.workers
+    yield (
+        f"traffic to the device {to:,} bytes, FP32 takes {fp32_to:,} "
+        f"({fp32_to / max(1, to):.2f} times as many)"
+    )
+    yield (
+        f"traffic from the device {back:,} bytes of results, FP32 takes {fp32_back:,} "
+        f"({fp32_back / max(1, back):.2f} times as many); count planes read besides: {counts:,}"
+    )
+
+
+def closing_summary(replay: Replay, done: Sequence[Transport], start: float, failed: bool) -> str:
+    """The last line; ``start``: when the command began."""
+    bulk = replay.options.bulk
+    cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
+    built = sum(one.build_seconds for one in done)
+    lines, speed, peak = f"{sum(one.lines for one in done):,} lines", "", ""
+    shards = ""
+    if bulk:
+        writes = sum(one.writes for one in done)
+        pieces = sum(len(one.cycles) for one in done)
+        if pieces > 1:
+            most_cycles = max(max(one.cycles.values(), default=0) for one in done)
+            shards = f"{pieces:,} shards of at most {most_cycles:,} cycles, "
+        lines = f"{writes:,} contributions"
+        seconds = max(sum(one.seconds for one in done), 1e-9)
+        speed = f"{writes / seconds:,.0f} lines/s, "
+        most = max([peak_mebibytes(), *(one.peak for one in done)])
+        peak = f", peak memory {most:,.0f} MiB"
+    return (
+        f"nf replay: {'FAILED, ' * failed}{lines}, "
+        f"{sum(one.wrong.total() for one in done)} mismatches, "
+        f"{cycles:,} cycles at {replay.options.memory}, {shards}{speed}"
+        f"{time.monotonic() - start:.1f} s on "
+        f"{' and '.join(one.simulator for one in done)}"
+        f"{f' ({built:.1f} s of it to build)' * (built >= 1)}{peak}"
+    )
+
+
+def peak_mebibytes() -> float:
+    """Largest resident memory that this process has had, the verilated model included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# A piece of a replay through a device: its epochs driven, judged, counted and kept.
+
+Came = Callable[[Piece], None]
+OnLines = Callable[[int], None]
+Spread = Callable[[Transport, Sequence[Piece], Came, OnLines], None]
+"""(transport, pieces, called behind each piece, called with the contributions that are done)
+-> every piece driven, or all before the first that stops the replay."""
+
+
+def in_turn(done: Transport, pieces: Sequence[Piece], came: Came, progress: OnLines) -> None:
+    """One piece after the other, in this process."""
+    for piece in pieces:
+        goes_on = drive(done, piece, progress)
+        came(piece)
+        if not goes_on:
+            break
+
+
+def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
+    """Every epoch of a piece; False when nothing more can be driven."""
+    try:
+        with closing(done.session(piece.keys)) as driven:
+            for one in driven:
+                _take(done, piece, one)
+                progress(one.work.writes)
+    except ReplayStop as stop:
+        done.fault(str(stop))
+        return False
+    return True
+
+
+def _take(done: Transport, piece: Piece, driven: Driven) -> None:
+    """Judge an epoch and keep it."""
+    work, verdict = driven.work, judge(driven.work, done.reduce)
+    first_of_step = not done.wrong[work.step]
+    done.wrong[work.step] += verdict.wrong
+    if verdict.wrong or driven.problems:
+        done.stop(driven, verdict.first)
+    if verdict.first is not None and first_of_step:
+        done.fault(verdict.first.text[:600])
+    done.fault(*driven.problems)
+    done.count(piece, work.step, driven.figures)
+    done.lines += verdict.lines
+    done.writes += work.writes
+    # A piece that was ended in its middle is driven as a whole again.
+    if done.kept is not None and not verdict.wrong and work.key not in done.kept.records:
+        done.kept.append(work.key, driven.figures, work.returned)
+
 
 Open = Callable[[str], Transport]
 """Simulator -> its transport, the design built where it has to be."""
@@ -44,7 +239,7 @@ class Runner:
     def run(self, simulators: Sequence[str], open_transport: Open) -> int:
         """Replay; the exit code is 1 when anything was wrong. CaptureError."""
         replay = self.replay
-        for line in summary.opening(replay):
+        for line in opening(replay):
             say(line, flush=True)
         for line in replay.warnings:
             say(f"nf replay: warning: {line}", file=sys.stderr)
@@ -57,7 +252,7 @@ class Runner:
                 self._simulate(self.done[-1])
             faults = [f"{one.simulator}: {text}" for one in self.done for text in one.faults]
             faults = faults or self._missing()
-            for line in summary.traffic(replay, [one.lines for one in self.done]):
+            for line in traffic(replay, [one.lines for one in self.done]):
                 say(line)
             if not faults and self.out is not None and whole:
                 self._write(self.out)
@@ -68,7 +263,7 @@ class Runner:
             say(f"nf replay: {text}", file=sys.stderr)
         if faults:
             say(*self.hints, *(hint for one in self.done for hint in one.hints))
-        say(summary.closing(replay, self.done, self.start, bool(faults)), flush=True)
+        say(closing_summary(replay, self.done, self.start, bool(faults)), flush=True)
         return 1 if faults else 0
 
     def _keep(self, sim: str) -> Journal | Kept | None:
@@ -176,7 +371,7 @@ class _Shown:
         while self._steps and self._open[self._steps[0].step] <= 0:
             one = self._steps.pop(0)
             if one.step in self._done.figures:
-                say(summary.of_step(self._done.replay, one, self._done), flush=True)
+                say(of_step(self._done.replay, one, self._done), flush=True)
 
 
 def _steps(piece: Piece) -> set[int]:

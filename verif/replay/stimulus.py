@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cocotbext.cxl.wire.lines import ADDR_BITS
+from cocotbext.cxl.wire.messages import ADDR_BITS
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from neuron_fabric.data import DataError, read_object

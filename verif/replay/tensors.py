@@ -31,7 +31,7 @@ from models.line_packing import (
 from models.quantize import BUCKET, buckets
 from models.reducers import planes_to_counts
 from neuron_fabric import codec
-from verif.replay.views import Lines
+from verif.replay.plan import Lines
 
 TERNARY_RATIO = 0.7
 OUTPUTS: dict[Mode, dict[str, type[np.generic]]] = {

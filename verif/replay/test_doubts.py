@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec, write_capture
-from verif.replay.doubts import route_doubts
-from verif.replay.routing import assign_routes, parse_routes
-from verif.replay.source import CaptureSource
+from verif.replay.plan import assign_routes, parse_routes
+from verif.replay.source import CaptureSource, route_doubts
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 GPT = [

@@ -17,8 +17,7 @@ from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, planes_kept, state_lines
 from neuron_fabric.capture import Capture, CaptureError, TensorSpec
 from verif.conftest import expected_outputs, pack_workers
-from verif.replay.plan import Plan, RegionUse, plan_step
-from verif.replay.routing import assign_routes, parse_routes
+from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
 from verif.replay.tensors import outputs_from_lines
 
 REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"

@@ -9,7 +9,7 @@ import pytest
 
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
-from verif.replay.routing import (
+from verif.replay.plan import (
     RoutePattern,
     assign_routes,
     default_routes,

@@ -16,7 +16,7 @@ from verif.scenario import weights
 from verif.scenario.generator import OPERATIONS, generate
 from verif.scenario.player import ScenarioSequence, configure
 from verif.scenario.scenario_data import Scenario, parse
-from verif.scenario.uses import USES
+from verif.scenario.weights import USES
 
 SEED_MASK = (1 << 64) - 1
 STUCK_CLOCKS = 40_000

@@ -8,7 +8,7 @@ import random
 
 from scripts.report import functional
 from verif.coverage.cover_model import BETWEEN
-from verif.scenario.aims import AIMS, CHEAP, aims, pairs
+from verif.scenario.bin_hints import AIMS, CHEAP, aims, pairs
 from verif.scenario.weights import KNOBS, Weights
 
 

@@ -18,8 +18,7 @@ from verif.scenario.generator import generate
 from verif.scenario.line_values import fp32, lines_of, low_bit
 from verif.scenario.listing import listing
 from verif.scenario.scenario_data import Do, parse
-from verif.scenario.uses import USES
-from verif.scenario.weights import KNOBS, Weights
+from verif.scenario.weights import KNOBS, USES, Weights
 
 SMALL = DeviceParams(regions=3, slots=4, cnt_w=4)
 EDGE_SMALL = DeviceParams(regions=1, slots=4, cnt_w=1, mem_lines_log2=8, retry_depth=22)

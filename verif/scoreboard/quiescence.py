@@ -8,16 +8,16 @@ overlap it are answered: each of them is wholly before or wholly after the commi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from models.aggregated_line import AggregatedLine
-from models.device import DeviceModel
+from models.device import MEMORY_KEY, DeviceModel
 from models.device_state import COUNTERS
 from models.line_packing import Mode
-from models.regions import RegionConfig
+from models.memory import UNKNOWN_LINE, MemoryLine
+from models.regions import RegionConfig, state_lines
 from models.step_result import StepResult
-from verif.scoreboard import areas
 from verif.scoreboard.control_requests import either
 from verif.scoreboard.linearize import (
     Bucket,
@@ -31,7 +31,115 @@ from verif.scoreboard.linearize import (
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
 from verif.scoreboard.potential import potential
-from verif.scoreboard.trust import Trust
+
+# What a commit leaves in the memory that the region owned, or now owns.
+#
+# An FP32 region's data lie in its state area as ordinary memory does; when the round ends, and
+# more so when the region moves away, a line holds what was stored there. Where racing stores
+# leave that open, the line's content is unknown. In an area that is claimed for records nothing
+# is known.
+
+Ambiguous = Mapping[int, Sequence[State]]
+"""States that each line of a region may have had at the end of a round; none: any."""
+
+
+def stored(config: RegionConfig, ambiguous: Ambiguous) -> dict[int, MemoryLine]:
+    """What the data lines of an FP32 region hold after a round with ambiguous lines."""
+    out: dict[int, MemoryLine] = {}
+    for index, states in ambiguous.items():
+        lines = [state.snap.line for state in states]
+        for worker in range(config.workers):
+            held = {
+                (line.data.get(worker), worker in line.marked) for line in lines if line is not None
+            }
+            place = config.state_line + worker * config.lines + index
+            data, marked = next(iter(held), (None, False))
+            if len(held) == 1 and data is not None:
+                out[place] = MemoryLine(data, marked)
+            elif len(held) != 1:
+                out[place] = UNKNOWN_LINE
+    return out
+
+
+def settle(
+    model: DeviceModel,
+    before: RegionConfig | None,
+    after: RegionConfig,
+    ambiguous: Ambiguous,
+    uncertain: Iterable[Hashable],
+) -> list[Hashable]:
+    """A commit was accepted: brings memory up to date.
+
+    Returns the keys among `uncertain`, lines of more than one possible state, that are so no more.
+    """
+    ended: set[int] = set()
+    if before is not None and before.mode is Mode.FP32:
+        for place, line in stored(before, ambiguous).items():
+            model.memory.store(place, line)
+            ended.add(place)
+    start, size = after.state_line, state_lines(after, model.params.cnt_w)
+    over: list[Hashable] = []
+    for key in uncertain:
+        if not (isinstance(key, tuple) and key[0] == MEMORY_KEY):
+            continue
+        line = key[1]
+        if line in ended or (after.mode.low_bit and start <= line < start + size):
+            over.append(key)
+    return over
+
+
+# Trust: regions of which memory refused the write of a record, and lines that need theirs.
+#
+# From a refusal to the next commit nothing that is read from the region's records is taken for
+# state (hdl/README.md, Trust). A line that is in a slot of the device is not touched by that, and
+# slots cannot be seen: so each answer must fit its line as it was, or lost. Seen are the write-
+# backs, and that nobody has asked for a line: such a line is in no slot, and lost for certain.
+
+
+class Trust:
+    """Fed by quiescence. A key is (region, line)."""
+
+    def __init__(self) -> None:
+        self._refused: dict[int, bool] = {}
+        """Regions with a refused write; False once a commit has begun since."""
+        self._certain: set[int] = set()
+        """Those of them whose refusal cannot be one of the round before, or of the next."""
+        self._on_chip: set[Hashable] = set()
+        """Lines that may be in a slot."""
+
+    def __contains__(self, region: int | None) -> bool:
+        """Any line of the region may be lost."""
+        return region in self._refused
+
+    def refused(self, region: int, committing: bool) -> None:
+        """A write of a record was refused."""
+        self._refused[region] = True
+        if not committing:
+            self._certain.add(region)
+
+    def requested(self, key: Hashable, region: int | None) -> bool:
+        """A line is asked for while nothing is in flight on it; True if it is lost for certain."""
+        lost = region in self._certain and key not in self._on_chip
+        self._on_chip.add(key)
+        return lost
+
+    def evicted(self, key: Hashable) -> None:
+        """A line with nothing in flight was written back."""
+        self._on_chip.discard(key)
+
+    def commit_begun(self, region: int) -> None:
+        """EPOCH is being written."""
+        self._certain.discard(region)
+        if region in self._refused:
+            self._refused[region] = False
+
+    def committed(self, region: int, busy: Iterable[Hashable]) -> None:
+        """The commit was accepted; `busy`: lines with requests that it may have overtaken."""
+        if self._refused.get(region) is False:  # no refusal since the commit began
+            del self._refused[region]
+        old = {key for key in self._on_chip if isinstance(key, tuple) and key[0] == region}
+        self._on_chip -= old
+        self._on_chip.update(busy)
 
 
 class Quiescence:
@@ -342,7 +450,7 @@ class Quiescence:
             code = int(self.model.commit(region, commit.config, commit.epoch))
             if code == 0:
                 kept = (*self._alternatives, *self.unknown)
-                for key in areas.settle(self.model, before, commit.config, ambiguous, kept):
+                for key in settle(self.model, before, commit.config, ambiguous, kept):
                     self._alternatives.pop(key, None)
                     self.unknown.discard(key)
                 self.trust.committed(region, [item.line.key for item in items])

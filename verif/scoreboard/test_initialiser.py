@@ -7,7 +7,7 @@ import dataclasses
 import tracemalloc
 
 from models.line_packing import Mode
-from verif.scoreboard.initialiser import Initialiser
+from verif.scoreboard.memory_port import Initialiser
 from verif.scoreboard.ranges import Span
 from verif.scoreboard.test_scoreboard import BINARY, FP32
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from models.nf_regs import REG_MAP
-from verif.scoreboard.interrupts import Interrupts
 from verif.scoreboard.ranges import SETTLE_CLOCKS, Cleared, Recent, Span, either, exactly
+from verif.scoreboard.register_predictor import Interrupts
 
 REGS = REG_MAP.expand()
 STATUS, ENABLE = REGS["IRQ_STATUS"], REGS["IRQ_ENABLE"]

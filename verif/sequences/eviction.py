@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import cocotb
+
 from models.line_packing import Mode
-from models.regions import INFO_SELECTOR, MAX_WORKERS, RegionConfig, state_lines
+from models.regions import INFO_SELECTOR, MAX_WORKERS, VIEW_SELECTORS, RegionConfig, state_lines
 from verif.mem.memory_config import MemBeat
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.line_data import ONES, ZEROS, random_line
+from verif.sequences.line_data import ONES, ZEROS, byte_enables, random_line
+from verif.sequences.pipeline_programs import APART, ParkedBase
 
 
 class EvictionSequence(NfSequence):
@@ -241,4 +244,388 @@ class GarbageSequence(NfSequence):
         await self.drain()
         for line in range(config.lines):
             await self.read_region(config, line, 0)
+        await self.drain()
+
+
+# The buffer of evictions at every level, slots that may not be taken, and marks of evicted lines.
+#
+# Needs few slots: lines leave the chip when others are read.
+
+
+MISS_DEPTH, BUFFER = 64, 4
+"""Evictions under way by default, and those of them whose data is held."""
+
+
+class EvictionBufferSequence(ParkedBase):
+    """Every level of the eviction buffer, and every reason why a slot may not be taken."""
+
+    async def body(self) -> None:
+        await self.prepare()
+        self.low = self.layout.region(Mode.G_BINARY, 5, 3)
+        self.fp32 = self.layout.region(Mode.FP32, 0, 3)
+        await self.commit(0, self.low)
+        await self.commit(1, self.fp32)
+        await self.initialised()
+        await self.full_buffer()
+        for delay in range(1, 25):
+            await self.answered(delay)
+        for store in (False, True):
+            for dirty in (False, True):
+                await self.busy_slot(store, dirty)
+        for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+            await self.before_initialiser(mode)
+        for gap in range(4):
+            await self.back_at_once(gap)
+        await self.marks()
+        await self.full_flight()
+
+    async def dirty(self, first: int, count: int) -> None:
+        """Lines in their slots that memory does not have as they are."""
+        for line in range(first, first + count):
+            await self.contribute(self.low, self.rng.randrange(3), line)
+            await self.env.clocks(APART)
+
+    async def full_buffer(self) -> None:
+        """A fifth line is written back while four are not answered."""
+        slots = self.cfg.hw.slots
+        await self.leave()
+        await self.dirty(0, slots)
+        await self.drain()
+        self.env.cfg.mem.b_stall = 1.0
+        await self.dirty(slots, slots)
+        for line in range(2 * slots, 3 * slots):
+            await self.read_region(self.low, line, 0)
+        await self.env.clocks(3 * APART)
+        await self.release()
+
+    async def answered(self, delay: int) -> None:
+        """A line is written back around the clock in which memory answers to three others."""
+        await self.leave()
+        await self.dirty(0, self.cfg.hw.slots)
+        await self.drain()
+        self.env.cfg.mem.b_stall = 1.0
+        for line in range(8, 11):
+            await self.read_region(self.low, line, 0)
+        await self.env.clocks(2 * APART)
+        await self.read_region(self.low, 11, 0)
+        await self.env.clocks(delay)
+        await self.release()
+
+    async def back_at_once(self, gap: int) -> None:
+        """A line is wanted again in the clocks in which it leaves its slot, and while memory has
+        not taken it."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        for stall in (0.0, 1.0):
+            await self.leave()
+            await self.dirty(0, slots)
+            await self.drain()
+            mem.w_stall = stall
+            await self.read_region(self.low, slots, 0)
+            if gap:
+                await self.env.clocks(gap)
+            for line in range(slots):
+                await self.read_region(self.low, line, 0)
+            await self.env.clocks(2 * APART)
+            mem.w_stall = 0.0
+            await self.drain()
+
+    async def marks(self) -> None:
+        """Neighbours that share a mark, of which the second one to leave needs fewer planes than
+        the first one, as many, and more; lines that share one with nobody; rounds without any."""
+        for counts in ((1, 1), (1, 3), (3, 1)):
+            await self.commit(0)
+            await self.commit(0)
+            self.env.cfg.mem.r_stall = 1.0
+            first = [await self.read_region(self.low, line, 0) for line in range(2)]
+            await self.env.clocks(2 * APART)
+            forgotten = all(read.response is not None for read in first)
+            assert forgotten, "a line that this round has not written waits for its record"
+            self.env.cfg.mem.r_stall = 0.0
+            for line, count in enumerate(counts):
+                for worker in range(count):
+                    await self.contribute(self.low, worker, line)
+                await self.leave()
+            self.env.cfg.mem.r_stall = 1.0
+            half, last = self.low.lines // 2, self.low.lines - 1  # both behind the other mark
+            others = [await self.read_region(self.low, line, 0) for line in (half, last)]
+            await self.env.clocks(2 * APART)
+            at_once = all(read.response is not None for read in others)
+            assert at_once, "a line waits for the record of one that has another mark"
+            self.env.cfg.mem.r_stall = 0.0
+            for line in range(2):
+                await self.read_region(self.low, line, 0)
+            await self.drain()
+
+    async def full_flight(self) -> None:
+        """As many lines are written back as may be: the last ones are not even sent, then all
+        wait for their answers. Lines in their slots do not wait."""
+        slots, mem = self.cfg.hw.slots, self.env.cfg.mem
+        many = self.layout.region(Mode.G_BINARY, 7, 1)
+        await self.commit(2, many)
+        await self.initialised()
+        for more in range(3):
+            await self.commit(2)
+            last = slots + MISS_DEPTH - BUFFER - more
+            for line in range(last):
+                if line == slots:
+                    mem.b_stall = 1.0
+                await self.contribute(many, 0, line)
+                await self.drain()
+            mem.w_stall = 1.0
+            for line in range(last, last + 2 * BUFFER):
+                await self.contribute(many, 0, line)
+                await self.env.clocks(4)
+            await self.env.clocks(2 * APART)
+            reads = [await self.read_region(many, line, 0) for line in range(last, last + BUFFER)]
+            await self.env.clocks(2 * APART)
+            hit = any(read.response is not None for read in reads)
+            assert hit, "hits wait behind deferred operations of other lines"
+            mem.w_stall = 0.0
+            await self.env.clocks(2 * APART)
+            await self.release()
+
+    async def busy_slot(self, store: bool, dirty: bool) -> None:
+        """A slot is wanted while stores or sums of another one are under way."""
+        mem = self.env.cfg.mem
+        for _ in range(3):
+            await self.leave()
+            await self.contribute(self.fp32, 0, 0)
+            await self.drain()
+            if dirty:
+                await self.dirty(0, self.cfg.hw.slots - 1)
+            await self.drain()
+            mem.b_stall = mem.r_stall = 1.0
+            if store:
+                await self.contribute(self.fp32, 1, 0)
+            else:
+                await self.read_region(self.fp32, 0, 0)
+            await self.env.clocks(2 * APART)
+            await self.read_region(self.low, 12, 0)
+            await self.env.clocks(2 * APART)
+            mem.r_stall = 0.0
+            await self.release()
+
+    async def before_initialiser(self, mode: Mode) -> None:
+        """Lines leave their slots behind the initialiser, while it is busy with others, and before
+        it has come to their records."""
+        mem, slots = self.env.cfg.mem, self.cfg.hw.slots
+        config = self.layout.region(mode, 9, 2)
+        mem.w_stall = 0.8
+        await self.commit(0, config)
+        first, last = range(3 * slots), range(config.lines - 3 * slots, config.lines)
+        await self.env.clocks(5 * APART)
+        for worker in range(2):  # of lines that have records by now: out, and in again
+            for line in first:
+                await self.contribute(config, worker, line)
+            await self.drain()
+        for line in last:
+            await self.contribute(config, self.rng.randrange(2), line)
+        await self.env.clocks(4 * APART)
+        # A commit waits for the lines on their way out, and these for the initialiser.
+        commit = cocotb.start_soon(self.commit(1))
+        await self.env.clocks(4 * APART)
+        mem.w_stall = 0.0
+        await commit
+        await self.drain()
+        await self.initialised()
+        for line in (*first, *last):
+            await self.read_region(config, line, 0, limit=1)
+        await self.drain()
+        await self.commit(0, self.low)
+        await self.initialised()
+
+
+# Every place of tables that a draw fills here and there: marks of evicted lines, tallies of
+# workers, what waits for a slot. A table that is too short, or whose rows share a place, answers
+# for the wrong line.
+
+
+class EveryTallySequence(NfSequence):
+    """Each worker of each region contributes, of a region more or less than of the next; half of
+    the regions begin again, and every tally is compared at the end of the test."""
+
+    async def body(self) -> None:
+        rng, regions = self.rng, self.cfg.hw.regions
+        work = []
+        for region in rng.sample(range(regions), regions):
+            config = self.layout.region(Mode.G_BINARY, 0, 64)
+            await self.commit(region, config)
+            work += [(config, worker) for worker in range(config.workers)]
+        again = rng.sample(range(regions), regions // 2)
+        for _ in range(2):
+            for config, worker in rng.sample(work, len(work)):
+                await self.contribute(config, worker, 0)
+            await self.drain()
+            for region in again:
+                await self.commit(region)
+            work = rng.sample(work, len(work) // 2)
+
+
+class EveryMarkSequence(NfSequence):
+    """A line of each row of marks, in each region, is evicted and fetched again: nobody's
+    contribution is lost by a commit of another region, and none of an older epoch comes back."""
+
+    rows: int = 128
+    lines: int = 32
+    """Lines of a row, in a region of as many lines as marks."""
+
+    async def body(self) -> None:
+        rng, regions = self.rng, self.cfg.hw.regions
+        small = self.layout.region(Mode.G_BINARY, 8, 3)
+        await self.commit(0, small)
+        await self.initialised()
+        work = [(small, line) for line in range(0, small.lines, 2)]
+        await self.each(work, 0)
+        await self.unmarked(work)
+        configs: list[RegionConfig] = []
+        for region in range(regions):
+            config = self.layout.region(Mode.G_BINARY, (self.rows * self.lines).bit_length() - 1, 3)
+            await self.commit(region, config)
+            configs.append(config)
+        work = [
+            (config, row * self.lines + rng.randrange(self.lines))
+            for config in configs
+            for row in range(self.rows)
+        ]
+        await self.initialised()
+        await self.each(work, 0)
+        await self.unmarked(work)
+        for region in rng.sample(range(regions), regions // 2):
+            await self.commit(region)
+        await self.each(work, 1)
+        for config, line in rng.sample(work, len(work)):
+            await self.read_region(config, line, INFO_SELECTOR)
+        await self.drain()
+        for region in range(regions):
+            await self.commit(region, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    async def unmarked(self, work: list[tuple[RegionConfig, int]]) -> None:
+        """Lines beside those that have left, which nobody has used, ask memory for nothing."""
+        self.env.cfg.mem.r_stall = 1.0
+        used = set(work)
+        reads = [
+            await self.read_region(config, line ^ 1, 0)
+            for config, line in self.rng.sample(work, self.rows // 4)
+            if (config, line ^ 1) not in used
+        ]
+        await self.env.clocks(300)
+        at_once = [read.response is not None for read in reads]
+        assert at_once, "no line without a mark was read"
+        assert all(at_once), "a line without a mark is fetched"
+        self.env.cfg.mem.r_stall = 0.0
+        await self.drain()
+
+    async def each(self, work: list[tuple[RegionConfig, int]], worker: int) -> None:
+        """A worker's contribution to each of these lines, in any order."""
+        for config, line in self.rng.sample(work, len(work)):
+            await self.contribute(config, worker, line)
+        await self.drain()
+
+
+class EveryMissSequence(NfSequence):
+    """FP32 operations of every kind wait for the record of their line in every slot: whole and
+    partial stores, sums, lines of a worker. Memory answers to the stores before the records or
+    behind them, and in the second epoch it refuses half of the stores."""
+
+    passes: int = 12
+
+    async def body(self) -> None:
+        rng, mem, slots = self.rng, self.env.cfg.mem, self.cfg.hw.slots
+        config = self.layout.region(Mode.FP32, slots.bit_length(), 4)
+        lines = rng.sample(range(config.lines), slots + slots // 4)
+        data = range(config.state_line, config.state_line + config.workers * config.lines)
+        for refuses in (False, True):
+            await self.commit(0, config)
+            await self.initialised()
+            for line in lines:
+                await self.contribute(config, 0, line)
+            await self.drain()
+            refused = rng.sample(data, len(data) // 2) if refuses else []
+            mem.write_error_lines.update(refused)
+            self.env.scoreboard.model.write_errors.update(refused)
+            for number in range(self.passes):
+                mem.r_stall = 0.9 if refuses or number % 2 else 0.0
+                for line in rng.sample(lines, len(lines)):
+                    await self.one(config, line)
+                await self.drain()
+        mem.r_stall = 0.0
+        mem.write_error_lines.clear()
+        self.env.scoreboard.model.write_errors.clear()
+
+    async def one(self, config: RegionConfig, line: int) -> None:
+        """An operation of any kind."""
+        kind = self.rng.random()
+        if kind < 0.6:
+            be = byte_enables(self.rng) if kind < 0.15 else None
+            await self.contribute(config, self.rng.randrange(config.workers), line, be=be)
+        else:
+            await self.read_region(config, line, 0 if kind < 0.8 else None)
+
+
+class EveryParkSequence(NfSequence):
+    """As many operations wait for records as the device admits: a host with all its credits sends
+    contributions and reads, of a few lines or of many, and memory answers when all have come."""
+
+    rounds: int = 12
+    admitted: int = 64
+    """Of each kind, by default: as many answers as the device has places for."""
+
+    async def body(self) -> None:
+        rng, mem, slots = self.rng, self.env.cfg.mem, self.cfg.hw.slots
+        config = self.layout.region(Mode.G_BINARY, slots.bit_length() + 1, 64)
+        await self.commit(0, config)
+        await self.initialised()
+        for number in range(self.rounds):
+            for line in range(config.lines // 2 * (number % 2), config.lines // (2 - number % 2)):
+                await self.contribute(config, number, line)  # the others leave
+            await self.drain()
+            away = config.lines // 2 * (1 - number % 2)
+            few = rng.sample(range(away, away + config.lines // 2), rng.choice((2, 6, 40)))
+            written, read = few[::2], few[1::2]  # what races on a line commutes
+            workers = rng.sample(range(config.workers), config.workers)
+            mem.r_stall = 1.0
+            work = [True, False] * self.admitted
+            rng.shuffle(work)
+            for write in work:
+                if write:
+                    await self.contribute(config, workers.pop(), rng.choice(written))
+                else:
+                    await self.read_region(config, rng.choice(read), INFO_SELECTOR)
+            await self.env.clocks(600)
+            mem.r_stall = 0.0
+            await self.drain()
+
+
+class EveryFigureSequence(NfSequence):
+    """Each figure of STATUS, of every region, counts to 256: complete and poisoned lines, refused
+    accesses, and late contributions behind CLOSE. The predictor compares what is read."""
+
+    lines_log2: int = 8
+
+    async def body(self) -> None:
+        rng, regions = self.rng, self.cfg.hw.regions
+        for region in rng.sample(range(regions), regions):
+            config = self.layout.region(Mode.G_BINARY, self.lines_log2, 2, ld_mask=0x00FF)
+            await self.commit(region, config)
+            for worker in range(2):
+                for line in rng.sample(range(config.lines), config.lines):
+                    await self.contribute(config, worker, line, poison=not worker)
+                await self.drain()
+            for line in range(config.lines):
+                await self.read(config.address(0, line), ldid=rng.randrange(8, 16))
+            await self.figures(region, config)
+            await self.commit(region)
+            await self.close(region)
+            for line in range(config.lines):
+                await self.contribute(config, line % 2, line)
+            await self.figures(region, config)
+            await self.commit(region, self.layout.region(Mode.G_BINARY, 0, 1))
+
+    async def figures(self, region: int, config: RegionConfig) -> None:
+        """Reads the figures by both ways."""
+        await self.drain()
+        for name in ("STATUS", "COMPLETE_LINES"):
+            await self.env.registers.read(f"REGION[{region}].{name}")
+        for selector in VIEW_SELECTORS:
+            await self.read_region(config, 0, selector)
         await self.drain()

@@ -6,9 +6,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
-from models.line_packing import Mode
-from models.regions import INFO_SELECTOR, VIEW_SELECTORS, Access, RegionConfig, state_lines
+from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
+from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
+from models.regions import (
+    INFO_SELECTOR,
+    SELECTOR_BITS,
+    STATUS_SELECTOR,
+    VIEW_SELECTORS,
+    Access,
+    Cause,
+    RegionConfig,
+    state_lines,
+)
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
@@ -257,3 +266,146 @@ class NeighbourSequence(NfSequence):
             await self.read(backing, ldid=ldid)
         await self.drain()
         assert (await self.fetch(inside, ldid=1)).data == value
+
+
+# Every access that a region knows, by hosts that it admits and by hosts that it does not.
+
+
+MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8, Mode.IDENTITY)
+
+
+class StrangersSequence(NfSequence):
+    """LD_MASK is drawn. What a stranger asks for is refused, whatever the selector tells.
+
+    The scoreboard compares each answer; the cause of each refusal is compared here.
+    """
+
+    async def body(self) -> None:
+        rng = self.rng
+        region = rng.randrange(self.cfg.hw.regions)
+        for mode in rng.sample(MODES, len(MODES)):
+            mask = rng.randint(1, 0xFFFE)
+            config = self.layout.region(mode, rng.randrange(2), 3, ld_mask=mask)
+            await self.commit(region, config)
+            for worker in range(config.workers):
+                await self.contribute(config, worker, 0)
+            await self.drain()
+            await self.each(config)
+
+    async def each(self, config: RegionConfig) -> None:
+        """Every kind of read, and a write, by one host of each sort, in any order.
+
+        Poison in a write that is refused is not received.
+        """
+        rng, registers = self.rng, self.env.registers
+        hosts = [[k for k in range(16) if config.ld_mask >> k & 1 == known] for known in (0, 1)]
+        selectors = self.read_selectors(config)
+        if config.mode is Mode.IDENTITY:
+            selectors = [0, STATUS_SELECTOR, *rng.sample(selectors, 4)]
+        else:
+            selectors += VIEW_SELECTORS
+        for selector in rng.sample(selectors, len(selectors)):
+            for known in rng.sample((0, 1), 2):
+                await registers.write("ERR_INFO", 1)
+                await self.fetch(config.address(selector, 0), ldid=rng.choice(hosts[known]))
+                await self.check(not known)
+        for known in rng.sample((0, 1), 2):
+            await registers.write("ERR_INFO", 1)
+            worker = rng.randrange(config.workers)
+            host, poison = rng.choice(hosts[known]), not known or rng.random() < 0.5
+            await self.contribute(config, worker, 0, ldid=host, poison=poison)
+            await self.drain()
+            await self.check(not known)
+
+    async def check(self, refused: bool) -> None:
+        """The access was refused because of its LD-ID, or was not refused."""
+        info = await self.env.registers.read("ERR_INFO.VALID")
+        assert info == refused, f"ERR_INFO.VALID is {info}"
+        if refused:
+            assert await self.env.registers.read("ERR_INFO.CAUSE") == Cause.LD_MASK
+
+
+# Every selector where its meaning changes, by every opcode, mode and kind of logical device.
+
+
+READS = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA)
+WRITES = (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL)
+NO_DATA = (ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 15)
+BOUND = 3
+"""A worker who has an LD-ID of its own in a region with BIND."""
+REPEATS = 3
+
+
+class EveryAccessSequence(NfSequence):
+    """Opcodes x selectors x modes; LD-IDs that may, that may not, and that are bound elsewhere."""
+
+    async def body(self) -> None:
+        rng = self.rng
+        for region, mode in enumerate(FIRST_EDITION):
+            workers = rng.randint(20, 60)
+            config = self.layout.region(mode, 1, workers, ld_mask=0xFFF0)
+            await self.commit(region, config)
+            await self.selectors(config)
+            bound = self.layout.region(mode, 0, 16, ld_mask=0x00FF, bind=True)
+            await self.commit(region + len(FIRST_EDITION), bound)
+            for _ in range(REPEATS):
+                await self.devices(bound)
+            await self.other_opcodes(config)
+            await self.edges(config)
+            await self.missed(bound)
+        await self.drain()
+
+    async def selectors(self, config: RegionConfig) -> None:
+        """Each opcode at each selector."""
+        w = config.workers
+        edges = {0, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 255, 200}
+        work: list[tuple[int, ReqOp | RwdOp]] = [
+            (selector, opcode) for selector in edges for opcode in (*READS, *WRITES)
+        ]
+        self.rng.shuffle(work)
+        for selector, opcode in work:
+            line = self.rng.randrange(config.lines)
+            await self.issue(self.message(opcode, config.address(selector, line), config.mode), 1)
+        await self.drain()
+
+    async def devices(self, config: RegionConfig) -> None:
+        """Each opcode from a device that may, one that may not, one that is bound to another."""
+        for opcode in (*READS, *WRITES):
+            address = config.address(BOUND if opcode in WRITES else 0, 0)
+            for ldid in (BOUND, 12, BOUND + 1):
+                await self.issue(self.message(opcode, address, config.mode, ldid), 1)
+        await self.drain()
+
+    async def other_opcodes(self, config: RegionConfig) -> None:
+        """Opcodes that touch no data: in memory, window and state area, and beyond the memory."""
+        beyond = self.cfg.hw.mem_lines * LINE_BYTES + 64 * self.rng.randrange(64)
+        for address in (0, config.base, config.state_base, beyond):
+            for opcode in NO_DATA:
+                await self.issue(M2SReq(opcode, 0, address, ldid=5), 1)
+            data = line_for(config.mode, self.rng)
+            await self.issue(M2SRwD(9, 0, address, ldid=5, data=data), 1)
+        await self.drain()
+
+    async def edges(self, config: RegionConfig) -> None:
+        """The first and the last line of the state area as ordinary memory, and those beside it."""
+        first = config.state_line
+        behind = first + state_lines(config, self.cfg.hw.cnt_w)
+        for line in (first - 1, first, behind - 1, behind):
+            await self.write(line * LINE_BYTES, line_for(config.mode, self.rng), 1)
+            await self.read(line * LINE_BYTES, 1)
+        await self.drain()
+
+    async def missed(self, config: RegionConfig) -> None:
+        """Addresses that miss the window in a single bit."""
+        shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
+        for bit in range(shift, 52):
+            await self.read(config.address(8, 0) ^ 1 << bit, 1)
+        await self.drain()
+
+    def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:
+        """A request by its opcode."""
+        if opcode in READS and isinstance(opcode, ReqOp):
+            return M2SReq(opcode, 0, address, ldid=ldid)
+        data = line_for(mode, self.rng)
+        be = BE_ALL if opcode == RwdOp.MEM_WR else self.rng.getrandbits(64)
+        return M2SRwD(opcode, 0, address, ldid=ldid, data=data, be=be)

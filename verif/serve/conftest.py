@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import U8, Route, add_codes, count
-from neuron_fabric.runtime.backends.interface import F32, Outcome, Part, Reduced
-from neuron_fabric.runtime.backends.server_session import ServerSession
-from neuron_fabric.runtime.backends.server_wire import Hello
-from neuron_fabric.runtime.sidecar import ordered_sum
+from neuron_fabric.hook.payload import ordered_sum
+from neuron_fabric.reducers.interface import F32, Outcome, Part, Reduced
+from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.server_wire import Hello
 from verif.serve.reducer_server import Listener, ReducerServer
 from verif.serve.served_device import ModelDevice, ServedDevice
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from neuron_fabric.runtime.backends.shared_lines import Word
+from neuron_fabric.reducers.server_session import Word
 from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import DeviceError, DeviceLost, ServedDevice
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.line_packing import Mode
-from neuron_fabric.runtime.backends.server_wire import (
+from neuron_fabric.reducers.server_session import IN_TURN, WORDS, SharedLines, Word, bytes_of
+from neuron_fabric.reducers.server_wire import (
     Ask,
     Done,
     Hello,
@@ -21,13 +22,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     Pending,
     Submit,
     Welcome,
-)
-from neuron_fabric.runtime.backends.shared_lines import (
-    IN_TURN,
-    WORDS,
-    SharedLines,
-    Word,
-    bytes_of,
 )
 from verif.serve.served_bucket import (
     OF_VOTES,

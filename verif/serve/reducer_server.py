@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from neuron_fabric.lock import Busy, Lock
-from neuron_fabric.runtime.backends.server_wire import (
+from neuron_fabric.reducers.server_session import Word
+from neuron_fabric.reducers.server_wire import (
     Ask,
     Bye,
     Hello,
@@ -44,7 +45,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     receive,
     send,
 )
-from neuron_fabric.runtime.backends.shared_lines import Word
 from verif.serve.device_thread import DeviceThread
 from verif.serve.job_session import JobSession, RefusedOne
 from verif.serve.served_bucket import MODES, Refusal

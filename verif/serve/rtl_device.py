@@ -29,9 +29,7 @@ from verif.replay.bulk.epoch_block import EpochBlock, Lie
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
-from verif.replay.placement import Placement, log2_up
-from verif.replay.plan import Extent, Plan, RegionUse
-from verif.replay.views import selectors
+from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, selectors
 from verif.serve.served_bucket import OF_VOTES, Counts, ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, put
 

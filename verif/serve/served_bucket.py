@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from models.line_packing import U8, Mode
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.runtime.backends.server_wire import Submit
-from neuron_fabric.runtime.backends.shared_lines import BucketShape, row_of
-from neuron_fabric.runtime.capacity import MOST_ROUTES
+from neuron_fabric.hook.capacity import MOST_ROUTES
+from neuron_fabric.reducers.server_session import BucketShape, row_of
+from neuron_fabric.reducers.server_wire import Submit
 
 MODES = {
     Route.G_BINARY: Mode.G_BINARY,

@@ -13,10 +13,9 @@ from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind
-from neuron_fabric.text import LineError
+from neuron_fabric.errors import LineError
 from verif.replay.check import expected_lines, reduced_by_words
-from verif.replay.plan import RegionUse
-from verif.replay.views import Lines, selectors
+from verif.replay.plan import Lines, RegionUse, selectors
 from verif.serve.served_bucket import Counts, ServedBucket, Stretch
 
 

@@ -25,10 +25,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
-from neuron_fabric.runtime.backends import server_wire, shared_lines
-from neuron_fabric.runtime.backends.interface import BucketLost
-from neuron_fabric.runtime.backends.server_session import ServerSession
-from neuron_fabric.runtime.backends.server_wire import (
+from neuron_fabric.reducers import server_session, server_wire
+from neuron_fabric.reducers.interface import BucketLost
+from neuron_fabric.reducers.server_session import ServerSession, SharedLines, Word
+from neuron_fabric.reducers.server_wire import (
     Hello,
     ServerError,
     Welcome,
@@ -41,7 +41,6 @@ from neuron_fabric.runtime.backends.server_wire import (
     readable,
     send,
 )
-from neuron_fabric.runtime.backends.shared_lines import SharedLines, Word
 from scripts.cli import serve
 from scripts.cli.main import main as nf
 from verif.serve import reducer_server
@@ -245,7 +244,7 @@ def test_a_rank_that_holds_the_lock() -> None:
 
 
 def test_a_rank_does_not_wait_for_the_lock_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_lines, "LOCK_S", 0.2)
+    monkeypatch.setattr(server_session, "LOCK_S", 0.2)
     with closing(SharedLines.create(1, 1)) as shared:
         with held(shared.file):
             with pytest.raises(ServerError, match=r"another process has held its lock for 0\.2 s"):
@@ -364,7 +363,7 @@ def test_a_real_server_of_another_user() -> None:
             "import os, sys\n"
             "from pathlib import Path\n"
             "from neuron_fabric.errors import InputError\n"
-            "from neuron_fabric.runtime.backends.server_wire import connect\n"
+            "from neuron_fabric.reducers.server_wire import connect\n"
             "os.setgroups([]); os.setuid(4711)\n"
             "try: connect(Path(sys.argv[1]))\n"
             "except InputError as error: print(error)\n"
@@ -423,7 +422,7 @@ def test_memory_that_its_sender_could_change_is_not_mapped(tmp_path: Path, what:
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(rank):
-            size = shared_lines.bytes_of(1, 20)
+            size = server_session.bytes_of(1, 20)
             if what == "a file":
                 file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT)
                 os.ftruncate(file, size)

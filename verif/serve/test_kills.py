@@ -20,9 +20,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from neuron_fabric.runtime.backends.server_wire import ServerError
-from neuron_fabric.runtime.monitor import log
-from neuron_fabric.runtime.monitor.consensus import COUNT_BIT
+from neuron_fabric.monitor import log
+from neuron_fabric.monitor.consensus import COUNT_BIT
+from neuron_fabric.reducers.server_wire import ServerError
 from scripts.cli import serve
 from scripts.cli.replay import Simulators
 

@@ -15,10 +15,10 @@ import pytest
 
 from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
-from neuron_fabric.runtime.backends import server_wire
-from neuron_fabric.runtime.backends.interface import BucketLost, Part
-from neuron_fabric.runtime.backends.server_session import ServerSession, Ticket
-from neuron_fabric.runtime.backends.server_wire import (
+from neuron_fabric.reducers import server_wire
+from neuron_fabric.reducers.interface import BucketLost, Part
+from neuron_fabric.reducers.server_session import ServerSession, Ticket
+from neuron_fabric.reducers.server_wire import (
     ServerError,
     address,
     check_path,

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from neuron_fabric.codec import Route
-from neuron_fabric.runtime.backends.interface import Outcome
-from neuron_fabric.runtime.backends.server_session import ServerSession
-from neuron_fabric.runtime.backends.server_wire import send
+from neuron_fabric.reducers.interface import Outcome
+from neuron_fabric.reducers.server_session import ServerSession
+from neuron_fabric.reducers.server_wire import send
 from scripts.cli.replay import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve import rtl_device
@@ -145,7 +145,7 @@ def test_of_torch() -> None:
     """What is wanted is what torch's reducer gives."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     from models import test_torch_reducer
-    from neuron_fabric.runtime.backends import torch_reducer
+    from neuron_fabric.reducers import torch_reducer
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch_reducer, "OwnGroup", test_torch_reducer.Group)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from neuron_fabric.runtime.monitor import log
+from neuron_fabric.monitor import log
 from scripts.cli.replay import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving

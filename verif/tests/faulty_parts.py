@@ -16,7 +16,7 @@ from verif.mem.memory_config import MemBeat
 from verif.mem.responder import MemResponder
 from verif.mem.store import MemStore
 from verif.scoreboard.error_capture import ErrorCapture
-from verif.scoreboard.initialiser import Initialiser
+from verif.scoreboard.memory_port import Initialiser
 from verif.scoreboard.operations import Op
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.register_predictor import RegisterPredictor

@@ -11,10 +11,17 @@ from cocotb.triggers import RisingEdge
 
 from cocotbext.cxl.bus import bits_reader
 from cocotbext.cxl.config import CxlConfig
-from cocotbext.cxl.fault_table import COUNTERS, FaultTable, judge
-from cocotbext.cxl.faults import FaultInjector, FaultKind, FaultPlan, FaultRule
+from cocotbext.cxl.faults import (
+    COUNTERS,
+    FaultInjector,
+    FaultKind,
+    FaultPlan,
+    FaultRule,
+    FaultTable,
+    judge,
+)
 from cocotbext.cxl.link.flit_event import FlitEvent
-from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader
@@ -22,7 +29,7 @@ from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
 from verif.parameters import build_parameters
-from verif.sequences.plain_memory import PlainMemorySequence
+from verif.sequences.mixed import PlainMemorySequence
 
 RETRY_TIMEOUT = build_parameters().get("RETRY_TIMEOUT", 4096)
 ICARUS = os.environ.get("NF_SIM") == "icarus"

@@ -14,8 +14,7 @@ from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.flits import Direction
 from models.parameters import DeviceParams
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.link_points import LinkPoints
-from verif.coverage.link_state_points import LinkStatePoints
+from verif.coverage.link_points import LinkPoints, LinkStatePoints
 from verif.env.config import CLOCK_NS
 from verif.env.run_metrics import leave
 from verif.parameters import build_parameters

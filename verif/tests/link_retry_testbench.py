@@ -16,8 +16,8 @@ from typing import Any
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
-from cocotbext.cxl.link.link import HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.control import (

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.capacity_kinds import CapacityKindsSequence, FallbackAnswersSequence
+from verif.sequences.events import CapacityKindsSequence, FallbackAnswersSequence
 
 
 class CapacityKindsTest(NfBaseTest):

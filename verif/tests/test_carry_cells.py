@@ -12,9 +12,8 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.counted_lines import CountSequence, ThresholdSequence
-from verif.sequences.int_codes import IntCodesSequence
-from verif.sequences.tern5_codes import Tern5CodesSequence
+from verif.sequences.aggregate import CountSequence, ThresholdSequence
+from verif.sequences.int_codes import IntCodesSequence, Tern5CodesSequence
 from verif.tests.test_saturation import SaturationTest
 
 

@@ -10,8 +10,7 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.plain_memory import PlainMemorySequence
+from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 
 
 class StarvedTest(NfBaseTest):

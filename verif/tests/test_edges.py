@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.edges import EdgeSequence, HighIndexSequence, SelectorSequence
+from verif.sequences.descriptors import EdgeSequence, HighIndexSequence, SelectorSequence
 
 
 class EdgeTest(NfBaseTest):

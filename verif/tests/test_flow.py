@@ -10,9 +10,8 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.plain_memory import CompletionsMeetSequence
-from verif.sequences.pressure import FlowSequence, HeldSequence
-from verif.sequences.standstill import StandstillSequence
+from verif.sequences.mixed import CompletionsMeetSequence
+from verif.sequences.pressure import FlowSequence, HeldSequence, StandstillSequence
 
 
 class FlowTest(NfBaseTest):

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.fp32_pairs import LoneLineSequence, PairSequence
+from verif.sequences.kept_sums import LoneLineSequence, PairSequence
 
 
 class PairTest(NfBaseTest):

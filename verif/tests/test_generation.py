@@ -9,7 +9,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.generations import (
+from verif.sequences.epochs import (
     AlmostDoneSequence,
     CommitOverEvictionSequence,
     GivenUpAreaSequence,

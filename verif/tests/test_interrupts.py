@@ -14,7 +14,7 @@ from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, RegionConfig
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.held_state import ClearsSequence
+from verif.sequences.control_lines import ClearsSequence
 from verif.sequences.ram_flips import FlipSequence
 
 REGS = REG_MAP.expand()

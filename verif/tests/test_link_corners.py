@@ -12,7 +12,7 @@ import cocotb
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control as wire_control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal

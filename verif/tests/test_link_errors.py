@@ -9,7 +9,7 @@ import cocotb
 
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp

@@ -17,7 +17,7 @@ from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind, FaultRule
 from cocotbext.cxl.wire.flits import Direction
 from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
-from verif.coverage.link_fault_points import PROFILES
+from verif.coverage.link_points import PROFILES
 from verif.env.base_test import run_uvm
 from verif.env.config import EnvConfig
 from verif.sequences.base import RACE_LIMIT

@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import chunks_of_line

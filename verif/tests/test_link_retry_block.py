@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.link import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.control import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     Llcrd,

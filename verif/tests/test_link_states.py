@@ -12,7 +12,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     InitParam,
@@ -26,7 +26,7 @@ from cocotbext.cxl.wire.control import (
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from verif.coverage.link_state_points import ERRORS
+from verif.coverage.link_points import ERRORS
 from verif.tests.link_coverage import covered
 from verif.tests.link_retry_testbench import (
     ABORT,

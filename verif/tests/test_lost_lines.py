@@ -9,7 +9,7 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.lost_lines import BlameSequence, LostLineSequence
+from verif.sequences.memory_faults import BlameSequence, LostLineSequence
 
 
 class LostLineTest(NfBaseTest):

@@ -11,15 +11,16 @@ from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background
-from verif.sequences.counted_beats import RefusedAgainSequence, WaitingBeatsSequence
 from verif.sequences.eviction import GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
     RandomErrorSequence,
     RecordErrorSequence,
+    RefusedAgainSequence,
     RefusedInitialisationSequence,
     RefusedMeanwhileSequence,
     RefusedWriteBackSequence,
+    WaitingBeatsSequence,
 )
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)

@@ -31,8 +31,7 @@ from verif.sequences.memory_faults import (
     RecordErrorSequence,
     RefusedWriteBackSequence,
 )
-from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.plain_memory import PlainMemorySequence
+from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
 from verif.tests.faulty_parts import (
     BelievingModel,

@@ -9,7 +9,7 @@ import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.aggregate import IdentitySequence
-from verif.sequences.plain_memory import PlainMemorySequence
+from verif.sequences.mixed import PlainMemorySequence
 
 
 class PlainMemoryTest(NfBaseTest):

@@ -13,8 +13,8 @@ from verif.sequences.protection import (
     CombinedCausesSequence,
     NeighbourSequence,
     ProtectionSequence,
+    StrangersSequence,
 )
-from verif.sequences.strangers import StrangersSequence
 
 
 class ProtectionTest(NfBaseTest):

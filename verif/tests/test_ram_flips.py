@@ -13,19 +13,17 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
-from verif.sequences.held_data import HeldDataSequence
-from verif.sequences.lost_slots import (
+from verif.sequences.ram_flips import (
+    DamagedMarksSequence,
+    FlipTrafficSequence,
     ForwardedSequence,
+    HeldDataSequence,
     KeptOverDamageSequence,
+    LastMarksSequence,
     LossAtOnceSequence,
     LostKeptSequence,
     LostSlotSequence,
     MendedSequence,
-)
-from verif.sequences.ram_flips import (
-    DamagedMarksSequence,
-    FlipTrafficSequence,
-    LastMarksSequence,
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.region_states import InitialisedSequence, NoRoundSequence, RefusedSequence
+from verif.sequences.epochs import InitialisedSequence, NoRoundSequence, RefusedSequence
 
 
 class NoRoundTest(NfBaseTest):

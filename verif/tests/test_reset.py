@@ -13,10 +13,9 @@ import cocotb
 
 from models.line_packing import Mode
 from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.sequences.cut_bursts import BurstSequence
-from verif.sequences.held_state import HeldStateSequence
+from verif.sequences.control_lines import CutCommitSequence, HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
-from verif.sequences.window_commits import CutCommitSequence
+from verif.sequences.pipeline_programs import BurstSequence
 
 
 class ResetTest(NfBaseTest):

@@ -8,46 +8,46 @@ from typing import Any
 import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
-from verif.sequences.base import NfSequence
-from verif.sequences.every_access import EveryAccessSequence
-from verif.sequences.every_bit import EveryBitSequence
-from verif.sequences.every_close import EveryCloseSequence
-from verif.sequences.every_code import EveryIntSequence
-from verif.sequences.every_count import EveryCountSequence, EveryPairSequence
-from verif.sequences.every_number import (
+from verif.sequences.aggregate import (
     EveryChangeSequence,
+    EveryCountSequence,
+    EveryPairSequence,
     EveryRegionSequence,
     EveryWorkersSequence,
     LargeRegionSequence,
 )
-from verif.sequences.every_place import (
+from verif.sequences.base import NfSequence
+from verif.sequences.descriptors import EveryBitSequence
+from verif.sequences.eviction import (
     EveryFigureSequence,
     EveryMarkSequence,
     EveryMissSequence,
     EveryParkSequence,
     EveryTallySequence,
+    EvictionBufferSequence,
 )
-from verif.sequences.every_status import EveryStatusSequence
-from verif.sequences.eviction_buffer import EvictionSequence
-from verif.sequences.full_queues import (
-    BetweenBeatsSequence,
-    FullExitSequence,
-    FullFillSequence,
-)
-from verif.sequences.line_states import (
+from verif.sequences.int_codes import EveryIntSequence
+from verif.sequences.pipeline_programs import (
     BadBeatSequence,
     DuplicateSequence,
+    HeldBackSequence,
+    LookupSequence,
     OwnMarkSequence,
+    PipelineSequence,
     ReadStateSequence,
     StoredStateSequence,
     WriteStateSequence,
 )
-from verif.sequences.parked_programs import (
-    HeldBackSequence,
-    LookupSequence,
-    PipelineSequence,
+from verif.sequences.pressure import (
+    BetweenBeatsSequence,
+    BusyCommitSequence,
+    FullExitSequence,
+    FullFillSequence,
+    HeldChannelSequence,
+    LatencySequence,
 )
-from verif.sequences.port_holds import BusyCommitSequence, HeldChannelSequence, LatencySequence
+from verif.sequences.protection import EveryAccessSequence
+from verif.sequences.round_views import EveryCloseSequence, EveryStatusSequence
 
 
 async def _run(sequence: type[NfSequence]) -> None:
@@ -93,7 +93,7 @@ async def full_fills(_dut: Any) -> None:
 @cocotb.test()
 async def evictions(_dut: Any) -> None:
     """Every level of the eviction buffer; slots that may not be taken."""
-    await _run(EvictionSequence)
+    await _run(EvictionBufferSequence)
 
 
 @cocotb.test()

@@ -9,7 +9,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest, run_negative, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.tern5_codes import (
+from verif.sequences.int_codes import (
     EveryByteSequence,
     EveryNetSequence,
     Tern5CodesSequence,

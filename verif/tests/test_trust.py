@@ -9,7 +9,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
-from verif.sequences.forged_records import (
+from verif.sequences.epochs import (
     BesideMarkSequence,
     InitialiserSequence,
     MovedSequence,

@@ -17,8 +17,6 @@ from verif.sequences.control_lines import (
     ControlLinesSequence,
     EveryOwnerSequence,
     HostsSequence,
-)
-from verif.sequences.window_commits import (
     MovedWindowSequence,
     WaitingCommitSequence,
     WindowCommitsSequence,

@@ -12,7 +12,7 @@ from cocotb.triggers import ClockCycles
 
 from cocotbext.cxl import CxlMemBus, CxlMemDevice, CxlMemHost, CxlMemMonitor
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
-from cocotbext.cxl.link.link import DeviceLink
+from cocotbext.cxl.link.partner import DeviceLink
 
 FAULT = "CXL_EXAMPLE_FAULT"
 """Environment variable: the device has this fault (see cocotbext.cxl.link.broken_device)."""

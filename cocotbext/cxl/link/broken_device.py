@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import Enum
 
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink, WireFlit
+from cocotbext.cxl.link.partner import DeviceLink, WireFlit
 from cocotbext.cxl.wire.control import RetryReq, decode_control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, crc_ok
 from cocotbext.cxl.wire.flits import is_control

@@ -11,10 +11,10 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from cocotbext.cxl.link.link import DeviceLink, WireFlit
-from cocotbext.cxl.wire.lines import LINE_BYTES, lines_of
+from cocotbext.cxl.link.partner import DeviceLink, WireFlit
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
+    LINE_BYTES,
     S2MDRS,
     S2MNDR,
     ZERO_LINE,
@@ -27,6 +27,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
     S2MMessage,
     completion_of,
+    lines_of,
 )
 
 

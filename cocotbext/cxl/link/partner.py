@@ -6,11 +6,11 @@ Users take HostLink or DeviceLink from ``link``. spec: link spec §6 to §9.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from cocotbext.cxl.link.credit_return import CreditReturn
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer, RetryMachine
 from cocotbext.cxl.wire.control import (
@@ -29,12 +29,98 @@ from cocotbext.cxl.wire.flits import (
     ProtocolCode,
     decode_credit,
     decode_protocol_id,
+    encode_credit,
     is_cache_credit,
     is_control,
+    largest_credit,
 )
-from cocotbext.cxl.wire.messages import Message
-from cocotbext.cxl.wire.packer import Credits, Packed, Packer, PackOptions
-from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, Unpacker
+from cocotbext.cxl.wire.messages import M2SMessage, Message, S2MMessage
+from cocotbext.cxl.wire.packer import Credits, M2SPacker, Packed, Packer, PackOptions, S2MPacker
+from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnpacker, Unpacker
+
+# When the credits of consumed messages go back to the peer (spec: link spec §3, §9).
+
+
+class CreditReturn:
+    """Credits on their way back: held (delay), free (may go), granted (the peer has them)."""
+
+    def __init__(self, config: LinkConfig) -> None:
+        self._config = config
+        self._free = Credits()
+        self._held: list[tuple[int, bool]] = []
+        self._initial = False
+        self.held = False
+        """True: nothing goes back (a test starves the peer)."""
+        self.peer = Credits()
+        """What the peer may still spend."""
+
+    def grant_initial(self) -> None:
+        """INIT is over: everything that the configuration grants goes out as fast as it can."""
+        self._free.plain += self._config.grant_plain
+        self._free.data += self._config.grant_data
+        self._initial = True
+
+    @property
+    def initial(self) -> bool:
+        """Part of the first grant has not left."""
+        return self._initial and not self.held
+
+    def release(self, now: int, plain: int = 0, data: int = 0) -> None:
+        """Messages were consumed at clock ``now``."""
+        low, high = self._config.return_delay
+        if not high:
+            self._free.plain += plain
+            self._free.data += data
+            return
+        for is_data, count in ((False, plain), (True, data)):
+            for _ in range(count):
+                due = now + self._config.rng.randint(low, high)
+                heapq.heappush(self._held, (due, is_data))
+
+    def tick(self, now: int) -> None:
+        """Free the held credits whose time has come."""
+        while self._held and self._held[0][0] <= now:
+            if heapq.heappop(self._held)[1]:
+                self._free.data += 1
+            else:
+                self._free.plain += 1
+
+    @property
+    def ready(self) -> tuple[bool, bool]:
+        """Whether plain / data credits may go now."""
+        if self.held:
+            return False, False
+        free, config = self._free, self._config
+        plain = free.plain > 0 and (
+            self._initial or free.plain >= min(config.return_batch, config.grant_plain)
+        )
+        data = free.data > 0 and (
+            self._initial or free.data >= min(config.return_batch, config.grant_data)
+        )
+        return plain, data
+
+    def take(self) -> tuple[int, int]:
+        """Nibbles (plain, data) for the flit that leaves now."""
+        plain_ready, data_ready = self.ready
+        plain = largest_credit(self._free.plain) if plain_ready else 0
+        data = largest_credit(self._free.data) if data_ready else 0
+        self._free.plain -= plain
+        self._free.data -= data
+        self.peer.plain += plain
+        self.peer.data += data
+        if not self._free.plain and not self._free.data:
+            self._initial = False
+        return encode_credit(plain), encode_credit(data)
+
+    def spent(self, plain: int, data: int) -> bool:
+        """The peer used credits; False if it did not have them (they are clamped)."""
+        self.peer.plain -= plain
+        self.peer.data -= data
+        if self.peer.plain >= 0 and self.peer.data >= 0:
+            return True
+        self.peer.plain, self.peer.data = max(self.peer.plain, 0), max(self.peer.data, 0)
+        return False
+
 
 TxT = TypeVar("TxT", bound=Message)
 RxT = TypeVar("RxT")
@@ -382,3 +468,123 @@ class LinkPartner(Generic[TxT, RxT]):
 
 
 _IDLE = seal(encode_control(RetryIdle()))
+
+
+# What a test may do to a link partner: hold back acknowledgements and credits, repeat a flit.
+
+
+class HookedPartner(LinkPartner[TxT, RxT]):
+    """A link partner with hooks for faults that are no damage to a flit; a reset takes them away.
+
+    ``hold_*(True)`` may be called again; ``hold_*(False)`` lets out all that has come meanwhile.
+    """
+
+    def reset(self) -> None:
+        self._acks: int | None = None  # what is held; None: nothing is
+        self._peer_acks: int | None = None
+        self._peer_credits: Credits | None = None
+        self._repeat_tx = self._repeat_rx = False
+        self._again: WireFlit | None = None
+        super().reset()
+
+    def hold_acks(self, held: bool) -> None:
+        """No acknowledgement of a flit of the peer leaves."""
+        self.num_ack += self._acks or 0
+        self._acks = None
+        if held:
+            self._acks, self.num_ack = self.num_ack, 0
+
+    def hold_peer_acks(self, held: bool) -> None:
+        """The peer's acknowledgements are not counted, as if they came late."""
+        late, self._peer_acks = self._peer_acks, None
+        if held:
+            self._peer_acks = late or 0
+        elif late:
+            self._acknowledged(late)
+
+    def hold_credits(self, held: bool) -> None:
+        """No credit goes back to the peer."""
+        self.returns.held = held
+
+    def hold_peer_credits(self, held: bool) -> None:
+        """There are no credits to spend; what the peer grants waits."""
+        if held and self._peer_credits is None:
+            self._peer_credits, self.credits = self.credits, Credits()
+        elif not held and self._peer_credits is not None:
+            self.credits, self._peer_credits = self._peer_credits, None
+
+    def repeat_sent(self) -> None:
+        """The next protocol or all-data flit leaves twice, which no link partner may do."""
+        self._repeat_tx = True
+
+    def repeat_received(self) -> None:
+        """The next protocol or all-data flit is received twice."""
+        self._repeat_rx = True
+
+    # -------------------------------------------------------------------------- the partner's own
+
+    def next_flit(self) -> WireFlit | None:
+        if self._again is not None:
+            out, self._again = self._again, None
+            self.stall()
+            return out
+        wire = super().next_flit()
+        if self._repeat_tx and wire is not None and not wire[1] & 1:
+            self._repeat_tx, self._again = False, wire
+        return wire
+
+    def receive(self, protocol_id: int, flit: int) -> list[RxT]:
+        messages = super().receive(protocol_id, flit)
+        if self._repeat_rx and not flit & 1:
+            self._repeat_rx = False
+            messages += super().receive(protocol_id, flit)
+        return messages
+
+    def _good_retryable(self) -> None:
+        super()._good_retryable()
+        if self._acks is not None:
+            self.hold_acks(True)
+
+    def _acknowledged(self, count: int) -> None:
+        if self._peer_acks is None:
+            super()._acknowledged(count)
+        else:
+            self._peer_acks += count
+
+    def _granted(self, header: int) -> None:
+        if self._peer_credits is None:
+            super()._granted(header)
+            return
+        own, self.credits = self.credits, self._peer_credits
+        super()._granted(header)
+        self.credits = own
+
+
+# Link partners without a simulator: HostLink and DeviceLink (spec: link spec §6 to §9).
+#
+# One call of ``next_flit`` or ``stall`` is one clock of the sender. ``receive`` takes what came
+# over the wire and returns the messages that it completed. Both ends are the same machine with
+# the channels swapped, so a HostLink and a DeviceLink can be wired back to back.
+
+
+__all__ = ["DeviceLink", "HostLink", "LinkPartner", "WireFlit"]
+
+
+class HostLink(HookedPartner[M2SMessage, S2MMessage]):
+    """The host's end: sends Req and RwD, receives NDR and DRS."""
+
+    tx_direction = Direction.M2S
+    _return_shift = 20
+    _grant_shift = 24
+    _packer = M2SPacker
+    _unpacker = S2MUnpacker
+
+
+class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
+    """The device's end: sends NDR and DRS, receives Req and RwD."""
+
+    tx_direction = Direction.S2M
+    _return_shift = 24
+    _grant_shift = 20
+    _packer = S2MPacker
+    _unpacker = M2SUnpacker

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from cocotbext.cxl.link.link import DeviceLink, HostLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink, HostLink
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 
 

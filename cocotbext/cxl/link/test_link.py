@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer
 from cocotbext.cxl.wire.control import (
     Llcrd,

@@ -3,7 +3,7 @@
 
 import pytest
 
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.link.test_link import Wire, clean, make
 

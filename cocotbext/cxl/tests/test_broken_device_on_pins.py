@@ -17,8 +17,8 @@ from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
 from cocotbext.cxl.errors import CxlError, CxlTimeout
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
-from cocotbext.cxl.link.link import DeviceLink
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from cocotbext.cxl.config import CxlConfig
-from cocotbext.cxl.fault_table import COUNTERS, judge
 from cocotbext.cxl.faults import (
     CAMPAIGN,
+    COUNTERS,
     CRC_KINDS,
     EPISODES,
     LOST_KINDS,
@@ -20,10 +20,11 @@ from cocotbext.cxl.faults import (
     FaultPlan,
     FaultRule,
     damage,
+    judge,
 )
 from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink, HostLink, WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, decode_protocol_id

@@ -29,7 +29,7 @@ from cocotbext.cxl import (
     LinkConfig,
 )
 from cocotbext.cxl.conftest import RunCocotb
-from cocotbext.cxl.link.link import WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, M2SReq, ReqOp, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 
@@ -345,7 +345,7 @@ def test_plain_use_needs_no_pyuvm() -> None:
     fresh_python("""
 import sys
 sys.modules.update(dict.fromkeys(("pyuvm", "numpy")))
-import cocotbext.cxl, cocotbext.cxl.faults, cocotbext.cxl.fault_table, cocotbext.cxl.trace
+import cocotbext.cxl, cocotbext.cxl.faults, cocotbext.cxl.faults, cocotbext.cxl.trace
 for name in cocotbext.cxl.__all__:
     getattr(cocotbext.cxl, name)
 """)

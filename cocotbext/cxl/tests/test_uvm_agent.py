@@ -15,8 +15,8 @@ from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
-from cocotbext.cxl.link.link import WireFlit
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import FlitHeader

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from cocotbext.cxl.wire.fields import FLAG, Fields
+from cocotbext.cxl.wire.messages import FLAG, Fields
 
 _BYTE, _COUNT, _NIBBLE = range(256), range(32), range(16)
 

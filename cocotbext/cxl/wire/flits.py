@@ -13,7 +13,7 @@ from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import Final
 
-from cocotbext.cxl.wire.fields import FLAG, Fields
+from cocotbext.cxl.wire.messages import FLAG, Fields
 
 H_BITS: Final = 96
 G_BITS: Final = 128

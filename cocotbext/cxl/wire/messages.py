@@ -11,13 +11,80 @@ Addresses are byte addresses (0 .. 2**52 - 1). pack() raises ValueError for what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
-from cocotbext.cxl.wire.fields import FLAG, Fields
-from cocotbext.cxl.wire.lines import ADDR_BITS, LINE_BYTES
+# Byte ranges of any alignment as lines of 64 bytes with byte enables (spec: link spec §5).
+
+LINE_BYTES: Final = 64
+ADDR_BITS: Final = 52
+
+
+def lines_of(address: int, length: int) -> Iterator[tuple[int, int, int]]:
+    """The lines of ``length`` bytes from byte ``address`` on: (line's address, first byte, bytes).
+
+    ValueError: the range is not within the 2**52 bytes that a message can address.
+    """
+    end = address + length
+    if address < 0 or length < 0 or end > 1 << ADDR_BITS:
+        raise ValueError(f"{length} bytes from {address:#x} do not fit in {ADDR_BITS} address bits")
+    return _lines(address, end)
+
+
+def _lines(address: int, end: int) -> Iterator[tuple[int, int, int]]:
+    while address < end:
+        first = address % LINE_BYTES
+        size = min(LINE_BYTES - first, end - address)
+        yield address - first, first, size
+        address += size
+
+
+def byte_enables(first: int, size: int) -> int:
+    """Byte enables of ``size`` bytes from byte ``first`` of a line on."""
+    return ((1 << size) - 1) << first
+
+
+# Bit fields of headers as a table (spec: link spec §3, §5, §7).
+
+FLAG: Final = (False, True)
+
+
+class Fields:
+    """Fields by name: their lowest bit, and the value of each code.
+
+    ``range(16)`` is a field of 4 bits, ``range(0, 1 << 52, 32)`` an address of which bits [4:0] are
+    not carried, FLAG a bool.
+    """
+
+    def __init__(self, **places: tuple[int, Sequence[int]]) -> None:
+        self._reads = [
+            (name, low, len(values) - 1, values) for name, (low, values) in places.items()
+        ]
+        self._writes = [
+            (name, low, values[-1].bit_length(), int(values[1]).bit_length() - 1)
+            for name, (low, values) in places.items()
+        ]
+        self.live = sum(len(values) - 1 << low for low, values in places.values())
+        """Every bit that may be 1."""
+
+    def pack(self, holder: object) -> int:
+        """The attributes of ``holder`` in their places. ValueError names one that does not fit."""
+        raw = 0
+        for name, low, bits, shift in self._writes:
+            value: int = getattr(holder, name)
+            if value >> bits:
+                raise ValueError(f"{name} = {value:#x} does not fit in {bits} bits")
+            if shift and value & (1 << shift) - 1:
+                raise ValueError(f"{name} = {value:#x} is not aligned to {1 << shift} bytes")
+            raw |= value >> shift << low
+        return raw
+
+    def unpack(self, raw: int) -> dict[str, Any]:
+        """Inverse of pack(); bits between the fields are not looked at."""
+        return {name: values[raw >> low & mask] for name, low, mask, values in self._reads}
+
 
 BE_ALL: Final = (1 << 64) - 1
 ZERO_LINE: Final = bytes(LINE_BYTES)

@@ -19,8 +19,8 @@ from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 from verif.coverage.cover_points import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
+from verif.replay.bulk.bisect import epoch_operations, narrow
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.narrow import epoch_operations, narrow
 from verif.replay.check import Mismatch, reduced_by_words
 from verif.replay.epoch import Key
 from verif.replay.stimulus import Stimulus

@@ -21,7 +21,7 @@ from scripts.common.records import Edit
 from verif.conftest import BulkModel, gradients, nf_replay
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
-from verif.replay.progress import Progress
+from verif.replay.runner import Progress
 from verif.replay.stimulus import Commit, Read, Stimulus, Write
 from verif.replay.test_signal_replay import MIX, check_file
 

@@ -22,8 +22,8 @@ from scripts.common.paths import ROOT
 from scripts.common.records import Edit
 from verif.conftest import nf_replay
 from verif.host.bulk_device import BulkFault
+from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.bulk.narrow import arrival
 from verif.replay.check import Mismatch
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocotbext.cxl.transactions import Transaction
+from cocotbext.cxl.host import Transaction
 from cocotbext.cxl.uvm_agent import CxlBatchItem, CxlMemSequence
 from cocotbext.cxl.wire.messages import (
     S2MDRS,

@@ -10,7 +10,7 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.transactions import Transaction
+from cocotbext.cxl.host import Transaction
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm

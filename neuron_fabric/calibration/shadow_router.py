@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook of a calibration: FP32 as by DDP without a hook, bit for bit, and every so many steps
+the packed reduction beside it, which changes nothing; needs torch."""
+
+# No postponed annotations here: register_comm_hook looks at those of the hook.
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route
+from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter
+from neuron_fabric.hook.payload import (
+    Vote,
+    common_scale,
+    decode,
+    parts_of,
+    places,
+    sidecar,
+    signal_of,
+    values_of,
+)
+from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.samples import MORE, SUMS
+from neuron_fabric.reducers.interface import F32, Outcome
+from neuron_fabric.reducers.torch_reducer import TorchReducer
+
+# What is measured of a tensor whose packed reduction ran beside FP32, as sums over its elements.
+#
+# With g_w the gradient of worker w, m their mean in FP32, d the decoded gradient (shrink 1), all
+# sums in float64 and in one order, so that the same gradients give the same bits:
+#
+# | sum | is |
+# |---|---|
+# | dot, mean2, decoded2 | <m, d>, <m, m>, <d, d> |
+# | zeros, gate | exact zeros, and elements with a vote: means over the workers |
+# | margin | abs(plus - minus) / W, scaled to 0 for random signs and 1 for one voice; codes: 0 |
+# | agree, weighted | elements where d has the sign of m; the same, each weighing abs(m) |
+# | mean1, mean4 | abs(m), and m to the 4th power |
+# | noise2 | squared norm of g_w - m, mean over the workers |
+
+F64 = NDArray[np.float64]
+NAMES = (*SUMS, *MORE)
+_PIECE = 1 << 16  # elements that stay in a cache
+
+
+@dataclass(frozen=True)
+class OfWorkers:
+    """Sums over all workers: squared norms of their gradients, exact zeros, open gates by route."""
+
+    own2: float
+    zeros: float
+    gates: Mapping[Route, float]
+
+
+def decoded_vote(net: F32, route: Route, s: np.float32) -> F32:
+    """The vote that counts decide, times ``s``: a tie is + in G_BINARY and 0 in G_TERNARY.
+    ``net``: plus - minus of each element."""
+    vote = np.sign(net)
+    if route == Route.G_BINARY:
+        vote[net == 0] = 1
+    decoded: F32 = s * vote
+    return decoded
+
+
+def decoded_net(net: F32, s: np.float32, present: np.float32) -> F32:
+    """As `codec.unpack_net`: s * net / workers present, in float32."""
+    decoded: F32 = s * net / present
+    return decoded
+
+
+def shadow_sums(
+    m: F32, d: F32, net: F32 | None, workers: int, route: Route, own: OfWorkers
+) -> dict[str, float]:
+    """All of a tensor and one decode of one route; ``net``: plus - minus of its votes, None: it has
+    integer codes. A mean or decoded gradient that is not finite leaves zeros: a cosine of 0."""
+    if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own.own2)):
+        return dict.fromkeys(NAMES, 0.0)
+    total = dict.fromkeys(NAMES, 0.0)
+    for at in range(0, m.size, _PIECE):
+        for name, value in _piece(m[at : at + _PIECE], d[at : at + _PIECE]).items():
+            total[name] += value
+    margin, least = 0.0, random_margin(workers)
+    if net is not None and workers > 1:
+        voices = sum(_sum(np.abs(net[at : at + _PIECE])) for at in range(0, net.size, _PIECE))
+        margin = (voices / workers - least * m.size) / (1 - least)
+    return {
+        **total,
+        "zeros": own.zeros / workers,
+        "gate": own.gates[route] / workers,
+        "margin": margin,
+        "noise2": max(0.0, own.own2 / workers - total["mean2"]),
+    }
+
+
+def squared(x: F32) -> float:
+    """The squared norm."""
+    pieces = (x[at : at + _PIECE].astype(np.float64) for at in range(0, x.size, _PIECE))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return sum((_sum(one * one) for one in pieces), 0.0)
+
+
+def _piece(m: F32, d: F32) -> dict[str, float]:
+    a, b = m.astype(np.float64), d.astype(np.float64)
+    same, size, square = np.sign(a) == np.sign(b), np.abs(a), a * a
+    return {
+        "dot": _sum(a * b),
+        "mean2": _sum(square),
+        "decoded2": _sum(b * b),
+        "agree": float(np.count_nonzero(same)),
+        "weighted": _sum(size * same),
+        "mean1": _sum(size),
+        "mean4": _sum(square * square),
+    }
+
+
+def _sum(x: NDArray[np.floating]) -> float:
+    """Not a dot product: that goes by the memory's alignment."""
+    return float(np.sum(x, dtype=np.float64))
+
+
+Found = dict[tuple[str, str, str], Mapping[str, float]]
+"""Sums by parameter, route and decode."""
+
+
+class ShadowRouter(BucketRouter):
+    """No parameter has a region, so every bucket goes as by DDP. ``found``: what the step has shown
+    so far, on rank 0; the others take part in the reduction only."""
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        reducer: TorchReducer,
+        every: int,
+        routes: Sequence[Route],
+    ) -> None:
+        super().__init__(model, {}, reducer)
+        self._every = every
+        # Of votes the counts come back: the votes follow from them.
+        self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
+        self._looks = self.rank == 0
+        self.found: Found = {}
+
+    @property
+    def due(self) -> bool:
+        """Whether this step is a sample."""
+        return self._every > 0 and self.step % self._every == 0
+
+    def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        votes: list[Vote] = []
+        if self.due and not buffer.is_sparse and buffer.dtype in DTYPES:
+            votes = self._votes(bucket)
+        if not votes:
+            return super()._reduce(bucket)
+        own = _own(votes, self._hows)
+        side = sidecar([vote.column for vote in votes])
+        handle = self.reducer.submit(self.step, bucket.index(), parts_of(votes), side)
+        mean = super()._reduce(bucket)  # from here on the buffer holds something else
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+        def finish() -> None:
+            outcome = self.reducer.wait(handle)
+            every = self.reducer.second_group.gather(torch.from_numpy(own)).numpy()
+            mean.wait()
+            if self._looks:
+                self._look(votes, outcome, every)
+            future.set_result(buffer)
+
+        self.thread.put(finish, future.set_exception)
+        return future
+
+    def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
+        """Of every parameter that is large enough, one by each route."""
+        return self._packed(
+            [
+                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+                if parameter.numel() >= LEAST
+                for name in [self.names[id(parameter)]]
+                for how in self._hows
+            ]
+        )
+
+    def _look(self, votes: Sequence[Vote], outcome: Outcome, own: Any) -> None:
+        """``own``: float64[W, votes * 3], see `_own`."""
+        total = np.zeros(own.shape[1])
+        for row in own:  # in the order of the workers
+            total = total + row
+        sums = total.reshape(len(votes), 3)
+        for n, (vote, part, first) in enumerate(places(votes)):
+            route, present = vote.how.route, outcome.present[n]
+            s, net = common_scale(outcome.scales[n], present, vote.how), None
+            out = np.empty(vote.view.numel(), np.float32)
+            if vote.units is None:
+                net = out
+                decode(outcome.parts[part], route, True, first, out, np.float32(present), present)
+                decoded = {
+                    "vote": decoded_vote(net, route, s),
+                    "net": decoded_net(net, s, present) if present else net,
+                }
+            else:
+                more = (vote.units, self.workers)
+                decode(outcome.parts[part], route, False, first, out, s, present, *more)
+                decoded = {"vote": out}
+            m = values_of(vote.view)
+            of_workers = OfWorkers(sums[n, 0], sums[n, 1], {route: sums[n, 2]})
+            for name, d in decoded.items():
+                key = (vote.name, route.value, name)
+                self.found[key] = shadow_sums(m, d, net, self.workers, route, of_workers)
+
+
+def _own(votes: Sequence[Vote], hows: Sequence[PhaseRoute]) -> Any:
+    """Of this worker, float64[votes * 3]: squared norm, exact zeros, open gates. The norm is looked
+    at once a parameter: its votes stand together."""
+    rows, norm = [], 0.0
+    for n, vote in enumerate(votes):
+        if n % len(hows) == 0:
+            values: F32 = values_of(vote.view)
+            norm = squared(values)
+        rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
+    return np.array(rows, np.float64)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training that `nf calibrate` has started: what `attach` gives it; needs torch."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.calibration.calibrating import About, RowWriter
+from neuron_fabric.calibration.calibration_job import Job, Report, write_report
+from neuron_fabric.calibration.shadow_router import ShadowRouter
+from neuron_fabric.codec import Route
+from neuron_fabric.comm_hooks import ForwardHook
+from neuron_fabric.hook.attached import Runtime
+from neuron_fabric.hook.bucket_hook import bucket_hook
+from neuron_fabric.hook.conditions import Watch, valid_for
+from neuron_fabric.hook.refusal import check_model, warn
+from neuron_fabric.monitor import StepReport
+from neuron_fabric.profile import PhaseRoute, sketch
+from neuron_fabric.profile.model_sketch import head_of, last_weight
+from neuron_fabric.profile.portability import Conditions
+from neuron_fabric.reducers.torch_reducer import TorchReducer
+from neuron_fabric.tests.ddp.lost_ranks import Peers, watch
+from neuron_fabric.wrapped import bare_model
+
+ROUTES = tuple(route for route in Route if route != Route.FP32)
+"""What runs as a shadow, where the reducer and the job have it."""
+
+
+def shadowed(
+    model: Any,
+    folder: Path,
+    job: Job,
+    *,
+    steps: int | None,
+    here: Conditions,
+    timeout_s: float,
+) -> Runtime:
+    """The training goes on in FP32 as without a hook, bit for bit. ``here``: what the script has
+    told of it. AttachError for a model that no profile can be attached to."""
+    check_model(model)
+    group = model.process_group
+    reducer = TorchReducer(timeout_s)
+    reducer.open(group)
+    wanted = ROUTES if job.routes is None else job.routes
+    routes = [route for route in ROUTES if route in reducer.limits.routes and route in wanted]
+    router = ShadowRouter(model, reducer, job.every, routes)
+    recorder = Recorder(router)
+    if job.every and dist.get_rank(group) == 0:
+        about = partial(About, router.workers, job.every, tuple(map(str, routes)), steps=steps)
+        seen = Watch(model)
+
+        def begin(head: Collection[str]) -> None:
+            parameters = sketch(model, head)
+
+            def rows() -> RowWriter:
+                known = valid_for(here, seen.found, router.workers)
+                return RowWriter(folder, about(parameters, valid_for=known))
+
+            recorder.begin = rows
+
+        watch_forward(model, begin)
+    runtime = Runtime(router, recorder)
+    model.register_comm_hook(router, bucket_hook)
+    router.peers = Peers(group)
+    watch(router.tell_lost)
+    told(runtime, model, folder, job)
+    return runtime
+
+
+class Recorder:
+    """As `attached.Controls`: no region, no route; what the shadow has shown goes into a file."""
+
+    def __init__(self, router: ShadowRouter) -> None:
+        """``begin``, set after the first forward, when the head is known, opens the file at the
+        end of the first step, when the conditions of the training are."""
+        self._router = router
+        self._rows: RowWriter | None = None
+        self.begin: Callable[[], RowWriter] | None = None
+
+    def routes(self) -> Mapping[str, PhaseRoute]:
+        """None: all in FP32."""
+        return {}
+
+    def samples(self) -> frozenset[str]:
+        """Regions are not known."""
+        return frozenset()
+
+    def step_end(self, report: StepReport) -> None:
+        """A row, where the step was a sample."""
+        found, self._router.found = self._router.found, {}
+        if begin := self.begin:
+            self.begin = None
+            self._try(lambda: setattr(self, "_rows", begin()))
+        rows = self._rows
+        if found and rows is not None:
+            self._try(lambda: rows.put(report.step, found))
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Nothing is decided."""
+        return {}
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Nothing is decided."""
+
+    def close(self) -> None:
+        """The file."""
+        if self._rows is not None:
+            self._rows.close()
+            self._rows = None
+
+    def _try(self, action: Any) -> None:
+        """A disk that refuses costs the samples, never the training."""
+        try:
+            action()
+        except OSError as error:
+            self._rows = None
+            warn(f"no more samples are written: {error.strerror}")
+
+
+def watch_forward(model: Any, done: Any) -> None:
+    """Call ``done`` with the names of the head's parameters after the first forward."""
+    bare, block, last = bare_model(model), ExitStack(), list[int]()
+
+    def before(*_: Any) -> None:
+        nonlocal last
+        last = block.enter_context(last_weight(bare))
+
+    def after(*_: Any) -> None:
+        block.close()
+        for hook in hooks:
+            hook.remove()
+        done(head_of(bare, last))
+
+    hooks = (
+        bare.register_forward_pre_hook(ForwardHook(before)),
+        bare.register_forward_hook(ForwardHook(after), always_call=True),
+    )
+
+
+def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
+    """``runtime.report`` writes for `nf calibrate`; a job that is to stop does so."""
+    bare, rank = bare_model(model), dist.get_rank(model.process_group)
+
+    def report(metrics: Mapping[str, float]) -> None:
+        if rank == 0:
+            made = Report(
+                metrics, runtime.step + 1, weights_of(bare), runtime.sent, runtime.received
+            )
+            write_report(folder, made)
+
+    runtime.reporter = report
+    if job.stop is not None:
+        runtime.observe = partial(_last, runtime, job.stop)  # type: ignore[method-assign]
+
+
+def _last(runtime: Runtime, stop: int, loss: Any) -> None:
+    """`observe` of a training of which no more than ``stop`` steps are wanted."""
+    Runtime.observe(runtime, loss)
+    if runtime.step + 1 < stop:
+        return
+    runtime.close()
+    os._exit(0)  # whatever the script would still do
+
+
+def weights_of(module: Any) -> str:
+    """sha256 of all parameters."""
+    digest = hashlib.sha256()
+    for one in module.parameters():
+        digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training with a profile attached: what `attach` gives; needs torch."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from neuron_fabric.calibration.calibration_job import checked_metrics
+from neuron_fabric.codec import Route
+from neuron_fabric.ddp import CaptureState
+from neuron_fabric.errors import AttachError
+from neuron_fabric.hook.bucket_hook import BucketRouter
+from neuron_fabric.hook.refusal import warn
+from neuron_fabric.monitor import ReducerCounters, StepReport
+from neuron_fabric.monitor.consensus import reduced
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.reducers.torch_reducer import OwnGroup
+
+VERSION = 1
+
+
+class Controls(Protocol):
+    """Who decides on the routes: `monitor.Controller`, which see."""
+
+    def routes(self) -> Mapping[str, PhaseRoute]: ...
+    def samples(self) -> frozenset[str]: ...
+    def step_end(self, report: StepReport) -> None: ...
+    def state_dict(self) -> Mapping[str, Any]: ...
+    def load_state_dict(self, values: Mapping[str, Any]) -> None: ...
+    def close(self) -> None: ...
+
+
+class Runtime:
+    """One rank's side of a training with a profile. A copy of it is None, as `HookState`.
+
+    ``observe(loss)`` after each backward gives the monitor its loss; ``state_dict`` goes into a
+    checkpoint, each rank's own: residuals are of its own gradients; ``close`` ends the thread and
+    the log.
+    """
+
+    def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
+        """``scaler``: the training's GradScaler, whose scale residuals have to follow."""
+        self.capture: CaptureState | None = None
+        """The capture that runs beside it, if NF_CAPTURE_DIR asks for one."""
+        self._router, self.controls, self._scaler = router, controls, scaler
+        self._loss: float | None = None
+        self._scale = self._loss_scale()
+        self._before = _totals(router)
+        self._start = time.perf_counter()
+        self.strange_losses = 0
+        """Losses that were NaN or infinite."""
+        self.nonfinite, self.abstained = 0, 0
+        """Low-bit tensors that were not finite on some rank, and on which this rank had no vote,
+        summed over the steps."""
+        router.first, router.last = self._first, self._last
+        self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
+        """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        """Copy and pickle as None; `state_dict` is for checkpoints."""
+        return type(None), ()
+
+    @property
+    def step(self) -> int:
+        """Number of the last step whose backward has begun; -1 before the first."""
+        return self._router.step
+
+    @property
+    def routes(self) -> Mapping[str, PhaseRoute]:
+        """The routes of that step, by region."""
+        return self._router.routes
+
+    @property
+    def sent(self) -> Mapping[str, int]:
+        """Bytes that this rank has sent, by route; those of all-reduces as a ring sends them."""
+        return dict(self._router.reducer.counters.sent)
+
+    @property
+    def received(self) -> Mapping[str, int]:
+        """Bytes that it has received."""
+        return dict(self._router.reducer.counters.received)
+
+    def observe(self, loss: Any) -> None:
+        """This rank's loss: a number, or a tensor of one element. AttachError for another."""
+        if isinstance(loss, torch.Tensor):
+            if loss.numel() != 1:
+                what = f"the loss has {loss.numel()} elements"
+                raise AttachError("observe", what, "give it the mean, a tensor of one element")
+            loss = loss.detach().item()
+        try:
+            value = float(loss)
+        except (TypeError, ValueError, OverflowError):
+            what = f"the loss is a {type(loss).__name__}"
+            raise AttachError("observe", what, "give it a number") from None
+        self.strange_losses += int(not math.isfinite(value))
+        self._loss = value
+
+    def report(self, **metrics: Any) -> None:
+        """What the training has reached, once, at its end: numbers by name, ``accuracy=0.95``. `nf
+        calibrate` compares them; without it they are only looked at. CalibrationError for what is
+        no number."""
+        found = checked_metrics(metrics)
+        self._router.thread.drain()
+        self.reporter(found)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this rank needs to go on as if nothing had been: numbers, texts, tensors."""
+        self._router.thread.drain()
+        router = self._router
+        return {
+            "version": VERSION,
+            "world": router.workers,
+            "rank": router.rank,
+            "step": router.step,
+            "loss": self._loss,
+            "scale": self._scale,
+            "controls": self.controls.state_dict(),
+            "residuals": _tensors(router.memory.residuals),
+            "momenta": _tensors(router.memory.momenta),
+            "signs": _tensors(router.signs.last),
+            "runs": _tensors(router.signs.run),
+            "agreements": dict(router.agreements.running),
+        }
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`. Residuals of another rank or world size are dropped, with one
+        line. AttachError for a state of another version."""
+        if values.get("version") != VERSION:
+            what = f"version {values.get('version')!r}, this program reads {VERSION}"
+            raise AttachError("state of the runtime", what, "start without it")
+        router, rank = self._router, self._router.rank
+        router.thread.drain()
+        if self.capture is not None:
+            self.capture.step += values["step"] - router.step
+        router.step, self._loss, self._scale = values["step"], values["loss"], values["scale"]
+        self.controls.load_state_dict(values["controls"])
+        router.signs.last, router.signs.run = _arrays(values["signs"]), _arrays(values["runs"])
+        if (values["world"], values["rank"]) == (router.workers, rank):
+            router.agreements.running = dict(values.get("agreements", {}))
+            router.memory.residuals = _arrays(values["residuals"])
+            router.memory.momenta = _arrays(values["momenta"])
+        elif values["residuals"] or values["momenta"]:
+            whose = f"rank {values['rank']} of {values['world']}"
+            warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
+
+    def close(self) -> None:
+        """After the last backward, on every rank."""
+        with ExitStack() as last:  # each of them, whatever the one before it has raised
+            last.callback(self._router.reducer.close)
+            last.callback(self._router.packer.close)
+            last.callback(self._router.thread.close)
+            last.callback(self.controls.close)
+            self._router.thread.drain()
+
+    def _first(self) -> None:
+        scale = self._loss_scale()
+        if scale != self._scale:
+            self._router.memory.rescale(scale / self._scale)
+            self._scale = scale
+        self._router.routes = self.controls.routes()
+        self._router.samples = self.controls.samples()
+        self._start = time.perf_counter()
+
+    def _last(self) -> None:
+        """After the last bucket: the loss is taken now, as the thread may come to it at any time;
+        so it is that of the step before."""
+        loss, self._loss = self._loss, None
+        router, step = self._router, self._router.step
+
+        def report() -> None:
+            measured, totals = router.measured, _totals(router)
+            sent, received, seconds, events = map(_difference, totals, self._before)
+            self._before = totals
+            self.nonfinite += measured.nonfinite
+            self.abstained += measured.abstained
+            self.controls.step_end(
+                StepReport(
+                    step,
+                    loss,
+                    measured.norms,
+                    measured.cosines,
+                    measured.margins,
+                    measured.nonfinite,
+                    router.signs.saturation(router.regions),
+                    ReducerCounters(**_whole(events)),
+                    bytes={Route(one): (int(sent[one]), int(received.get(one, 0))) for one in sent},
+                    seconds={
+                        **seconds,
+                        **router.link.seconds(),
+                        "reduce": time.perf_counter() - self._start,
+                    },
+                    agreements=router.agreements.step(),
+                )
+            )
+
+        router.thread.put(report)
+
+    def _loss_scale(self) -> float:
+        enabled = self._scaler is not None and self._scaler.is_enabled()
+        return float(self._scaler.get_scale()) if enabled else 1.0
+
+
+def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
+    """Bytes sent, bytes received, seconds, events."""
+    one = router.reducer.counters
+    return dict(one.sent), dict(one.received), dict(one.seconds), dict(one.events)
+
+
+def _difference(now: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float]:
+    return {name: one - before.get(name, 0) for name, one in now.items()}
+
+
+def _whole(counts: Mapping[str, float]) -> dict[str, Any]:
+    return {name: int(one) for name, one in counts.items()}
+
+
+def _tensors(arrays: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: torch.from_numpy(one.copy()) for name, one in arrays.items()}
+
+
+def _arrays(tensors: Mapping[str, torch.Tensor]) -> dict[str, Any]:
+    return {name: np.array(one.numpy()) for name, one in tensors.items()}
+
+
+def all_reducer(group: OwnGroup) -> Callable[[Any, int], Callable[[], Any]]:
+    """`monitor.consensus.AllReduce` over a group: starts, and gives what waits. All ranks' numbers
+    come to each, which adds them: a ring takes W times the rounds for these few."""
+
+    def start(vector: Any, sums: int) -> Callable[[], Any]:
+        wait = group.start_gather(torch.from_numpy(np.array(vector, np.int64)))
+        return lambda: reduced(wait().numpy(), sums)
+
+    return start

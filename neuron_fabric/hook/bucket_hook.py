@@ -1,0 +1,512 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The communication hook that sends each parameter of a bucket by its own route; needs torch.
+
+A bucket goes in two ways at once: FP32 parameters by `fp32_paths`, the others as packed lines to
+the reducer. The hook starts both and returns; one thread packs and submits, beside the rest of
+backward, another waits, decodes into the bucket's buffer and completes the future, each in the
+order of the buckets. A bucket whose parameters are all FP32 is reduced as by DDP without a hook,
+and is not copied. What is small, and the last bucket, behind which nothing is left of backward, is
+packed by the hook itself, sooner than by a thread.
+
+Of a bucket with integer codes packing waits for one thing, a number for 1,024 elements: the ranks
+share the units of their codes, so they reduce their maxima before they pack.
+"""
+
+# No postponed annotations here: register_comm_hook looks at those of the hook.
+
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+
+# No postponed annotations here: they would be strings where torch looks at them.
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route, maxima, units
+from neuron_fabric.comm_hooks import HookState
+from neuron_fabric.hook.capacity import LinkTimes
+from neuron_fabric.hook.payload import (
+    Memory,
+    Signal,
+    Vote,
+    common_scale,
+    decode,
+    fp32_part,
+    own_votes,
+    packed_codes,
+    packed_vote,
+    parts_of,
+    places,
+    put_means,
+    sidecar,
+    signal_of,
+    values_of,
+)
+from neuron_fabric.hook.refusal import end, second_hook, warn
+from neuron_fabric.hook.sampling import Agreements, Measured, Signs, sample_of
+from neuron_fabric.mean import DdpMean
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
+from neuron_fabric.tests.ddp.lost_ranks import Peers, is_lost
+from neuron_fabric.wrapped import named_parameters
+
+# How the FP32 parameters of a bucket are reduced; needs torch.
+#
+# - ring: DDP's own all-reduce of 1/W times each gradient. Buckets with FP32 parameters alone come
+#   out as by DDP without a hook, bit for bit. Of a mixed bucket only the FP32 parameters are
+#   reduced: a ring of three or more then adds in another order, as its chunks are cut elsewhere.
+# - ordered: added in the order of workers, divided by W: the bits depend on nothing but the
+#   gradients. They travel as FP32 lines, beside the votes.
+# - whole: for tests. Every bucket is reduced as by DDP, then votes take the place of what they
+#   decide: no saving, and the FP32 parameters of mixed buckets are those of DDP.
+
+RING, ORDERED, WHOLE = "ring", "ordered", "whole"
+PATHS = (RING, ORDERED, WHOLE)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """FP32 gradients under way: ``flat`` holds what ``views`` are to become."""
+
+    work: Any
+    flat: torch.Tensor
+    views: Sequence[torch.Tensor]
+
+    def finish(self) -> None:
+        """Wait, and put each in its place."""
+        self.work.wait()
+        parts = self.flat.split([view.numel() for view in self.views])
+        for view, part in zip(self.views, parts, strict=True):
+            view.copy_(part)
+
+
+def ring(
+    bucket: dist.GradBucket,
+    mean: DdpMean,
+    group: Any,
+    chosen: Sequence[int],
+    sampled: Sequence[torch.Tensor] = (),
+) -> Reduction | None:
+    """Start the mean of the gradients at these places of a mixed bucket, in one buffer, with the
+    ``sampled`` elements of others behind them, which are scaled already. None: there are none."""
+    mean.scale(bucket, frozenset(chosen))
+    gradients = bucket.gradients()
+    views = [*(gradients[n].view(-1) for n in chosen), *sampled]
+    if not views:
+        return None
+    flat = torch.cat(views)
+    return Reduction(dist.all_reduce(flat, group=group, async_op=True), flat, views)
+
+
+# A thread that does what it is given, one thing after the other.
+
+Found = TypeVar("Found")
+Action = Callable[[], None]
+Failed = Callable[[Exception], None]
+
+
+class InOrder:
+    """Collectives that follow on others have to start in one order on every rank; callbacks of
+    these others come in any. So the hook hands them to this thread, in the order of the buckets.
+
+    After the first action that fails, all that follow fail with the same error, at once: the ranks
+    no longer agree on what comes next.
+
+    ``room``: so many actions wait or are under way at most, a further one waits to be put; 0: any
+    number. The thread ends with the last reference to this object, or by `close`.
+    """
+
+    def __init__(self, name: str, room: int = 0) -> None:
+        self._todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None] = queue.SimpleQueue()
+        self._idle = threading.Condition()
+        self._open, self._room, self._closed = 0, room, False
+        self.error: Exception | None = None
+        # A daemon: a training that ends by an exception need not wait for the other ranks.
+        self._thread = threading.Thread(target=_run, args=(self._todo,), name=name, daemon=True)
+        self._thread.start()
+        weakref.finalize(self, self._todo.put, None).atexit = False
+
+    def put(self, action: Action, failed: Failed = lambda error: None) -> None:
+        """Do ``action`` after all before it; ``failed`` is told when it cannot be done.
+        RuntimeError behind `close`."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._room or self._open < self._room)
+            if self._closed:
+                raise RuntimeError(f"{self._thread.name}: it is closed.")
+            self._open += 1
+            self._todo.put((self, action, failed))
+
+    def ask(self, action: Callable[[], Found]) -> Callable[[], Found]:
+        """Do ``action`` after all before it; what waits for what it gives, or raises what has been
+        raised."""
+        found: Future[Found] = Future()
+        self.put(lambda: found.set_result(action()), found.set_exception)
+        return found.result
+
+    def drain(self) -> None:
+        """Wait until all is done. The first error, if there is one."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._open == 0)
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Do what is left, and end the thread."""
+        with self._idle:
+            self._closed = True
+            self._todo.put(None)
+        self._thread.join()
+
+    def _do(self, action: Action, failed: Failed) -> None:
+        try:
+            if self.error is None:
+                action()
+        except Exception as error:
+            self.error = error
+        if self.error is not None:
+            failed(self.error)
+        with self._idle:
+            self._open -= 1
+            self._idle.notify_all()
+
+
+def _run(todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None]) -> None:
+    while (item := todo.get()) is not None:
+        one, action, failed = item
+        one._do(action, failed)
+        del item, one, action, failed  # what they hold is not kept until the next one comes
+
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+"""What can be packed; a bucket of another dtype is reduced as by DDP."""
+Where = tuple[int, int, Sequence[torch.Tensor]]
+"""Step, bucket and its parameters."""
+NAN, FALLBACK = "nan", "fallback"
+SMALL = 1 << 18
+"""Elements of a bucket that are packed by the hook itself, in some 50 us."""
+AHEAD = 2
+"""Buckets that are being packed, or wait for it, before the hook waits: each may hold a copy of its
+gradients, as of bfloat16. A bucket is two actions."""
+
+
+class BucketRouter(HookState):
+    """State of the hook: routes, residuals, threads and counters.
+
+    ``first`` is called before the first bucket of a step and sets the step's ``routes`` (regions
+    without one, and parameters without a region, go in FP32) and ``samples``: regions to be
+    compared with FP32 in this step, those in FP32 by ``shadows``. ``last`` is called after the last
+    one; what it puts on ``thread`` comes after all buckets.
+    """
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        regions: Mapping[str, str],
+        reducer: Reducer,
+        *,
+        fp32: str = RING,
+        nonfinite: str = NAN,
+        shadows: Mapping[str, PhaseRoute] | None = None,
+    ) -> None:
+        """``regions``: region by the name of the parameter. ``nonfinite``: what a tensor that is
+        not finite on some rank becomes: NaN on all (as plain DDP spreads it), or this parameter is
+        reduced once more, in FP32."""
+        self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
+        self.rank = dist.get_rank(model.process_group)
+        self.names = {id(p): name for name, p in named_parameters(model)}
+        sizes = {name: p.numel() for name, p in named_parameters(model)}
+        self.regions = {name: region for name, region in regions.items() if sizes[name] >= LEAST}
+        totals = dict.fromkeys(self.regions.values(), 0)
+        for name, region in self.regions.items():
+            totals[region] += sizes[name]
+        self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
+        self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
+        self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
+        self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
+        self.routes: Mapping[str, PhaseRoute] = {}
+        self.samples: frozenset[str] = frozenset()
+        self.shadows, self.link = dict(shadows or {}), LinkTimes()
+        self.measured, self.signs, self.step = Measured(), Signs(), -1
+        self.agreements = Agreements(self.workers)
+        self.release()
+        self.peers: Peers | None = None
+
+    def release(self) -> None:
+        """Drop the callbacks, and so a circle: what is left is freed here and now, not by a garbage
+        collection in a forked process, in which the threads of gloo are not."""
+        self.first: Callable[[], None] = lambda: None
+        self.last: Callable[[], None] = lambda: None
+
+    def refuse(self, hook: str) -> NoReturn:
+        """End the script, in one line: it registers another hook on this model."""
+        end(second_hook(hook), self.group)
+
+    def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Start the reduction of a bucket."""
+        if bucket.index() == 0:
+            self.step += 1
+        where = (self.step, bucket.index(), bucket.parameters())
+        try:
+            if bucket.index() == 0:
+                self.thread.drain()
+                self.measured = Measured()
+                self.first()
+            future = self._reduce(bucket)
+            if bucket.is_last():
+                self.last()
+        except Exception as error:
+            self.tell_lost(error, where)
+            raise
+
+        # What is set as an exception is raised by a callback only: DDP does not look.
+        def value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
+            try:
+                found: torch.Tensor = future.value()
+                return found
+            except Exception as error:
+                self.tell_lost(error, where)
+                raise
+
+        return future.then(value)
+
+    def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
+        """Say in one line, once a job, that a rank is lost, if ``error`` says so."""
+        peers = self.peers
+        if peers is None or not is_lost(error):
+            return
+        self.peers = None
+        who, place = peers.who(error), f"after step {self.step}"
+        if where is not None:
+            step, index, parameters = where
+            hows = [self._low(self.names[id(one)]) for one in parameters]
+            routes = {str(how.route) if how else str(Route.FP32) for how in hows}
+            place = f"step {step}, bucket {index} ({', '.join(sorted(routes))})"
+        if peers.is_first():
+            warn(f"{place}: {who}; the training ends")
+
+    def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        if buffer.is_sparse or buffer.dtype not in DTYPES:
+            return self.mean(None, bucket)
+        gradients = [one.view(-1) for one in bucket.gradients()]
+        names = [self.names[id(p)] for p in bucket.parameters()]
+        full = [n for n, name in enumerate(names) if self._low(name) is None]
+        for n in full:
+            self._to_fp32(names[n], gradients[n])
+        signals = [
+            one
+            for name, gradient in zip(names, gradients, strict=True)
+            if (one := self._signal(name, gradient)) is not None
+        ]
+        if not signals and self.fp32 != ORDERED:
+            self._count_ring(buffer)
+            return self._timed(buffer, self.mean(None, bucket))
+        return self._two_ways(bucket, signals, full, gradients)
+
+    def _two_ways(
+        self,
+        bucket: dist.GradBucket,
+        signals: Sequence[Signal],
+        full: Sequence[int],
+        gradients: Sequence[torch.Tensor],
+    ) -> torch.futures.Future[torch.Tensor]:
+        buffer, index = bucket.buffer(), bucket.index()
+        samples = [one.sample for one in signals if one.sample is not None]
+        ordered = [*(gradients[n] for n in full), *samples] if self.fp32 == ORDERED else []
+        wait: Callable[[], Any] = lambda: None  # noqa: E731
+        here = buffer.numel() < self.small or bucket.is_last()
+        ask = self._at_once if here else self.packer.ask
+        packed = ask(lambda: self._votes_of(signals))
+        if self.fp32 == WHOLE or any(one.shadow for one in signals):
+            packed()  # what comes now changes what is looked at
+
+        def submit() -> tuple[Sequence[Vote], Any]:
+            votes = packed()
+            parts = parts_of(votes) + ([fp32_part(ordered)] if ordered else [])
+            columns = sidecar([vote.column for vote in votes])
+            return votes, self.reducer.submit(self.step, index, parts, columns)
+
+        if self.fp32 == ORDERED:
+            self.mean.scale(bucket, ())
+        elif self.fp32 == WHOLE or len(full) == len(gradients):
+            self._count_ring(buffer)
+            wait = self._timed(buffer, self.mean(None, bucket)).wait
+        elif (reduction := ring(bucket, self.mean, self.group, full, samples)) is not None:
+            self._count_ring(reduction.flat)
+            self._timed(reduction.flat, reduction.work.get_future())
+            wait = reduction.finish
+        submitted = ask(submit)
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+        def finish() -> None:
+            votes, handle = submitted()  # what failed there is told without waiting for others
+            wait()
+            try:
+                outcome = self.reducer.wait(handle)
+            except BucketLost:
+                self._lost(votes, [gradients[n] for n in full] if self.fp32 == ORDERED else [])
+                future.set_result(buffer)
+                return
+            if ordered:
+                put_means(ordered, outcome.parts[-1].lines, self.workers)
+            start = time.perf_counter()
+            self._decode(votes, outcome)
+            self.reducer.counters.seconds["decode"] += time.perf_counter() - start
+            future.set_result(buffer)
+
+        self.thread.put(finish, future.set_exception)
+        return future
+
+    def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
+        """As `InOrder.ask` of the packer, here and now."""
+        self.packer.drain()
+        found = action()
+        return lambda: found
+
+    def _votes_of(self, signals: Sequence[Signal]) -> list[Vote]:
+        start = time.perf_counter()
+        votes = self._packed(signals)
+        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
+        self.reducer.counters.seconds["pack"] += time.perf_counter() - start
+        return votes
+
+    def _timed(self, flat: torch.Tensor, future: Any) -> Any:
+        """An all-reduce that has just begun: what the network takes for so many bytes."""
+        self.link.watch(self.step, flat.numel() * flat.element_size(), future)
+        return future
+
+    def _low(self, name: str) -> PhaseRoute | None:
+        """How a parameter goes in this step, unless it goes in FP32."""
+        how = self.routes.get(self.regions.get(name, ""))
+        return None if how is None or how.route == Route.FP32 else how
+
+    def _to_fp32(self, name: str, gradient: torch.Tensor) -> None:
+        self.signs.forget(name)
+        if (residual := self.memory.flushed(name)) is not None:
+            gradient += torch.from_numpy(residual).to(gradient.dtype)
+
+    def _signal(self, name: str, view: torch.Tensor) -> Signal | None:
+        region, how = self.regions.get(name, ""), self._low(name)
+        sampled = region in self.samples
+        if how is None:
+            shadow = self.shadows.get(region)
+            if not sampled or shadow is None or shadow.route == Route.FP32:
+                return None
+            return signal_of(name, region, view, shadow, None, shadow=True)
+        sample = index = None
+        if sampled:
+            index = sample_of(name, view.numel(), self.step)
+            # What the mean is of, before the votes take its place; the ring adds what is scaled.
+            sample = view.clone() if index is None else view[torch.from_numpy(index)]
+            if self.fp32 == RING:
+                sample *= 1.0 / self.workers
+        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+
+    def _packed(self, signals: Sequence[Signal]) -> list[Vote]:
+        """Votes, while the maxima of codes are on their way; then the codes."""
+        codes = [one for one in signals if one.how.route.codes]
+        own = [torch.from_numpy(maxima(one.values)) for one in codes]
+        if own:
+            flat = torch.cat(own)
+            wait = self.reducer.first_group.all_reduce(flat, "max")
+            self._count_ring(flat)
+        votes = {n: packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes}
+        if own:
+            start, seconds = time.perf_counter(), self.reducer.counters.seconds
+            largest = wait().split([one.numel() for one in own])
+            waited = time.perf_counter() - start
+            seconds["agree"] += waited
+            seconds["pack"] -= waited
+            places = [n for n in range(len(signals)) if n not in votes]
+            for n, one, most in zip(places, codes, largest, strict=True):
+                u = units(most.numpy(), one.how.route)
+                votes[n] = packed_codes(one, u, self.step, self.rank)
+        return [votes[n] for n in range(len(signals))]
+
+    def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
+        again = []
+        for n, (vote, part, first) in enumerate(places(votes)):
+            present = outcome.present[n]
+            s = common_scale(outcome.scales[n], present, vote.how)
+            lost = bool(np.isnan(s))
+            self.measured.nonfinite += int(lost)
+            if lost and self.nonfinite == FALLBACK and not vote.shadow:
+                again.append(vote)
+                continue
+            direct = vote.view.dtype == torch.float32 and not vote.shadow
+            d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
+            mean = self._mean_at(vote)
+            reduced, more = outcome.parts[part], (vote.units, self.workers)
+            decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
+            if not direct and not vote.shadow:
+                vote.view.copy_(torch.from_numpy(d))
+            if not lost:
+                self._measure(vote, mean, d, s, present)
+        if again and self.fp32 != WHOLE:
+            self._once_more([vote.view for vote in again])
+
+    def _mean_at(self, vote: Vote) -> F32 | None:
+        """The FP32 mean at the sampled places; under `WHOLE` it is where the votes will be."""
+        if vote.shadow:
+            return values_of(vote.view)
+        if vote.sample is None or self.fp32 != WHOLE:
+            return None if vote.sample is None else values_of(vote.sample)
+        mean = values_of(vote.view)
+        return mean.copy() if vote.index is None else mean[vote.index]
+
+    def _measure(
+        self, vote: Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
+    ) -> None:
+        if not vote.shadow:
+            signs = vote.how.route == Route.G_BINARY and not vote.net
+            self.measured.decoded(vote.region, d, float(s) if signs else None)
+            self.signs.see(vote.name, d, self._share[vote.name])
+            if vote.net:
+                self.measured.margin(vote.region, d, float(s), int(present))
+        if vote.column[1]:
+            share = self._share[vote.name]
+            self.agreements.see(vote.region, vote.packed, vote.how.route, d, share)
+        if mean is not None:
+            at = d if vote.index is None else d[vote.index]
+            self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
+        if vote.signal is not None:
+            sent = np.zeros_like(vote.signal)
+            if vote.column[1]:
+                votes = own_votes(vote.packed, vote.how.route, sent.size, vote.units)
+                np.multiply(votes, s, out=sent)
+            self.memory.keep(vote.name, vote.signal, sent)
+
+    def _lost(self, votes: Sequence[Vote], others: Sequence[torch.Tensor]) -> None:
+        """No outcome on any rank: what was sent goes in FP32, and ``others`` that went with it.
+        Residuals stay as they are."""
+        if self.fp32 != WHOLE and (
+            views := [*others, *(vote.view for vote in votes if not vote.shadow)]
+        ):
+            self._once_more(views)
+
+    def _once_more(self, views: Sequence[torch.Tensor]) -> None:
+        """These parameters in FP32; every rank comes here with the same."""
+        flat = torch.cat(list(views)) * (1.0 / self.workers)
+        self.reducer.second_group.all_reduce(flat)()
+        self._count_ring(flat)
+        for view, mean in zip(views, flat.split([one.numel() for one in views]), strict=True):
+            view.copy_(mean)
+
+    def _count_ring(self, flat: torch.Tensor) -> None:
+        """Each rank sends, and receives, all but its own share twice."""
+        moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
+        self.reducer.counters.moved(Route.FP32, moved, moved)
+
+
+def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """For `register_comm_hook`."""
+    return state.reduce(bucket)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric capacity`: whether low-bit pays here, by the model; every number printed
+is computed from the coefficients."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.codec.routes import Route, lines_of
+from neuron_fabric.errors import say
+from neuron_fabric.hook.capacity import (
+    Coefficients,
+    Substrate,
+    Traffic,
+    admits,
+    low_seconds,
+    most_elements,
+    place,
+    read_substrate,
+    refusals,
+    ring_seconds,
+    shipped,
+)
+
+HELP = "whether a reducer can take a bucket, and whether that pays"
+EXAMPLES = """examples:
+  nf capacity table                          T_low / T_fp32 by bandwidth and workers, of the RTL
+  nf capacity table --substrate s.toml       by what was measured of another device
+  nf capacity fits 25 --workers 8            a bucket of 25 MiB: limits, rounds
+"""
+BANDWIDTHS = (1.25, 25.0, 300.0)
+CELLS = ("G_BINARY/4", "G_BINARY/8", "G_BINARY/16", "G_BINARY/64", "G_TERNARY/8")
+_MIB = 1 << 20
+ELEMENTS = 25 * _MIB // 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`table` and `fits`."""
+    add_kinds(parser)
+
+
+def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
+    """The same, for who has more to add."""
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
+    table.add_argument(
+        *("--bandwidth",),
+        type=_above_0,
+        nargs="+",
+        default=BANDWIDTHS,
+        metavar="GB",
+        help="of the ring, GB/s a worker (1.25 25 300)",
+    )
+    table.add_argument(
+        *("--cells",),
+        type=_cell,
+        nargs="+",
+        default=[_cell(one) for one in CELLS],
+        metavar="ROUTE/W",
+        help="columns, as G_BINARY/8",
+    )
+    fits = kinds.add_parser("fits", help="whether a bucket can go through the device")
+    fits.add_argument("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
+    fits.add_argument("--workers", type=_workers, default=8, metavar="W", help="workers (8)")
+    for one in (table, fits):
+        one.add_argument("--substrate", type=Path, metavar="FILE", help="measured coefficients")
+    return kinds
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print; the exit code is 0. SubstrateError."""
+    substrate = read_substrate(args.substrate) if args.substrate else shipped()
+    if args.what == "fits":
+        say(*fits_lines(substrate, int(args.mib * _MIB) // 4, args.workers))
+    else:
+        say(*table_lines(substrate, args.bandwidth, args.cells))
+    return 0
+
+
+def table_lines(
+    substrate: Substrate, bandwidths: Sequence[float], cells: Sequence[tuple[Route, int]]
+) -> list[str]:
+    """Return the table of section 5.2: workers in step, and in brackets apart. A star marks what is
+    rejected."""
+    known = substrate.coefficients
+    head = "".join(f"{f'{route} W {workers}':>18}" for route, workers in cells)
+    out = [
+        f"T_low / T_fp32, contributions and votes: {substrate.name} ({substrate.measured})",
+        f"{known.devices} device(s), {known.flit_s * 1e9:g} ns a flit; workers in step (apart); "
+        "* rejected: above 0.80",
+        f"{'GB/s a worker':14}{head}",
+    ]
+    for bandwidth in bandwidths:
+        row = "".join(f"{_cell_text(known, bandwidth, *cell):>18}" for cell in cells)
+        out.append(f"{bandwidth:<14g}{row}")
+    return out
+
+
+def ratio(
+    known: Coefficients, bandwidth: float, route: Route, workers: int, traffic: Traffic
+) -> float:
+    """Return T_low / T_fp32 of a 25 MiB bucket with the vote to each worker, without packing,
+    commit and unpacking; ``bandwidth`` in GB/s a worker."""
+    low = low_seconds(known, route, ELEMENTS, workers, traffic=traffic)
+    return low.device / ring_seconds(ELEMENTS, workers, bandwidth * 1e9)
+
+
+def _cell_text(known: Coefficients, bandwidth: float, route: Route, workers: int) -> str:
+    step, apart = (
+        ratio(known, bandwidth, route, workers, one) for one in (Traffic.STREAM, Traffic.APART)
+    )
+    return f"{_short(step)}{'' if admits(False, step) else '*'} ({_short(apart)})"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}" if value < 5 else f"{value:.1f}" if value < 10 else f"{value:.0f}"
+
+
+def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
+    """For every route of the device: why not, or how a bucket lies in it."""
+    out = [f"{elements:,} elements, {workers} workers, {substrate.name}:"]
+    for route in substrate.device.routes:
+        reasons = refusals(substrate.device, route, elements, workers)
+        placed = place(substrate.device, route, elements, workers)
+        if reasons or placed is None:
+            out += [f"  {route:10} refused: {one}" for one in reasons]
+            continue
+        most = most_elements(substrate.device, route, workers)
+        out.append(
+            f"  {route:10} {lines_of(elements, route):,} lines a worker, regions of "
+            f"2^{placed.lines_log2} lines, {placed.rounds} round(s); one region alone holds "
+            f"{most:,} elements"
+        )
+    return out
+
+
+def _workers(text: str) -> int:
+    if not text.isdecimal() or len(text) > 6 or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text} is no number of workers")
+    return int(text)
+
+
+def _above_0(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e9:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _cell(text: str) -> tuple[Route, int]:
+    name, _, workers = text.partition("/")
+    votes = [route for route in Route if route.votes]
+    if name not in votes or not workers.isdecimal() or not 2 <= int(workers[:6]) <= 64:
+        names = ", ".join(votes)
+        raise argparse.ArgumentTypeError(f"{text} is no ROUTE/W: one of {names}, 2..64 workers")
+    return Route(name), int(workers)

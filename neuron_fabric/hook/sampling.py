@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hook measures for the monitor: cosines and norms of samples, margins, steady signs.
+
+All of it is computed from decoded gradients and reduced samples, so every rank finds the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from neuron_fabric.codec import Packed, Route, unpack
+from neuron_fabric.codec.routes import elements_of_line
+from neuron_fabric.monitor.consensus import random_margin
+
+F32 = NDArray[np.float32]
+Index = NDArray[np.int64]
+
+WHOLE_BELOW = 4096
+"""Elements up to which a sampled tensor is sampled whole, and the least of a larger one: a line of
+512 may be the weights of a few classes, whose norm and cosine are not those of the tensor."""
+ONE_LINE_IN = 16
+WATCHED = 4096
+"""Elements of a region whose signs are watched."""
+RUN = 32
+"""Steps with one sign that make an element saturated."""
+NEW = 12
+"""One part in so many of an agreement is the last step's: one step says little of gradients whose
+noise is many times their mean."""
+MOST = 0.1
+"""A step counts as at most so much, either way: elements of one row of weights have one sign in
+common, so single steps are far out, while a wrong sign is there in every step."""
+_SEED = 2606
+_PIECE = 1 << 16  # elements that stay in a cache
+
+
+def sample_of(name: str, elements: int, step: int) -> Index | None:
+    """Indices of a tensor's sampled elements in a step: whole lines of 512, drawn from the step and
+    the name, in order. None: all."""
+    size = elements_of_line(Route.G_BINARY)
+    lines = -(-elements // size)
+    if elements < WHOLE_BELOW:
+        return None
+    draw = np.random.default_rng((_SEED, step, zlib.crc32(name.encode())))
+    count = max(-(-lines // ONE_LINE_IN), WHOLE_BELOW // size)
+    chosen = np.sort(draw.choice(lines, count, replace=False))
+    index = (chosen[:, None] * size + np.arange(size)).reshape(-1)
+    return index[index < elements].astype(np.int64)
+
+
+class Measured:
+    """What the buckets of one step have shown, by region; see `StepReport`."""
+
+    def __init__(self) -> None:
+        self.nonfinite = 0
+        self.abstained = 0
+        self._cosines: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        self._decoded: dict[str, float] = defaultdict(float)
+        self._reference: dict[str, float] = defaultdict(float)
+        self._margins: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+
+    def decoded(self, region: str, d: F32, s: float | None = None) -> None:
+        """A decoded tensor, of which the votes are used. ``s``: every element is +s or -s, so it
+        need not be read, which takes a third as long as decoding it."""
+        self._decoded[region] += _dot(d, d) if s is None else d.size * s * s
+
+    def sampled(self, region: str, m: F32, d: F32, elements: int, shadow: bool) -> None:
+        """The mean and the decoded gradient at the sampled places of a tensor of ``elements``;
+        ``shadow``: nothing else is decoded of it."""
+        sums = _dot(m, d), _dot(m, m), _dot(d, d)
+        for n, one in enumerate(sums):
+            self._cosines[region][n] += one
+        self._reference[region] += sums[1] * elements / max(1, m.size)
+        if shadow:
+            self._decoded[region] += sums[2]
+
+    def margin(self, region: str, d: F32, s: float, present: int) -> None:
+        """A tensor decoded from its counts: abs(plus - minus) is abs(d) * present / s."""
+        if s > 0:
+            pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
+            total = sum(float(np.abs(piece).sum()) for piece in pieces)
+            self._margins[region][0] += total * present / s
+            self._margins[region][1] += d.size
+
+    @property
+    def norms(self) -> dict[str, tuple[float, float | None]]:
+        """Squared norms: decoded, and of the FP32 mean where it was sampled."""
+        return {one: (square, self._reference.get(one)) for one, square in self._decoded.items()}
+
+    @property
+    def cosines(self) -> dict[str, tuple[float, float, float]]:
+        """<m, d>, <m, m>, <d, d> over the samples."""
+        return {one: (sums[0], sums[1], sums[2]) for one, sums in self._cosines.items()}
+
+    @property
+    def margins(self) -> dict[str, tuple[int, int]]:
+        """Sum of abs(plus - minus), and the elements."""
+        return {one: (round(sums[0]), round(sums[1])) for one, sums in self._margins.items()}
+
+
+class Signs:
+    """How long the decoded signs of some elements of a region have stayed the same."""
+
+    def __init__(self) -> None:
+        self.last: dict[str, NDArray[np.int8]] = {}
+        self.run: dict[str, NDArray[np.uint8]] = {}
+
+    def see(self, name: str, d: F32, share: float) -> None:
+        """A step of a tensor; ``share``: of its region's elements, so many of those watched."""
+        every = max(1, int(d.size // max(1.0, WATCHED * share)))
+        sign = np.sign(d[::every]).astype(np.int8)
+        last = self.last.get(name)
+        if last is None or last.size != sign.size:
+            last, self.run[name] = sign, np.zeros(sign.size, np.uint8)
+        held = self.run[name]
+        same = (sign == last) & (sign != 0)
+        self.run[name] = np.where(same, np.minimum(held, RUN - 1) + 1, 0).astype(np.uint8)
+        self.last[name] = sign
+
+    def forget(self, name: str) -> None:
+        """The tensor goes in FP32."""
+        self.last.pop(name, None)
+        self.run.pop(name, None)
+
+    def saturation(self, regions: dict[str, str]) -> dict[str, float]:
+        """By region, the share of the watched elements that have had one sign for `RUN` steps."""
+        found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+        for name, run in self.run.items():
+            found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
+            found[regions[name]][1] += run.size
+        return {region: part / size for region, (part, size) in found.items() if size}
+
+
+class Agreements:
+    """How often this worker's votes are those that came back, by region: 0 is what random votes of
+    all workers give, above is agreement. Below 0 is a worker against the others; or one whose votes
+    have nothing to do with theirs, while they agree.
+
+    ``running``: a mean of what steps have shown, each `MOST` at most, in which older ones count
+    less; from 0 on.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.running: dict[str, float] = {}
+        self._random = random_margin(workers)  # own votes are among those that decide
+        self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+
+    def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
+        """The votes on a tensor and what has been decoded of all, at whole lines; ``share``: of the
+        region's elements, so many of those watched. Zeros are no votes; integer codes are none
+        either, and one worker alone agrees with itself whatever it does: nothing is seen of them.
+        """
+        if route.codes or self._random >= 1:
+            return
+        size, lines = elements_of_line(route), len(packed.lines)
+        chosen = min(lines, max(1, int(WATCHED * share) // size))
+        at = np.arange(chosen) * lines // chosen
+        index = (at[:, None] * size + np.arange(size)).reshape(-1)
+        here = index < d.size
+        own = unpack(packed.lines[at], route, index.size)[here]
+        product = own * np.sign(d[index[here]])
+        self._seen[region][0] += int(np.count_nonzero(product > 0))
+        self._seen[region][1] += int(np.count_nonzero(product))
+
+    @staticmethod
+    def running_mean(before: float, share: float, random: float) -> float:
+        """After a step in which that share of the votes came back; ``random``: of random votes
+        of all workers, as `random_margin` has it."""
+        now = (2 * share - 1 - random) / (1 - random)
+        return before + (min(max(now, -MOST), MOST) - before) / NEW
+
+    def step(self) -> dict[str, float]:
+        """The running means of the regions that this step has voted on; the step is over."""
+        found = {}
+        for region, (same, seen) in self._seen.items():
+            if seen:
+                before = self.running.get(region, 0.0)
+                found[region] = self.running_mean(before, same / seen, self._random)
+                self.running[region] = found[region]
+        self._seen.clear()
+        return found
+
+
+def _dot(a: F32, b: F32) -> float:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.dot(a, b))

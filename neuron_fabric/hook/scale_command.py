@@ -1,0 +1,339 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf scale`: a profile of a model of a billion parameters, by its shapes alone (spec: runtime
+section 8). The model is on the meta device: it takes no memory, and nothing is trained."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import resource
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from neuron_fabric.codec.routes import LINE, Route, lines_of
+from neuron_fabric.errors import InputError, say
+from neuron_fabric.hook.capacity import (
+    Substrate,
+    admits,
+    cap_threshold,
+    low_seconds,
+    place,
+    read_substrate,
+    refusals,
+    ring_seconds,
+    shipped,
+)
+from neuron_fabric.hook.capacity_command import BANDWIDTHS, table_lines
+from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.model_sketch import DEEP, Parameter
+from neuron_fabric.profile.profile_types import Phases
+
+# Models of a size that no test trains, for the meta device; needs torch.
+
+
+class SelfAttention(nn.Module):
+    """Of GPT-2: one projection in, one out."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Any) -> Any:
+        batch, length, width = x.shape
+        parts = self.in_proj(x).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = parts.permute(2, 0, 3, 1, 4)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.out_proj(y.transpose(1, 2).reshape(batch, length, width))
+
+
+class Block(nn.Module):
+    """Attention and a perceptron of four times the width, each behind a norm."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.attention = nn.LayerNorm(width), SelfAttention(width, heads)
+        self.norm2 = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Any) -> Any:
+        x = x + self.attention(self.norm1(x))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    """A decoder as GPT-2's, whose head is its embedding."""
+
+    def __init__(self, layers: int, width: int, tokens: int, length: int) -> None:
+        super().__init__()
+        self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, width // 64) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, tokens, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, x: Any) -> Any:
+        places = torch.arange(x.shape[1], device=x.device)
+        y = self.blocks(self.embedding(x) + self.position(places))
+        return self.head(self.norm(y))
+
+
+SHAPES = {"gpt-124m": (12, 768, 50_257, 1024), "gpt-1.3b": (24, 2048, 50_257, 2048)}
+"""Layers, width, tokens, length."""
+
+
+def made(name: str) -> tuple[Any, Any]:
+    """A model of `SHAPES` and an input of it, both without memory. KeyError."""
+    with torch.device("meta"):
+        return Gpt(*SHAPES[name]), torch.zeros((1, 8), dtype=torch.long)
+
+
+HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
+EXAMPLES = """examples:
+  nf scale gpt-1.3b                          kinds, buckets of DDP, decisions, traffic
+  nf scale gpt-1.3b --gbs 25 --workers 16    on a faster network, with more workers
+  nf scale my.models:make --each             a model of your own, every bucket
+"""
+_MIB = 1 << 20
+MODELS = ("gpt-124m", "gpt-1.3b")
+WINDOW = 1024
+"""Contributions among which a device counts misses."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is decided of a bucket: elements that go by the route, and all; and why. ``votes``: the
+    parameters that they are of, where they go."""
+
+    low: int
+    elements: int
+    admitted: bool
+    why: str
+    votes: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class LowStep:
+    """What of one step goes to a device: ``votes`` by the route, from each of the workers; and the
+    elements of the ``rest``, which go in FP32."""
+
+    model: str
+    route: Route
+    workers: int
+    votes: tuple[Parameter, ...]
+    rest: int
+
+
+Replay = Callable[[LowStep], int]
+"""Drives a step through a device; the exit code."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Model, route, workers, network, substrate."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", help=f"{', '.join(MODELS)}, or MODULE:FUNCTION of your own")
+    votes = [route for route in Route if route.votes]
+    add("--route", type=Route, choices=votes, default=votes[0], help="of low-bit regions")
+    add("--workers", type=int, default=8, metavar="W", help="workers (8)")
+    add("--gbs", type=float, default=1.25, metavar="GB", help="of the ring, GB/s a worker (1.25)")
+    add("--cap", type=float, default=25.0, metavar="MIB", help="bucket_cap_mb of DDP (25)")
+    add("--substrate", type=Path, metavar="FILE", help="measured coefficients")
+    add("--each", action="store_true", help="a line for every bucket, not for each run of equals")
+
+
+def run(
+    args: argparse.Namespace, replay: Replay | None = None, hook: Callable[[], int] | None = None
+) -> int:
+    """Print, and let ``hook`` go over the buckets and ``replay`` drive the step; an exit code of
+    theirs, or 0. InputError for a model that is none, or figures that are none."""
+    if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
+        what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
+        raise InputError("nf scale", what, "2 workers or more, and figures above 0")
+    substrate = read_substrate(args.substrate) if args.substrate else shipped()
+    if importlib.util.find_spec("torch") is None:
+        raise InputError("nf scale", "torch is not installed", "pip install torch")
+    begin, busy, before = time.perf_counter(), time.process_time(), _peak()
+    model, head = model_of(args.model)
+    parameters = sketch(model, head)
+    profile = profile_of(args.model, parameters, args.route)
+    say(*_about(args.model, parameters, profile))
+    verdicts = list(decided(model, parameters, args, substrate))
+    say("", *_buckets(verdicts, args), *_threshold(verdicts, args, substrate))
+    cells = [(args.route, workers) for workers in sorted({4, 8, 16, 64, args.workers})]
+    say("", *table_lines(substrate, sorted({*BANDWIDTHS, args.gbs}), cells))
+    say("", *_traffic(parameters, verdicts, args.route))
+    took, grown = time.perf_counter() - begin, max(0, _peak() - before)
+    cpu = time.process_time() - busy
+    say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
+    parts = ((replay, "the step through the RTL"), (hook, "the hook over buckets of this size"))
+    if left := ", and ".join(what for part, what in parts if part is None):
+        say(f"left out: {left}")
+    say("", flush=True)
+    code = hook() if hook else 0
+    if replay is None or code:
+        return code
+    votes = tuple(one for verdict in verdicts for one in verdict.votes)
+    rest = sum(one.elements for one in parameters if one.trainable)
+    rest -= sum(one.elements for one in votes)
+    return replay(LowStep(args.model, args.route, args.workers, votes, rest))
+
+
+def model_of(name: str) -> tuple[Any, Sequence[str]]:
+    """A model on the meta device, and its head where an input of it is known."""
+    if name in MODELS:
+        model, inputs = made(name)
+        return model, traced_head(model, inputs)
+    if ":" not in name:
+        known = ", ".join(MODELS)
+        raise InputError("nf scale", f"model {name!r} is none of {known}", "or MODULE:FUNCTION")
+    from neuron_fabric.profile.found_model import model_of_name
+
+    return model_of_name(name), ()
+
+
+def profile_of(
+    name: str,
+    parameters: Sequence[Parameter],
+    route: Route,
+    phases: Phases | None = None,
+    off: Sequence[str] = (),
+) -> Profile:
+    """Layers by ``route``; head, embeddings, norms and biases in FP32. ``off``: signals that are
+    not looked at."""
+    found = draft(name, parameters)
+    regions = tuple(
+        replace(one, phases={**one.phases, "steady": PhaseRoute(route)})
+        if one.kind in DEEP
+        else one
+        for one in found.regions
+    )
+    monitor = {"off": list(off)} if off else {}
+    phases = phases or found.phases
+    return replace(found, regions=regions, phases=phases, monitor=monitor, verified=bool(off))
+
+
+def _is_low(one: Parameter) -> bool:
+    return one.trainable and one.kind in DEEP and one.elements >= LEAST
+
+
+def decided(
+    model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
+) -> Iterator[Verdict]:
+    """Each bucket of DDP's own assignment, in its order."""
+    from neuron_fabric.hook.attachment import assignment
+
+    known = {one.name: one for one in parameters}
+    named = list(model.named_parameters())
+    for bucket in assignment([one for _, one in named], int(args.cap * _MIB)):
+        members = [known[named[n][0]] for n in bucket]
+        yield _verdict(members, args, substrate)
+
+
+def _verdict(
+    members: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
+) -> Verdict:
+    elements, route = sum(one.elements for one in members), args.route
+    votes = tuple(one for one in members if _is_low(one))
+    low = sum(one.elements for one in votes)
+    if not low:
+        kinds = ", ".join(dict.fromkeys(str(one.kind) for one in members))
+        return Verdict(0, elements, False, f"FP32: {kinds} alone")
+    if reasons := refusals(substrate.device, route, low, args.workers):
+        return Verdict(low, elements, False, f"FP32: {reasons[0]}")
+    placed = place(substrate.device, route, low, args.workers)
+    rounds = placed.rounds if placed else 1
+    cost = low_seconds(substrate.coefficients, route, low, args.workers)
+    t_low = cost.total + (rounds - 1) * cost.commit
+    ratio = t_low / ring_seconds(low, args.workers, args.gbs * 1e9)
+    if not admits(False, ratio):
+        return Verdict(low, elements, False, f"FP32: T_low / T_fp32 {ratio:.2f} is above 0.80")
+    why = f"{route}: fits in {rounds} round(s), T_low / T_fp32 {ratio:.2f}"
+    return Verdict(low, elements, True, why, votes)
+
+
+def _about(name: str, parameters: Sequence[Parameter], profile: Profile) -> list[str]:
+    total = sum(one.elements for one in parameters)
+    out = [
+        f"{name}: {total:,} parameters in {len(parameters)} tensors",
+        f"fingerprint {fingerprint(parameters)}",
+        "",
+        f"{'region':14}{'tensors':>8}{'elements':>16}{'share':>8}  steady route",
+    ]
+    for region in profile.regions:
+        members = [one for one in parameters if one.region == region.name]
+        tied = max((len(one.names) for one in members), default=1)
+        note = f"  ({members[0].names[-1]} is the same parameter)" if tied > 1 else ""
+        route = region.phases["steady"].route
+        out.append(
+            f"{region.name:14}{len(members):8}{region.elements:16,}"
+            f"{region.elements / total:8.1%}  {route}{note}"
+        )
+    return out
+
+
+def _buckets(verdicts: Sequence[Verdict], args: argparse.Namespace) -> list[str]:
+    out = [
+        f"{len(verdicts)} buckets of DDP ({args.cap:g} MiB), {args.workers} workers, a ring of "
+        f"{args.gbs:g} GB/s a worker:"
+    ]
+    number = 0
+    for why, some in itertools.groupby(verdicts, key=lambda one: one.why):
+        run = list(some)
+        for group in [[one] for one in run] if args.each else [run]:
+            last = number + len(group) - 1
+            which = f"{number}" if last == number else f"{number}-{last}"
+            size = sum(one.elements for one in group) * 4 / _MIB
+            out.append(f"  {which:9}{size:10,.1f} MiB  {why}")
+            number = last + 1
+    return out
+
+
+def _threshold(
+    verdicts: Sequence[Verdict], args: argparse.Namespace, substrate: Substrate
+) -> list[str]:
+    """What a device's own capacity check is to be set to for the largest bucket."""
+    low = max((one.low for one in verdicts if one.admitted), default=0)
+    if not low:
+        return []
+    network = ring_seconds(low, args.workers, args.gbs * 1e9)
+    known, route = substrate.coefficients, args.route
+    misses = cap_threshold(known, route, low, args.workers, network, WINDOW)
+    return [f"  CAP_WINDOW {WINDOW}, CAP_THRESHOLD {misses}: with more misses T_low exceeds T_fp32"]
+
+
+def _traffic(
+    parameters: Sequence[Parameter], verdicts: Sequence[Verdict], route: Route
+) -> list[str]:
+    """Contributions against FP32, both by their bytes; what is FP32 is said, not hidden."""
+    trained = [one for one in parameters if one.trainable]
+    whole = 4 * sum(one.elements for one in trained)
+    low = sum(one.low for one in verdicts if one.admitted)
+    packed = LINE * lines_of(low, route)
+    rest = whole - 4 * low
+    out = [
+        f"contributions of a step: {(packed + rest) / _MIB:,.0f} MiB of {whole / _MIB:,.0f} in "
+        f"FP32: {(packed + rest) / whole:.1%}",
+        f"  {packed / whole:.1%} is {route} of {low:,} elements, {lines_of(low, route):,} lines",
+    ]
+    largest = max((one for one in trained if not _is_low(one)), key=lambda one: one.elements)
+    share = 4 * largest.elements / whole
+    tied = f", tied to {largest.names[-1]}," if len(largest.names) > 1 else ""
+    out.append(
+        f"  {rest / whole:.1%} stays in FP32: {largest.name}{tied} alone is {share:.1%}; at "
+        f"{route.bits} bit(s) everywhere all of it would be {route.bits / 32:.1%}"
+    )
+    return out
+
+
+def _peak() -> int:
+    """Bytes of memory that this process has had at most."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits, time model and substrate files."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from neuron_fabric.codec.routes import Route, elements_of_line
+from neuron_fabric.hook import capacity, capacity_command
+from neuron_fabric.hook.capacity import (
+    Coefficients,
+    Device,
+    LinkFit,
+    Substrate,
+    SubstrateError,
+    Traffic,
+    read_substrate,
+    shipped,
+    write_substrate,
+)
+
+SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "runtime.md"
+CELLS = [(Route(one.split("/")[0]), int(one.split("/")[1])) for one in capacity_command.CELLS]
+KNOWN = shipped().coefficients
+
+OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
+
+
+def test_the_table_of_the_specification() -> None:
+    """Section 5.2 prints what the shipped coefficients give; a star is a rejection."""
+    text = SPECIFICATION.read_text(encoding="utf-8").replace("**", "")
+    for bandwidth in capacity_command.BANDWIDTHS:
+        [row] = re.findall(rf"^\| {bandwidth:g} GB/s.*", text, re.MULTILINE)
+        [line] = capacity_command.table_lines(shipped(), [bandwidth], CELLS)[3:]
+        shown = [one.strip() for one in row.split("|")[2:-1]]
+        assert shown == re.findall(r"[\d.]+\*? \([\d.]+\)", line)
+
+
+def test_the_printed_table() -> None:
+    lines = capacity_command.table_lines(shipped(), capacity_command.BANDWIDTHS, CELLS)
+    assert [line.split()[0] for line in lines[3:]] == ["1.25", "25", "300"]
+    assert [line.count("*") for line in lines[3:]] == [0, 1, 5]
+    slower = Substrate("slower", "twice the flit time", replace(KNOWN, flit_s=2 * KNOWN.flit_s))
+    assert capacity_command.table_lines(slower, [25.0], CELLS)[3:] != lines[4:5]
+
+
+def test_without_a_file_it_is_the_rtl_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    args = argparse.Namespace(what="table", substrate=None, bandwidth=[25.0], cells=CELLS)
+    assert capacity_command.run(args) == 0
+    wanted = capacity_command.table_lines(shipped(), [25.0], CELLS)
+    assert capsys.readouterr().out.splitlines() == wanted
+    assert "RTL (verilator" in wanted[0]
+
+
+def test_coefficients_have_a_source() -> None:
+    """The shipped file names commit, date and set-up, and no device figure has a default."""
+    measured = shipped()
+    assert re.fullmatch(r"[0-9a-f]{12}(, changed)?", measured.revision)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", measured.date)
+    assert "1024 lines a worker, memory latency 48" in measured.measured
+    typed = {one.name for one in fields(Coefficients) if one.default is not MISSING}
+    assert typed == {"pack_rate", "unpack_rate", "devices"}
+
+
+@pytest.mark.parametrize(
+    ("workers", "rtl"), [(2, 4723), (8, 17_177), (32, 74_202)], ids=["W 2", "W 8", "W 32"]
+)
+def test_votes_share_the_engine_with_contributions(workers: int, rtl: int) -> None:
+    """Clocks of 1,024 lines with their votes, read in the tile in which they were written: the
+    busier direction of the link alone gave 10,616 for W 8."""
+    known = replace(KNOWN, flit_s=1.0)
+    low = capacity.low_seconds(known, Route.G_BINARY, 1024 * 512, workers)
+    assert low.device == pytest.approx(rtl, rel=0.1)
+
+
+def test_memory_holds_what_the_specification_says() -> None:
+    device = Device()
+    assert capacity.most_elements(device, Route.G_BINARY, 8) == 67_108_864
+    assert capacity.most_elements(device, Route.FP32, 8) == 1_048_576
+    assert capacity.most_elements(device, Route.FP32, 64) == 131_072
+    bucket = 25 * (1 << 20) // 4
+    placed = capacity.place(device, Route.FP32, bucket, 8)
+    assert placed is not None
+    assert placed.rounds > 1  # in one piece it does not fit
+    low = capacity.place(device, Route.G_BINARY, bucket, 8)
+    assert low is not None
+    assert low.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("device", "route", "workers", "job", "words"),
+    [
+        (Device(), Route.G_BINARY, 65, [], "65 workers: a region has 64"),
+        (Device(cnt_w=3), Route.G_BINARY, 8, [], "counters of 3 bits end at 7"),
+        (OF_VOTES, Route.G_INT4, 8, [], "G_INT4: the device has FP32, G_BINARY"),
+        (
+            Device(),
+            Route.G_INT8,
+            8,
+            [Route.FP32, Route.G_BINARY, Route.G_TERNARY],
+            "4 routes: a job has 3 at a time on one device, 6 of 8 regions",
+        ),
+        (Device(mem_lines_log2=2), Route.FP32, 8, [], "not one line fits"),
+    ],
+)
+def test_every_hard_limit_has_its_line(
+    device: Device, route: Route, workers: int, job: list[Route], words: str
+) -> None:
+    [line] = capacity.refusals(device, route, 1000, workers, job)
+    assert words in line
+
+
+def test_a_window_ends_with_the_address_space() -> None:
+    [line] = capacity.refusals(Device(), Route.G_BINARY, 1 << 60, 8)
+    assert "2^46 lines" in line
+    assert not capacity.refusals(Device(), Route.G_BINARY, 1 << 20, 8)
+
+
+@given(
+    st.sampled_from([Route.FP32, Route.G_BINARY, Route.G_TERNARY]),
+    st.integers(1, 1 << 28),
+    st.integers(1, 64),
+    st.integers(6, 24),
+)
+def test_what_is_placed_fits(route: Route, elements: int, workers: int, log2: int) -> None:
+    device = Device(mem_lines_log2=log2)
+    placed = capacity.place(device, route, elements, workers)
+    if placed is None:
+        assert capacity.refusals(device, route, elements, workers)
+        return
+    assert placed.state <= 1 << log2
+    held = placed.rounds * elements_of_line(route) << placed.lines_log2
+    assert held >= elements
+    assert held - (elements_of_line(route) << placed.lines_log2) < elements  # no round too many
+
+
+@given(st.floats(0, 2), st.floats(0.05, 1), st.floats(0, 1))
+def test_admission_has_hysteresis(ratio: float, admit: float, wider: float) -> None:
+    drop = admit + wider
+    out, stays = (capacity.admits(one, ratio, admit, drop) for one in (False, True))
+    assert out <= stays  # what would be admitted would stay
+    assert (out != stays) == (admit < ratio <= drop)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1 << 30), st.floats(0, 10)), min_size=1, max_size=30))
+def test_a_fit_is_no_negative_time(measured: list[tuple[int, float]]) -> None:
+    fit = LinkFit()
+    for size, seconds in measured:
+        fit.add(size, seconds)
+    line = fit.line()
+    assert line is not None
+    assert all(one >= 0 and math.isfinite(one) for one in line)
+
+
+@given(st.floats(0, 1e-2), st.floats(1e-6, 1), st.lists(st.integers(1, 4096), min_size=2))
+def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> None:
+    assume(len(set(sizes)) > 1)
+    fit = LinkFit()
+    for size in sizes:
+        fit.add(size << 14, latency + mib * (size << 14) / (1 << 20))
+    found = fit.line()
+    assert found is not None
+    assert found[0] == pytest.approx(latency, rel=1e-3, abs=1e-4 * mib + 1e-9)
+    assert found[1] == pytest.approx(mib, rel=1e-3)
+
+
+def test_a_fit_errs_by_shares() -> None:
+    """A large all-reduce a fifth slower than the line does not hide what a small one takes."""
+    fit = LinkFit()
+    for kib, factor in ((64, 1.0), (1024, 1.0), (16_384, 1.0), (65_536, 1.2)):
+        fit.add(kib << 10, factor * (4e-3 + 6e-3 * kib / 1024))
+    found = fit.line()
+    assert found is not None
+    assert found[0] == pytest.approx(4e-3, rel=0.1)
+    assert found[1] == pytest.approx(6e-3, rel=0.2)
+
+
+def test_planes_are_read_too() -> None:
+    """Four planes are four lines out for each vote; the link and the engine have no slack left."""
+    vote, net = (
+        capacity.low_seconds(KNOWN, Route.G_BINARY, 1 << 22, 8, planes=planes) for planes in (0, 4)
+    )
+    lines = 4 * 8 * (1 << 22) // 512
+    assert lines * KNOWN.flit_s < net.device - vote.device < 1.3 * lines * KNOWN.flit_s
+
+
+@given(st.sampled_from(list(Route)), st.integers(1, 64), st.integers(1, 1 << 24))
+def test_more_work_takes_longer(route: Route, workers: int, elements: int) -> None:
+    def low(**words: Any) -> float:
+        return capacity.low_seconds(KNOWN, route, elements, workers, **words).device
+
+    assert 0 < low(readers=0) <= low(readers=1) <= low() <= low(planes=1)
+    assert low(traffic=Traffic.HITS) <= low() <= low(traffic=Traffic.APART)
+    assert low() <= capacity.low_seconds(KNOWN, route, 2 * elements, workers).device
+    assert low() <= capacity.low_seconds(KNOWN, route, elements, workers + 1).device
+
+
+def test_two_workers_wait_for_write_backs() -> None:
+    """512 lines of two workers at a latency of 300 took 2,438 clocks, 1,290 of them on the link."""
+    known = replace(KNOWN, flit_s=1.0, memory_latency=300)
+    low = capacity.low_seconds(known, Route.G_BINARY, 512 * 512, 2, readers=0)
+    assert low.device == pytest.approx(2438, rel=0.05)
+
+
+def test_results_of_codes_are_sums() -> None:
+    """SUM8 where 16 workers fit it, else SUM16 (second edition, section 7)."""
+    sums = [capacity.result_lines(Route.G_INT4, workers) for workers in (2, 16, 17, 64)]
+    assert sums == [2, 2, 4, 4]
+    assert [capacity.result_lines(one, 64) for one in Route if not one.codes] == [1, 1, 1]
+    assert capacity.result_lines(Route.G_INT8, 2) == 2
+
+
+def test_devices_divide_the_row() -> None:
+    one, four = (
+        capacity.low_seconds(replace(KNOWN, devices=n), Route.G_BINARY, 1 << 22, 8) for n in (1, 4)
+    )
+    assert four.device == one.device / 4
+    assert four.commit == one.commit
+
+
+def test_the_threshold_is_where_the_network_is_as_fast() -> None:
+    known, elements = KNOWN, 1 << 22
+    window = 1024
+    low = capacity.low_seconds(known, Route.G_BINARY, elements, 8, traffic=Traffic.HITS)
+    last = 0
+    for factor in (1.1, 1.3, 1.6, 2.0):
+        t_fp32 = factor * low.total
+        misses = capacity.cap_threshold(known, Route.G_BINARY, elements, 8, t_fp32, window)
+        assert last < misses <= window
+        last = misses
+        lines = 8 * elements // 512
+        at = [
+            capacity.low_seconds(
+                known, Route.G_BINARY, elements, 8, traffic=Traffic.HITS, misses=n * lines // window
+            ).total
+            for n in (misses, misses + 1)
+        ]
+        assert at[0] <= t_fp32 * 1.001
+        assert at[1] > t_fp32 or misses == window
+
+
+def test_a_substrate_file_comes_back(tmp_path: Path) -> None:
+    known = replace(KNOWN, pack_rate=1.5e9, beat=7.25)
+    wanted = Substrate('a "b" \\ c', "by a test", known, Device(slots=8))
+    write_substrate(tmp_path / "s.toml", wanted)
+    assert read_substrate(tmp_path / "s.toml") == wanted
+    write_substrate(tmp_path / "s.toml", shipped())
+    assert read_substrate(tmp_path / "s.toml") == shipped()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda text: "", "no substrate file"),
+        (lambda text: "\0", "line 1"),
+        (lambda text: text.replace("version = 2", "version = 1"), "version 1, this program reads"),
+        (lambda text: text.replace("beat =", "beet ="), "coefficients: field 'beet' is not known"),
+        (lambda text: text.replace("lines_in = ", "lines_in = 'x' #"), "lines_in: 'x' is not a"),
+        (lambda text: text.replace("lines_in = ", "lines_in = 0 #"), "above 0"),
+        (lambda text: text.replace("lines_in = ", "lines_in = nan #"), "not a number"),
+        (lambda text: text.replace("store = ", "#"), "coefficients: field 'store' is missing"),
+        (lambda text: text.replace('"FP32", ', ""), "FP32 is always there"),
+        (lambda text: text.replace("cnt_w = 8", "cnt_w = 9"), "cnt_w is 1..8"),
+        (lambda text: text.replace("commit = ", "commit = -"), "not negative"),
+    ],
+)
+def test_a_bad_substrate_file_is_one_line(
+    tmp_path: Path, change: Callable[[str], str], words: str
+) -> None:
+    path = tmp_path / "s.toml"
+    write_substrate(path, shipped())
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(SubstrateError, match=r"s\.toml: ") as caught:
+        read_substrate(path)
+    assert words in str(caught.value)
+    with pytest.raises(SubstrateError, match="cannot be read"):
+        read_substrate(tmp_path)
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parser = argparse.ArgumentParser()
+    capacity_command.add_arguments(parser)
+    write_substrate(tmp_path / "s.toml", Substrate("mine", "now", KNOWN))
+    words = ["table", "--bandwidth", "25", "--cells", "G_BINARY/8"]
+    args = parser.parse_args([*words, "--substrate", str(tmp_path / "s.toml")])
+    assert capacity_command.run(args) == 0
+    said = capsys.readouterr().out
+    assert "mine (now)" in said
+    assert capacity_command.table_lines(shipped(), [25.0], CELLS[1:2])[3] in said
+    assert capacity_command.run(parser.parse_args(["fits", "25", "--workers", "70"])) == 0
+    assert capsys.readouterr().out.count("refused: 70 workers") == len(Route)
+    for bad in (
+        ["table", "--cells", "FP32/8"],
+        ["table", "--cells", "G_BINARY/1"],
+        *(["fits", "-1"], ["fits", "x"]),
+        *(["fits", "25", "--workers", "0"], ["fits", "25", "--workers", "-3"]),
+    ):
+        with pytest.raises(SystemExit):
+            parser.parse_args(bad)

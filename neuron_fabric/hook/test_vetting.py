@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times of the network as they are measured, and what capacity says of a profile beforehand."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from neuron_fabric.codec import LINE, Route, lines_of
+from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
+from neuron_fabric.hook.capacity import FRESH, KEPT, Device, LinkTimes, low_seconds, shipped
+from neuron_fabric.monitor.bench import PHASES, SmallProfile, SmallRegion, WatchedRoute
+from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
+
+MIB = 1 << 20
+ELEMENTS = 25 * MIB // 4
+OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
+
+
+@dataclass
+class Network:
+    """A clock that is put forward, and futures that end when they are told to."""
+
+    now: float = 0.0
+    ends: list[Callable[[Any], None]] = field(default_factory=list)
+
+    def add_done_callback(self, end: Callable[[Any], None]) -> None:
+        self.ends.append(end)
+
+    def end(self, now: float) -> None:
+        self.now = now
+        self.ends.pop(0)(self)
+
+
+def test_buckets_under_way_together_share_the_network() -> None:
+    """Two that start at once, of 1 and 2 MiB, end after 1 and 3 s: they took 1 and 2 s."""
+    net = Network()
+    link = LinkTimes(lambda: net.now)
+    assert link.seconds() == {}
+    link.watch(0, MIB, net)
+    link.watch(0, 2 * MIB, net)
+    net.end(1.0)
+    net.end(3.0)
+    assert link.seconds()["link_mib"] == pytest.approx(1.0)
+    net.now = 5.0  # a pause is nobody's time
+    link.watch(1, 4 * MIB, net)
+    net.end(9.0)
+    assert link.seconds()["link_mib"] == pytest.approx(1.0)
+    assert link.seconds()["link_latency"] == pytest.approx(0.0, abs=1e-9)
+
+
+def timed(link: LinkTimes, net: Network, step: int, size: int, seconds: float) -> None:
+    link.watch(step, size, net)
+    net.end(net.now + seconds)
+
+
+def test_a_late_rank_is_not_the_network() -> None:
+    net = Network()
+    link = LinkTimes(lambda: net.now)
+    for seconds in (9.0, 0.4, 7.0, 8.0, 0.5):
+        timed(link, net, 0, MIB, seconds)
+    assert link.seconds()["link_mib"] == pytest.approx(0.5)  # nor is one that was quick by luck
+    for _ in range(KEPT):  # it has become slower
+        timed(link, net, 1, MIB, 3.0)
+    assert link.seconds()["link_mib"] == pytest.approx(3.0)
+
+
+def test_all_reduces_that_end_at_one_time_take_no_less_than_none() -> None:
+    """Found by a killed server: a thread that had read its clock was overtaken by a later one."""
+    late: list[threading.Thread] = []
+    times = iter((2.0, 3.0))
+
+    def clock() -> float:
+        now = next(times)
+        if not late:  # the other one ends while this one has its time and no more
+            late.append(threading.Thread(target=link.ended, args=(0, MIB, 1.0)))
+            late[0].start()
+            late[0].join(0.2)
+        return now
+
+    link = LinkTimes(clock)
+    link.ended(0, 2 * MIB, 1.0)
+    late[0].join()
+    assert link.seconds() == {"link_latency": pytest.approx(1.0), "link_mib": 0.0}  # 1 s each
+
+
+def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
+    net = Network()
+    link = LinkTimes(lambda: net.now)
+    timed(link, net, 0, 4 * MIB, 0.04)
+    timed(link, net, FRESH, MIB, 1.0)
+    assert link.seconds()["link_mib"] == 0.0  # 1 s for less, 0.04 s for more: all is latency
+    timed(link, net, FRESH + 1, MIB, 1.0)
+    assert link.seconds() == {"link_latency": 0.0, "link_mib": pytest.approx(1.0)}
+
+
+def profile(*routes: str) -> SmallProfile:
+    """A region of 25 MiB for each route, which is steady and recovery."""
+    return SmallProfile(
+        tuple(
+            SmallRegion(
+                f"r{n}",
+                ELEMENTS,
+                {**PHASES, "steady": WatchedRoute(one), "recovery": WatchedRoute(one)},
+            )
+            for n, one in enumerate(routes)
+        )
+    )
+
+
+def test_without_a_substrate_nothing_is_vetoed() -> None:
+    found = vet(profile("G_BINARY"), None, 8, device=True)
+    assert (found.costs, found.refused, found.notes) == ({}, {}, (NO_SUBSTRATE,))
+
+
+@pytest.mark.parametrize(
+    ("device", "workers", "routes", "words"),
+    [
+        (Device(), 65, ("G_BINARY",), "r0' goes in FP32: 65 workers: a region has 64"),
+        (Device(cnt_w=3), 8, ("G_BINARY",), "counters of 3 bits end at 7"),
+        (OF_VOTES, 8, ("G_BINARY", "G_INT4"), "r1' goes in FP32: G_INT4: the device has FP32"),
+        (Device(mem_lines_log2=2), 8, ("G_BINARY",), "not one line fits"),
+        (
+            Device(),
+            8,
+            ("G_BINARY", "G_INT4", "G_INT8"),
+            "r2' goes in FP32: 4 routes: a job has 3 at a time on one device",
+        ),
+    ],
+)
+def test_a_hard_limit_is_a_line_and_fp32(
+    device: Device, workers: int, routes: tuple[str, ...], words: str
+) -> None:
+    asked, substrate = profile(*routes), replace(shipped(), device=device)
+    found = vet(asked, substrate, workers, device=True)
+    [line] = [note for note in found.notes if "goes in FP32" in note]
+    assert words in line
+    [name] = found.refused
+    assert name not in found.costs
+    plan = plan_of(asked, costs=found.costs, refused=found.refused)
+    assert [one.eligible for one in plan.regions] == [one != name for one in _names(asked)]
+    assert not vet(asked, substrate, workers, device=False).refused  # they are the device's limits
+
+
+def _names(asked: SmallProfile) -> list[str]:
+    return [one.name for one in asked.regions]
+
+
+def test_codes_have_no_modelled_time_and_a_line_says_so() -> None:
+    for device in (True, False):
+        found = vet(profile("G_INT4", "G_BINARY"), shipped(), 8, device=device)
+        assert set(found.costs) == {"r1"}
+        assert not found.refused
+        [note] = [one for one in found.notes if "whether or not" in one]
+        assert "region 'r0': no time is modelled for packing G_INT4" in note
+
+
+def test_rounds_are_told() -> None:
+    [note] = vet(
+        profile("G_BINARY"), replace(shipped(), device=Device(mem_lines_log2=14)), 8, device=True
+    ).notes
+    assert "6,553,600 elements by G_BINARY go in 13 rounds" in note
+
+
+def test_costs_of_a_device_count_its_commits() -> None:
+    known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
+    low = low_seconds(known, Route.G_BINARY, ELEMENTS, 8)
+    cost = costs_of(profile("G_BINARY"), known, 8, buckets={"r0": 3})["r0"]
+    assert cost == Cost(low.total + 2 * known.commit * known.flit_s, 25 * MIB, 0, 3)
+    assert cost.low(9.0, 9.0) == cost.seconds  # a link of its own
+    assert cost.network(0.5, 0.1) == pytest.approx(3 * 0.5 + 2.5)
+
+
+@pytest.mark.parametrize(("decode", "layers"), [("vote", 2), ("net", 5)])
+def test_costs_by_the_same_network(decode: str, layers: int) -> None:
+    """Without a device: the host's time, and packed bytes by the link that FP32 takes."""
+    known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
+    phases = {**PHASES, "steady": WatchedRoute("G_BINARY", decode)}
+    region = SimpleNamespace(name="r", elements=ELEMENTS, phases=phases)
+    asked: Any = SimpleNamespace(regions=(region,), monitor={})
+    assert Phase.STEADY in phases
+    cost = costs_of(asked, known, 8, device=False)["r"]
+    lines = LINE * lines_of(ELEMENTS, Route.G_BINARY)
+    assert cost.low_bytes == lines * layers // 2
+    assert cost.seconds == pytest.approx(1.5 * 25 * MIB / 1e9)
+    latency, mib = 1e-3, 0.1
+    assert cost.low(latency, mib) == pytest.approx(cost.seconds + 2e-3 + mib * cost.low_bytes / MIB)
+    quick = costs_of(asked, known, 8, device=False, waits=(0.5, 1e-4))["r"]
+    assert quick.low(latency, mib) == pytest.approx(cost.low(latency, mib) - 1.5 * latency)
+    assert quick.low(0.0, 0.0) == pytest.approx(cost.seconds + 1e-4)  # they take that at the least
+    assert cost.ratio(latency, mib) < 0.2
+    assert cost.ratio(latency, 1e-4) > 0.95  # a network that is faster than the packer

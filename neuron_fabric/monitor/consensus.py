@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One agreed reading a step: int64 fixed point, summed over the ranks (spec: runtime section 4.3).
+
+A sum of integers depends on no order, so every rank reads the same numbers by construction. Each
+number of the vector is a field that says by itself how many ranks have something to tell: their
+count from bit 48 on, the sum of their values below. Beside it goes the maximum of a digest of the
+states and of its negative: unless both agree, the ranks have not decided the same. With these two
+goes what concerns one rank alone, the least of all ranks': its value, and the rank below it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from neuron_fabric.monitor.job_plan import SHARE_BITS, Plan
+from neuron_fabric.monitor.signals import Reading, RegionReading
+from neuron_fabric.monitor.step_report import StepReport
+
+Vector = npt.NDArray[np.int64]
+AllReduce = Callable[[Vector, int], Callable[[], Vector]]
+"""Starts a reduction over the ranks and gives what waits for its result: of the first so many
+numbers the sum, of the others the maximum (`reduced`). int64 of any length, the same lengths and
+the same calls on every rank."""
+
+COUNT_BIT = 48
+MOST_RANKS = 1 << 14
+DIGEST_BITS = 63
+_SHARE, _LOSS, _SECONDS = SHARE_BITS, 20, 30  # fraction bits
+
+JOB_FIELDS: Mapping[str, int] = {
+    "loss": _LOSS,
+    "nonfinite": 0,
+    "fallback": 0,
+    "severe": _SHARE,
+    "faults": 0,
+    "lost": 0,
+    "mismatch": 0,
+    "link_latency": _SECONDS,
+    "link_mib": _SECONDS,
+}
+"""Fields of the job, and their fraction bits."""
+REGION_FIELDS = ("cosine", "norm", "reference", "margin", "saturation")
+"""Fields of each region; all have 24 fraction bits. Ten regions make 59 numbers."""
+LEAST_FIELDS = ("agreement",)
+"""Of each region, the least over the ranks and whose it is: a maximum of negatives."""
+_RANK_BITS = 14
+_NOBODY = 1 << 62
+_MOST_LEAST = 1 << (62 - _RANK_BITS - 1)
+
+
+def reduced(every: Vector, sums: int) -> Vector:
+    """Of all ranks' numbers int64[ranks, n]: the first ``sums`` added, of the others the most."""
+    return np.concatenate([every[:, :sums].sum(axis=0), every[:, sums:].max(axis=0)])
+
+
+def field_names(plan: Plan) -> list[str]:
+    """Names of the numbers of a step, in order: sums, then what is the least."""
+    sums = [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
+    return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Between what a rank has measured and what all have agreed on. ``world`` ranks."""
+
+    plan: Plan
+    world: int
+    rank: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.world <= MOST_RANKS:
+            raise ValueError(f"rank {self.rank} of {self.world}: 1..{MOST_RANKS} ranks")
+
+    @property
+    def length(self) -> int:
+        """Numbers of a vector."""
+        return len(JOB_FIELDS) + len(REGION_FIELDS) * len(self.plan.regions)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Numbers that `decode` takes: of a vector alone (as older logs have it), and with those
+        of `least`."""
+        return self.length, self.length + len(LEAST_FIELDS) * len(self.plan.regions)
+
+    def least(self, report: StepReport) -> Vector:
+        """This rank's numbers of which the least counts, negative: int64[regions]."""
+        keys = []
+        for region in self.plan.regions:
+            value = report.agreements.get(region.name)
+            if value is None or not math.isfinite(value) or self.world < 2:
+                keys.append(_NOBODY)
+                continue
+            fixed = round(min(max(value * (1 << _SHARE), 1 - _MOST_LEAST), _MOST_LEAST - 1))
+            keys.append((fixed << _RANK_BITS) + self.rank)
+        return -np.array(keys, dtype=np.int64)
+
+    def encode(self, report: StepReport) -> Vector:
+        """This rank's vector: int64[length]. NaN, infinity and what is not there count as absent,
+        a loss that is one as non-finite; what is too large for the ranks' sum is cut."""
+        reducer, seconds = report.reducer, report.seconds
+        first = self.rank == 0  # other ranks' clocks count for nothing
+        no_loss = report.losses is not None and not math.isfinite(report.losses)
+        job = {
+            "loss": report.losses,
+            "nonfinite": report.nonfinite + no_loss,
+            "fallback": int(reducer.fallback),
+            "severe": reducer.severe / reducer.answers if reducer.answers else None,
+            "faults": reducer.poison + reducer.duplicates + reducer.late,
+            "lost": reducer.lost,
+            "mismatch": reducer.mismatch,
+            "link_latency": seconds.get("link_latency") if first else None,
+            "link_mib": seconds.get("link_mib") if first else None,
+        }
+        values = [self._number(job[name], bits) for name, bits in JOB_FIELDS.items()]
+        for region in self.plan.regions:
+            one = region_reading(report, region.name, self.world)
+            values += [self._number(getattr(one, name), _SHARE) for name in REGION_FIELDS]
+        return np.array(values, dtype=np.int64)
+
+    def _number(self, value: float | None, bits: int) -> int:
+        if value is None or not math.isfinite(value):
+            return 0
+        most = ((1 << (COUNT_BIT - 1)) - 1) // self.world
+        fixed = round(min(max(value * (1 << bits), -most), most))
+        return (1 << COUNT_BIT) + fixed
+
+    def decode(self, step: int, summed: Sequence[int]) -> Reading:
+        """The agreed reading: means over the ranks that have told something; counts as sums. What
+        is the least may follow. ValueError for a vector of another length."""
+        if len(summed) not in self.lengths:
+            raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
+        numbers = [int(one) for one in summed]
+        job = {
+            name: _mean(number, bits)
+            for (name, bits), number in zip(JOB_FIELDS.items(), numbers, strict=False)
+        }
+        size = len(REGION_FIELDS)
+        least = numbers[self.length :] or [-_NOBODY] * len(self.plan.regions)
+        regions = []
+        for at, key in zip(range(len(JOB_FIELDS), self.length, size), least, strict=True):
+            cosine, norm, reference, margin, full = (
+                _mean(one, _SHARE) for one in numbers[at : at + size]
+            )
+            regions.append(RegionReading(cosine, norm, reference, margin, full, *least_of(key)))
+        return Reading(
+            step,
+            tuple(regions),
+            loss=job["loss"],
+            nonfinite=job["nonfinite"] or 0.0,
+            fallback=bool(job["fallback"]),
+            severe=job["severe"] or 0.0,
+            faults=job["faults"] or 0.0,
+            lost=job["lost"] or 0.0,
+            mismatch=job["mismatch"] or 0.0,
+            link_latency=job["link_latency"],
+            link_mib=job["link_mib"],
+        )
+
+
+def _mean(number: int, bits: int) -> float | None:
+    count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
+    if not count:
+        return None
+    return (number - (count << COUNT_BIT)) / (count << bits)  # of integers: correctly rounded
+
+
+def least_of(number: int) -> tuple[float | None, int]:
+    """The value that is the least, and whose it is; None and -1 where nobody has told one."""
+    if number <= -_NOBODY:
+        return None, -1
+    key = -number
+    return (key >> _RANK_BITS) / (1 << _SHARE), key & ((1 << _RANK_BITS) - 1)
+
+
+def region_reading(report: StepReport, region: str, world: int) -> RegionReading:
+    """What one rank's report says of a region, in the signals' units."""
+    norm = report.norms.get(region)
+    return RegionReading(
+        cosine=_cosine(report.cosines.get(region)),
+        norm=_log2_norm(norm[0]) if norm else None,
+        reference=_log2_norm(norm[1]) if norm else None,
+        margin=_margin(report.margins.get(region), world),
+        saturation=report.saturation.get(region),
+    )
+
+
+def _cosine(sums: tuple[float, float, float] | None) -> float | None:
+    """<m, d> / (|m| |d|); a decoded gradient of zeros points nowhere: 0, a mean of zeros: None."""
+    if sums is None or not all(map(math.isfinite, sums)) or sums[1] <= 0:
+        return None
+    dot, mean, decoded = sums
+    if decoded <= 0:
+        return 0.0
+    return min(max(dot / (math.sqrt(mean) * math.sqrt(decoded)), -1.0), 1.0)
+
+
+def _log2_norm(square: float | None) -> float | None:
+    if square is None or not math.isfinite(square) or square < 0:
+        return None
+    return math.log2(square) / 2 if square > 0 else -1024.0
+
+
+def random_margin(world: int) -> float:
+    """Mean abs(2c - W) / W of random signs: 0.2734 at W 8."""
+    total = sum(abs(2 * c - world) * math.comb(world, c) for c in range(world + 1))
+    return total / (world << world)
+
+
+def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
+    """Normalised: 0 for random signs, 1 for one voice."""
+    if sums is None or sums[1] <= 0 or world < 2:
+        return None
+    least = random_margin(world)
+    return (sums[0] / (sums[1] * world) - least) / (1 - least)
+
+
+def digest_of(*values: object) -> int:
+    """63 bits of all that is in these: dataclasses of numbers, texts and tuples."""
+    data = repr(tuple(map(_flat, values))).encode()
+    digest = hashlib.blake2b(data, digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> (64 - DIGEST_BITS)
+
+
+def _flat(value: Any) -> Any:
+    """Nested tuples: their `repr` takes a tenth of that of nested dataclasses, every step."""
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return value
+    if kind is tuple:  # one kind of values each: windows of losses are long
+        return value if value and type(value[0]) in _PLAIN else tuple(map(_flat, value))
+    if isinstance(value, str):
+        return str.__str__(value)
+    return tuple(map(_flat, _values(kind)(value)))
+
+
+_PLAIN = frozenset({float, int, bool, str, type(None)})
+
+
+@functools.cache
+def _values(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    names = [one.name for one in fields(kind)]
+    if len(names) > 1:
+        return operator.attrgetter(*names)
+    return lambda value: (getattr(value, names[0]),)
+
+
+def both_ends(digest: int) -> Vector:
+    """What goes into the maximum: the digest and its negative."""
+    return np.array([digest, -digest], dtype=np.int64)
+
+
+def agreed(ends: Vector) -> bool:
+    """Whether the maximum of the digest and of its negative come from one digest."""
+    return int(ends[0]) == -int(ends[1])
+
+
+def others(digests: Sequence[int]) -> tuple[int, ...]:
+    """Ranks whose digest is not the most frequent one; all of them when there is none."""
+    counts = {one: digests.count(one) for one in digests}
+    most = max(counts.values())
+    frequent = [one for one, count in counts.items() if count == most]
+    if len(frequent) > 1:
+        return tuple(range(len(digests)))
+    return tuple(rank for rank, one in enumerate(digests) if one != frequent[0])

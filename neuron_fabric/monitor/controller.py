@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The monitor of a training, as the communication hook uses it.
+
+Before a step's first bucket the hook asks for `routes` and `samples`; after its last bucket it
+gives `step_end` what this rank has seen. The reduction that starts there is waited for in the next
+`routes`: it costs no time of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from neuron_fabric.errors import MonitorError
+from neuron_fabric.monitor import states
+from neuron_fabric.monitor.consensus import (
+    AllReduce,
+    Codec,
+    agreed,
+    both_ends,
+    digest_of,
+    field_names,
+    others,
+)
+from neuron_fabric.monitor.job_plan import Phase, Plan, ProfileLike, Signal, plan_of
+from neuron_fabric.monitor.log import FORMAT, VERSION, Log, plain
+from neuron_fabric.monitor.signals import Reading
+from neuron_fabric.monitor.states import Decision, JobState, Mode
+from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.typed import typed
+
+STATE_VERSION = 1
+_SEEN = 6  # significant digits of what is written for people
+
+
+class Controller:
+    """One rank's monitor; all ranks of a job make the same calls in the same order.
+
+    ``all_reduce`` is the job's (`consensus.AllReduce`); ``folder``: rank 0 writes the log there.
+    ``about``: texts for the log (versions, device). Wrong values are ValueError; what ends a run is
+    a `MonitorError` on every rank.
+    """
+
+    def __init__(
+        self,
+        profile: ProfileLike,
+        all_reduce: AllReduce,
+        *,
+        rank: int = 0,
+        world: int = 1,
+        folder: Path | None = None,
+        plan: Plan | None = None,
+        about: Mapping[str, str] | None = None,
+    ) -> None:
+        self.plan = plan or plan_of(profile)
+        self._profile = profile
+        self._phases = [region.phases for region in profile.regions]
+        self._all_reduce = all_reduce
+        self._codec = Codec(self.plan, world, rank)
+        self._state = states.start(self.plan)
+        self._plan_digest = digest_of(self.plan)
+        self._pending: Any = None
+        self._log = Log(folder) if folder is not None and rank == 0 else None
+        self._about = dict(about or {})
+        self._started = False
+        self.decisions: list[Decision] = []
+        """All decisions since the start, in order."""
+
+    @property
+    def state(self) -> JobState:
+        """The state that the next step's routes come from."""
+        self._settle()
+        return self._state
+
+    @property
+    def mode(self) -> Mode:
+        """The state of the job."""
+        return self.state.mode
+
+    def routes(self) -> dict[str, Any]:
+        """The route of every region in the next step: `PhaseRoute` of the profile by region name.
+        MonitorError when the ranks do not agree, or results of the reducer are wrong."""
+        state = self.state
+        return {
+            region.name: self._route(number, states.phase_of(self.plan, state, number))
+            for number, region in enumerate(self.plan.regions)
+        }
+
+    def _route(self, number: int, phase: Phase) -> Any:
+        phases = self._phases[number]
+        if phase == Phase.RECOVERY and phase not in phases:
+            phase = Phase.STEADY
+        return phases[phase]
+
+    def samples(self) -> frozenset[str]:
+        """Regions whose cosine is to be sampled in the next step: of a region in FP32, by running
+        its steady route beside it as a shadow."""
+        due = states.samples_due(self.plan, self.state)
+        return frozenset(self.plan.regions[number].name for number in due)
+
+    def step_end(self, report: StepReport) -> None:
+        """Start the reduction of what this rank has seen in a step. ValueError unless it is the
+        step that follows the last one."""
+        self._settle()
+        if report.step != self._state.step + 1:
+            raise ValueError(f"step {report.step} after step {self._state.step}")
+        vector = self._codec.encode(report)
+        ends = both_ends(self.digest), self._codec.least(report)
+        wait = self._all_reduce(np.concatenate([vector, *ends]), vector.size)
+        self._pending = report, wait
+
+    @property
+    def digest(self) -> int:
+        """63 bits of the plan and the state, the windows of all signals included."""
+        return digest_of(self._plan_digest, self._state)
+
+    def _settle(self) -> None:
+        if self._pending is None:
+            return
+        report, wait = self._pending
+        self._pending = None
+        vector, extremes = np.split(wait(), [self._codec.length])
+        if not agreed(extremes):
+            raise self._ended(self._disagreement(report.step))
+        numbers = vector.tolist() + extremes[2:].tolist()
+        got = self._codec.decode(report.step, numbers)
+        before, (self._state, decided) = self._state, states.advance(self.plan, self._state, got)
+        self.decisions += decided
+        self._write(report, got, numbers, before, decided)
+        if got.mismatch and Signal.REDUCER not in self.plan.off:
+            what = f"step {report.step}: lines of the reducer differ from the shadow check"
+            raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
+
+    def _disagreement(self, step: int) -> MonitorError:
+        """Which ranks differ: each one's digest, by a sum in which it fills its own place."""
+        own = np.zeros(self._codec.world, dtype=np.int64)
+        own[self._codec.rank] = self.digest
+        ranks = others([int(one) for one in self._all_reduce(own, own.size)()])
+        names = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
+        since = "from the start" if step == 0 else f"since step {step - 1}"
+        what = f"step {step}: states of the ranks differ {since}: rank {names} against the others"
+        return MonitorError("monitor", what, "give all ranks one profile and one checkpoint")
+
+    def _ended(self, error: MonitorError) -> MonitorError:
+        self.close(str(error))
+        return error
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain data from which `load_state_dict` goes on exactly; the same on every rank."""
+        return {
+            "version": STATE_VERSION,
+            "plan": self._plan_digest,
+            "state": plain(self.state),
+        }
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`. MonitorError when it is of another version or plan; it may
+        be of another world."""
+        todo = "load a checkpoint of this profile, or start without it"
+        if values.get("version") != STATE_VERSION:
+            what = f"of version {values.get('version')!r}, this program reads {STATE_VERSION}"
+            raise MonitorError("state of the monitor", what, todo)
+        if values.get("plan") != self._plan_digest:
+            raise MonitorError("state of the monitor", "of another profile", todo)
+        try:
+            state = typed(JobState, values.get("state"), "state")
+        except ValueError as error:
+            raise MonitorError("state of the monitor", error, todo) from None
+        if len(state.regions) != len(self.plan.regions):
+            raise MonitorError("state of the monitor", "of other regions", todo)
+        self._pending, self._state, self._started = None, state, False
+
+    def close(self, why: str = "closed") -> None:
+        """The last reading is taken, and the log is ended; nothing is reduced any more.
+        MonitorError as of `routes`."""
+        try:
+            self._settle()
+        finally:
+            if self._log is not None:
+                self._log.write("end", step=self._state.step, why=why)
+                self._log.close()
+                self._log = None
+
+    def _write(
+        self,
+        report: StepReport,
+        got: Reading,
+        numbers: list[int],
+        before: JobState,
+        decided: tuple[Decision, ...],
+    ) -> None:
+        if self._log is None:
+            return
+        if not self._started:
+            self._started = True
+            self._log.write(
+                "run",
+                format=FORMAT,
+                version=VERSION,
+                profile=str(getattr(self._profile, "name", "")),
+                fingerprint=str(getattr(self._profile, "fingerprint", "")),
+                world=self._codec.world,
+                step=report.step,
+                plan=plain(self.plan),
+                fields=field_names(self.plan),
+                state=plain(before) if report.step else None,
+                about=self._about,
+            )
+        self._log.write(
+            "step",
+            step=report.step,
+            vector=numbers,
+            mode=str(before.mode),
+            loss=_seen(got.loss),
+            bytes={str(route): list(both) for route, both in report.bytes.items()},
+            seconds={
+                part: _seen(one) for part, one in report.seconds.items() if math.isfinite(one)
+            },
+        )
+        named = zip(self.plan.regions, got.regions, strict=True)
+        cosines = {its.name: _seen(one.cosine) for its, one in named if one.cosine is not None}
+        if cosines:
+            self._log.write("sample", step=report.step, cosines=cosines)
+        for one in decided:
+            self._log.write("decision", **plain(one), digest=self.digest)
+        if self._state.judged == got.step:
+            self._write_capacity(got)
+
+    def _write_capacity(self, got: Reading) -> None:
+        """Both times of every region that was judged, whether it has changed or not."""
+        assert self._log is not None
+        link = got.link_latency or 0.0, got.link_mib or 0.0
+        for number in self.plan.eligible:
+            its, now = self.plan.regions[number], self._state.regions[number]
+            if its.cost is None or now.rejected > 0:  # by the device: the model is not asked
+                continue
+            self._log.write(
+                "capacity",
+                step=got.step,
+                region=its.name,
+                t_low=_seen(its.cost.low(*link)),
+                t_fp32=_seen(its.cost.network(*link)),
+                ratio=_seen(its.cost.ratio(*link)),
+                admitted=not now.rejected,
+            )
+
+
+def _seen(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{_SEEN}g}")

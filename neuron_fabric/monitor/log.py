@@ -1,0 +1,410 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`monitor.jsonl`: a line a record, appended whole by rank 0 (spec: runtime section 4.4).
+
+| kind | when |
+|---|---|
+| run | at the start, and when a checkpoint was loaded: plan, state, names of the numbers |
+| step | every step: the agreed numbers, and what people want to see of them |
+| sample | cosines of a step that has sampled |
+| decision | every transition, with its reason and the digest of the states after it |
+| capacity | a region's modelled times when they were judged |
+| end | the run is over, and why |
+
+`monitor.schema.json` beside this file is the JSON Schema of one line. A reader takes whatever it
+can: a last line that was cut, and kinds that it does not know, are left out.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import lzma
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from neuron_fabric.data import DataError, open_file, parse_json
+from neuron_fabric.errors import MonitorError, say
+from neuron_fabric.monitor import states
+from neuron_fabric.monitor.consensus import MOST_RANKS, Codec
+from neuron_fabric.monitor.job_plan import Plan, Signal
+from neuron_fabric.monitor.states import Decision, JobState
+from neuron_fabric.typed import typed
+
+FORMAT = "neuron-fabric-monitor"
+VERSION = 1
+NAME = "monitor.jsonl"
+SCHEMA = Path(__file__).with_name("monitor.schema.json")
+MOST_LINE = 1 << 22
+MOST_LINES = 50_000_000
+MOST_BROKEN = 1_000
+"""Lines that are no record, before the file is taken for no log."""
+MOST_RUNS = 1_000
+"""`run` records of a log: one at the start, and one for each checkpoint that was loaded."""
+MOST_PLAIN = 8 << 20
+"""Bytes of a recording without compression: 13,000 steps of four regions."""
+_DECODER_BYTES = 1 << 27
+"""Memory of the decoder of xz; 65 MiB are those of the highest preset."""
+_UNKNOWN = "its kind is not known here"
+_WORD = 1 << 63
+
+
+class Log:
+    """Appends records to a run's log. A folder that cannot be written is told of once, and the
+    training goes on without a log."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._file: int | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_NONBLOCK  # a FIFO would wait for ever
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, flags, 0o666)
+            os.ftruncate(self._file, _whole(self.path))
+        except OSError as error:
+            self._lost(error)
+
+    def write(self, kind: str, **values: object) -> None:
+        """One line, in one call of the system: whole or not there."""
+        if self._file is None:
+            return
+        line = json.dumps({"kind": kind, **values}, separators=(",", ":"), allow_nan=False) + "\n"
+        try:
+            data = line.encode()
+            if os.write(self._file, data) != len(data):
+                raise OSError(28, os.strerror(28), str(self.path))
+        except OSError as error:
+            self._lost(error)
+
+    def close(self) -> None:
+        """Nothing is written any more."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _lost(self, error: OSError) -> None:
+        self.close()
+        why = error.strerror or type(error).__name__
+        lost = f"{self.path}: cannot be written ({why}); the training goes on without a log"
+        say(f"neuron_fabric.hook: {lost}", file=sys.stderr)
+
+
+def _whole(path: Path) -> int:
+    """Bytes of a log up to its last whole line: a run that was killed may have left half of one."""
+    with open_file(path) as stream:
+        end = stream.seek(0, os.SEEK_END)
+        while end:
+            size = min(end, 1 << 16)
+            stream.seek(end - size)
+            at = stream.read(size).rfind(b"\n")
+            if at >= 0:
+                return end - size + at + 1
+            end -= size
+    return 0
+
+
+def plain(value: Any) -> Any:
+    """A value of the monitor as JSON has it: dataclasses as objects, names as texts."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return str(value) if isinstance(value, str) else value
+
+
+@dataclass(frozen=True)
+class Run:
+    """The `run` record. ``state`` is that of the checkpoint, None at a training's start."""
+
+    format: str
+    version: int
+    profile: str
+    fingerprint: str
+    world: int
+    step: int
+    plan: Plan
+    fields: tuple[str, ...]
+    state: JobState | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """DataError for what is no job."""
+        if not 1 <= self.world <= MOST_RANKS:
+            raise DataError(f"world: {self.world} is not 1..{MOST_RANKS}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A `step` record: ``vector`` is the sum over the ranks, `consensus` says of what."""
+
+    step: int
+    vector: tuple[int, ...]
+    mode: str
+    loss: float | None = None
+    bytes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Segment:
+    """What follows one `run` record, up to the next one."""
+
+    run: Run
+    steps: list[Step] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    samples: list[tuple[int, Mapping[str, float]]] = field(default_factory=list)
+    capacity: list[Mapping[str, Any]] = field(default_factory=list)
+    end: str | None = None
+
+
+def find(path: Path) -> Path:
+    """The log of a run: a folder's `monitor.jsonl`, or a file itself. MonitorError."""
+    log = path / NAME if path.is_dir() else path
+    if not log.exists():
+        raise MonitorError(log, "there is no such log", "give the folder that NF_MONITOR named")
+    return log
+
+
+def read(path: Path) -> tuple[list[Segment], list[str]]:
+    """The segments of a log, and a line for each of the first lines that were left out.
+
+    MonitorError when it cannot be opened, holds no `run` record, or is of a newer version."""
+    segments: list[Segment] = []
+    left_out: list[str] = []
+    broken = 0
+    try:
+        with open_file(path) as file:
+            stream = _plain_text(file, path)
+            for number in range(1, MOST_LINES + 1):
+                line = stream.readline(MOST_LINE + 1)
+                if not line:
+                    break
+                if why := _take(segments, line):
+                    if len(left_out) < MOST_BROKEN:
+                        left_out.append(f"line {number} is left out: {why}")
+                    broken += why != _UNKNOWN
+                    if len(line) > MOST_LINE:
+                        break
+                if broken > MOST_BROKEN or len(segments) > MOST_RUNS:
+                    what = f"more than {MOST_BROKEN:,} lines are no records"
+                    if broken <= MOST_BROKEN:
+                        what = f"it has more than {MOST_RUNS:,} run records"
+                    raise MonitorError(path, what, "give the folder of a run")
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise MonitorError(path, f"cannot be read ({why})", "give the folder of a run") from None
+    except (lzma.LZMAError, EOFError) as error:
+        raise MonitorError(path, f"is damaged ({error})", "give another recording") from None
+    if not segments:
+        what = left_out[0] if left_out else "is empty"
+        raise MonitorError(path, f"no log of a run ({what})", "give the folder of a run")
+    return segments, left_out
+
+
+def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
+    """A recording is compressed, and small. MonitorError, LZMAError, EOFError."""
+    if path.suffix != ".xz":
+        return file
+    decoder = lzma.LZMADecompressor(memlimit=_DECODER_BYTES)
+    data = decoder.decompress(file.read(MOST_PLAIN), max_length=MOST_PLAIN + 1)
+    if len(data) > MOST_PLAIN:
+        what = f"holds more than {MOST_PLAIN:,} bytes"
+        raise MonitorError(path, what, "give a recording of `nf monitor record`")
+    if not decoder.eof:
+        raise EOFError("it ends early")
+    return io.BytesIO(data)
+
+
+def _take(segments: list[Segment], line: bytes) -> str:
+    """Add one line's record; why not, else."""
+    if not line.endswith(b"\n"):
+        return "it is cut" if len(line) <= MOST_LINE else f"it has more than {MOST_LINE:,} bytes"
+    try:
+        record = parse_json(line)
+        if not isinstance(record, dict):
+            return "no JSON object"
+        kind = typed(str, record.pop("kind", None), "kind")
+        if kind == "run":
+            _check_version(record)
+            segments.append(Segment(typed(Run, record)))
+            return ""
+        if kind not in KINDS:
+            return _UNKNOWN
+        if not segments:
+            return "no run record stands before it"
+        _add(segments[-1], kind, record)
+    except (DataError, ValueError) as error:
+        return str(error)
+    return ""
+
+
+def _check_version(record: Mapping[str, object]) -> None:
+    if record.get("format") != FORMAT:
+        raise DataError(f"its format is not {FORMAT}")
+    version = record.get("version")
+    if version != VERSION:
+        raise DataError(f"it is of version {version!r}, this program reads {VERSION}")
+
+
+def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
+    if kind == "step":
+        vector = record.get("vector")
+        fits = isinstance(vector, list) and all(
+            type(one) is int and -_WORD <= one < _WORD for one in vector
+        )
+        if not isinstance(vector, list) or not fits or len(vector) != len(segment.run.fields):
+            raise DataError(f"vector: not the {len(segment.run.fields)} integers of the run")
+        step = typed(Step, {**record, "vector": []})  # which would be looked at one by one
+        segment.steps.append(replace(step, vector=tuple(vector)))
+    elif kind == "decision":
+        known = {one.name for one in fields(Decision)}
+        segment.decisions.append(
+            typed(Decision, {key: one for key, one in record.items() if key in known})
+        )
+    elif kind == "sample":
+        cosines = typed(dict[str, float], record.get("cosines"), "cosines")
+        segment.samples.append((typed(int, record.get("step"), "step"), cosines))
+    elif kind == "capacity":
+        segment.capacity.append(record)
+    else:
+        segment.end = typed(str, record.get("why"), "why")
+
+
+KINDS = ("step", "sample", "decision", "capacity", "end")
+
+
+# The state machine over a recorded run: the same decisions by the same thresholds, and what
+# others would have decided (law L11).
+#
+# Under other thresholds the recorded signals are those of the recorded routes: once a decision
+# differs, what would have followed in the training is not known, and the replay says from where
+# on.
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What the machine has decided over one segment. ``differs`` is the first step whose decisions
+    are not the recorded ones."""
+
+    state: JobState
+    decisions: list[Decision]
+    differs: int | None
+
+
+def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
+    """Run the machine over the recorded numbers, by the recorded plan or another one for the same
+    regions. MonitorError for other regions, or when a step is missing."""
+    run = segment.run
+    used = plan or run.plan
+    names = [one.name for one in run.plan.regions]
+    if [one.name for one in used.regions] != names:
+        what = f"regions {', '.join(names[:6])} in the log"
+        raise MonitorError("replay", f"{what}, others in the plan", "give a profile of that model")
+    codec = Codec(used, run.world, 0)
+    state = run.state or states.start(used)
+    if len(state.regions) != len(names) or len(run.fields) not in codec.lengths:
+        what = "the log's state or numbers are of other regions"
+        raise MonitorError("replay", what, "the log is damaged, or of another version")
+    decisions: list[Decision] = []
+    for one in segment.steps:
+        if one.step != state.step + 1:
+            what = f"step {state.step + 1} is missing before step {one.step}"
+            raise MonitorError("replay", what, "a log can be replayed up to there alone")
+        state, decided = states.advance(used, state, codec.decode(one.step, one.vector))
+        decisions += decided
+    return Replayed(state, decisions, _first_difference(segment.decisions, decisions))
+
+
+def _first_difference(recorded: list[Decision], found: list[Decision]) -> int | None:
+    for a, b in zip(recorded, found, strict=False):
+        if a != b:
+            return min(a.step, b.step)
+    if len(recorded) == len(found):
+        return None
+    return (recorded if len(recorded) > len(found) else found)[min(len(recorded), len(found))].step
+
+
+# What a log says, in numbers and words: for the terminal and for the page.
+
+
+_MOST_SHOWN = 40
+
+
+def last_run(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments of the last training in a log, each up to where the next one goes on."""
+    first = max(n for n, one in enumerate(segments) if n == 0 or one.run.state is None)
+    parts = list(segments[first:])
+    for part, following in pairwise(parts):
+        end = following.run.step
+        part.steps = [one for one in part.steps if one.step < end]
+        part.decisions = [one for one in part.decisions if one.step < end]
+        part.samples = [one for one in part.samples if one[0] < end]
+    return parts
+
+
+def lines(segments: Sequence[Segment]) -> list[str]:
+    """A log on the terminal."""
+    out: list[str] = []
+    for segment in segments:
+        run, steps = segment.run, segment.steps
+        out.append(
+            f"{run.profile or 'a run'}: {run.world} ranks, {len(run.plan.regions)} regions "
+            f"({len(run.plan.eligible)} may be low-bit), {len(steps)} steps from {run.step}"
+        )
+        if off := [*map(str, run.plan.off), *loss_off(segment)]:
+            out.append(f"  off: {', '.join(off)}")
+        modes = Counter(one.mode for one in steps)
+        out += [f"  {mode:12} {count:7} steps" for mode, count in modes.items()]
+        for route, (up, down) in bytes_by_route(steps).items():
+            out.append(f"  {route:12} {up:,} bytes sent, {down:,} received")
+        out += [f"  {decision_line(one)}" for one in segment.decisions[:_MOST_SHOWN]]
+        if (more := len(segment.decisions) - _MOST_SHOWN) > 0:
+            out.append(f"  ... and {more} more decisions: --html shows all")
+        out.append(f"  ended: {segment.end}" if segment.end else "  not ended, or cut")
+    return out
+
+
+def loss_off(segment: Segment) -> list[str]:
+    """The signals of the loss when none was ever given to `observe`."""
+    if any(one.loss is not None for one in segment.steps):
+        return []
+    names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
+    return [f"{names} (no loss was observed)"]
+
+
+def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
+    """Bytes sent and received in all steps, by route."""
+    total: dict[str, tuple[int, int]] = {}
+    for one in steps:
+        for route, (up, down) in one.bytes.items():
+            before = total.get(route, (0, 0))
+            total[route] = before[0] + up, before[1] + down
+    return total
+
+
+def decision_line(one: Decision) -> str:
+    """A decision and its reason."""
+    return f"step {one.step:6} {one.region or 'job':12} {one.source} -> {one.target}: {reason(one)}"
+
+
+def reason(one: Decision) -> str:
+    """Why, in words: the signal, its value and the limit."""
+    if one.signal == Signal.SCHEDULE:
+        return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
+    if one.signal == Signal.NORM:
+        return f"norm {_ratio(one.value)} of FP32's, limit {_ratio(one.limit)}"
+    whose = f" of worker {one.worker}" if one.worker >= 0 else ""
+    return f"{one.signal} {one.value:.4g}{whose}, limit {one.limit:.4g}"
+
+
+def _ratio(log2: float) -> str:
+    """A ratio of norms; a power of 2 where it would not fit a float."""
+    return f"{2**log2:.3g}" if abs(log2) < 500 else f"2^{log2:.0f}"

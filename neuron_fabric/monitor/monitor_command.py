@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m neuron_fabric monitor`: what has happened in a run, on the terminal or as a page; the
+same under other thresholds; and how well the signals find faults."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.data import DataError
+from neuron_fabric.errors import MonitorError, say
+from neuron_fabric.monitor import log, page
+from neuron_fabric.monitor.bench import (
+    FAULTS,
+    RECORDED,
+    bench_lines,
+    name_of,
+    record,
+    recorded_lines,
+    recordings,
+    seen_lines,
+)
+from neuron_fabric.monitor.job_plan import Plan, Signal, limits_of, plan_of
+from neuron_fabric.monitor.log import Segment, replay
+from neuron_fabric.output import check_output, write_text
+from neuron_fabric.profile.profile_file import read_profile
+
+HELP = "what happened in a run: states, signals, decisions and their reasons"
+EXAMPLES = """examples:
+  nf monitor runs/x                          decisions, bytes and states on the terminal
+  nf monitor runs/x --html x.html            the same as a page: one file, no network
+  nf monitor replay runs/x                   the recorded signals give the recorded decisions
+  nf monitor replay runs/x --set drop=0.4    what another threshold would have decided
+  nf monitor bench --without cosine          which faults the other signals find
+  nf monitor bench --recorded captures/trainings   false alarms in real trainings
+  nf monitor signals runs/x                  how near each signal came to its limit
+  nf monitor record runs/x --out captures/trainings   its signals, for that bench
+"""
+_MOST_SHOWN = 40
+REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """A run's folder, or `replay` and one, or `bench`."""
+    parser.usage = (
+        "nf monitor RUN [--html FILE]\n"
+        "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
+        "       nf monitor bench [--without SIGNAL] [--fault NAME]\n"
+        "                        [--seed N] [--seeds N] [--healthy N] [--recorded FOLDER]\n"
+        "       nf monitor signals RUN [RUN ...]\n"
+        "       nf monitor record RUN [RUN ...] --out FOLDER"
+    )
+    add = parser.add_argument
+    add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, bench, signals, record")
+    add("of", nargs="*", type=Path, metavar="RUN", help="of replay: the folder; of others: several")
+    add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
+    add("--profile", type=Path, metavar="FILE", help="replay by the thresholds of this profile")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="NAME=VALUE",
+        help="replay by another threshold, as in [monitor] of a profile",
+    )
+    add(
+        "--without",
+        action="append",
+        default=[],
+        choices=[str(signal) for signal in Signal if signal != Signal.SCHEDULE],
+        metavar="SIGNAL",
+        help="a signal that decides nothing",
+    )
+    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
+    add("--seed", type=_seed, default=1, metavar="N", help="bench: the first of the traces' (1)")
+    add(
+        "--seeds",
+        type=_some,
+        default=3,
+        metavar="N",
+        help="bench: so many trainings with each fault (3)",
+    )
+    add(
+        "--healthy",
+        type=_some,
+        default=20,
+        metavar="N",
+        help="bench: healthy runs of 500 steps (20)",
+    )
+    add("--recorded", type=Path, metavar="FOLDER", help="bench: of trainings that were recorded")
+    add("--out", type=Path, metavar="FOLDER", help="record: where recordings go")
+
+
+def run(args: argparse.Namespace) -> int:
+    """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
+    off = tuple(Signal(one) for one in args.without)
+    if args.what == BENCH and not args.of:
+        if args.recorded is not None:
+            lines, good = recorded_lines(recordings(args.recorded), off)
+        else:
+            lines, good = bench_lines(args.seed, args.healthy, off, args.fault, args.seeds)
+        say(*lines)
+        return 0 if good or off else 1
+    if args.what in (REPLAY, SIGNALS, RECORD) and not args.of:
+        raise MonitorError(f"nf monitor {args.what}", "no run is given", "give a run's folder")
+    if args.what == SIGNALS:
+        for path in args.of:
+            for segment in log.read(log.find(path))[0]:
+                say(*seen_lines(name_of(path), segment))
+        return 0
+    if args.what == RECORD:
+        return _record(args.out, args.of)
+    if len(args.of) > int(args.what == REPLAY):
+        raise MonitorError(args.of[-1], "is one word too many", "give one run's folder")
+    path = log.find(args.of[0] if args.of else Path(args.what))
+    segments, left_out = log.read(path)
+    say(*(f"{path}: {one}" for one in left_out[:5]))
+    if args.what == REPLAY:
+        return _replay(segments, args.profile, dict(args.set), off)
+    if args.html:
+        check_output(args.html, "--html")
+        write_text(args.html, page.page(segments))
+        say(f"wrote {args.html}")
+    else:
+        say(*log.lines(segments))
+    return 0
+
+
+def _record(folder: Path | None, runs: Sequence[Path]) -> int:
+    if folder is None or not folder.is_dir():
+        what = "is not given" if folder is None else f"{folder} is no folder"
+        raise MonitorError("--out", what, "give the folder for recordings")
+    names = [name_of(one) for one in runs]
+    if len(set(names)) < len(names):
+        raise MonitorError("nf monitor record", "two runs have one name", "record them apart")
+    for one in runs:
+        try:
+            path = record(one, folder)
+        except OSError as error:
+            what = f"cannot be written ({error.strerror})"
+            raise MonitorError(folder, what, "choose another folder") from None
+        say(f"wrote {path}, {path.stat().st_size:,} bytes")
+    return 0
+
+
+def _replay(
+    segments: Sequence[Segment],
+    profile: Path | None,
+    settings: dict[str, float],
+    off: Sequence[Signal],
+) -> int:
+    changed = bool(profile or settings or off)
+    differs = False
+    for segment in segments:
+        plan = _changed(segment.run.plan, profile, settings, off)
+        than, alike = "recorded", ": as recorded"
+        if segment.end == RECORDED and not segment.decisions:
+            segment = replace(segment, decisions=replay(segment).decisions)
+            than = "by its own thresholds"
+            alike = f" {than}: a recording holds none to compare with"
+        done = replay(segment, plan)
+        if done.differs is None:
+            say(f"{len(segment.steps)} steps, {len(done.decisions)} decisions{alike}")
+            continue
+        differs = True
+        say(f"from step {done.differs} on other decisions than {than}:")
+        was = {one for one in segment.decisions if one.step >= done.differs}
+        now = {one for one in done.decisions if one.step >= done.differs}
+        shown = sorted(was ^ now, key=lambda one: (one.step, one in now, one.region))
+        say(
+            *(
+                f"  {'+' if one in now else '-'} {log.decision_line(one)}"
+                for one in shown[:_MOST_SHOWN]
+            )
+        )
+        if len(shown) > _MOST_SHOWN:
+            say(f"  ... and {len(shown) - _MOST_SHOWN} more")
+        if changed:
+            say("  (signals are those of the recorded routes: what follows is a guess)")
+    return int(differs and not changed)
+
+
+def _changed(
+    plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
+) -> Plan:
+    """The recorded plan with the profile's regions and thresholds, then single ones."""
+    try:
+        if profile is not None:
+            costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
+            plan = plan_of(
+                read_profile(profile),
+                warmup=plan.warmup,
+                unverified=plan.unverified,
+                costs=costs,
+            )
+        limits = limits_of(settings, plan.limits)
+    except DataError as error:
+        where = profile if profile and not settings else "--set"
+        raise MonitorError(where, error, "see [monitor] of a profile") from None
+    return replace(plan, limits=limits, off=tuple(dict.fromkeys([*plan.off, *off])))
+
+
+def _some(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 1000:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 to 1000")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"{text} is no seed: a number from 0 on")
+    return int(text)
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    name, mark, value = text.partition("=")
+    try:
+        if not mark:
+            raise ValueError
+        return name, int(value) if value.strip("-").isdecimal() else float(value)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is no NAME=VALUE") from None

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The state machine of a job and its regions: a pure function of the state and one agreed reading
+(spec: runtime section 4.2).
+
+`advance` is all of it. No transition comes within `hold` steps of the last one, of the job or of
+any region; those of one step come together. What is bad stays known until it is acted on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from neuron_fabric.hook.capacity import admits
+from neuron_fabric.monitor.job_plan import Limits, Phase, Plan, Signal, on_grid
+from neuron_fabric.monitor.signals import (
+    Bad,
+    Gate,
+    JobSignals,
+    Reading,
+    RegionSignals,
+)
+
+BY_MODEL = -1
+"""`RegionState.rejected` of a region that the capacity model rejects, until it admits it."""
+
+
+class Mode(StrEnum):
+    """State of a job."""
+
+    FP32_WARMUP = "FP32_WARMUP"
+    LOWBIT = "LOWBIT"
+    PARTIAL = "PARTIAL"
+    FALLBACK = "FALLBACK"
+    RECOVERY = "RECOVERY"
+    LOCKED_FP32 = "LOCKED_FP32"
+
+
+class Status(StrEnum):
+    """State of a region. PROBE: FP32 is used, low-bit runs beside it as a shadow."""
+
+    FP32 = "FP32"
+    PROBE = "PROBE"
+    LOW = "LOW"
+    DEMOTED = "DEMOTED"
+    LOCKED = "LOCKED"
+
+
+RUNNING = (Mode.LOWBIT, Mode.PARTIAL, Mode.RECOVERY)
+"""States in which a region may be low-bit."""
+
+
+@dataclass(frozen=True)
+class RegionState:
+    """One region. ``until``: step before which DEMOTED lasts; ``rejected``: by capacity, until that
+    step or `BY_MODEL`, 0 not; ``rejections`` by the device in a row."""
+
+    status: Status = Status.FP32
+    since: int = 0
+    until: int = 0
+    demotions: int = 0
+    rejected: int = 0
+    rejections: int = 0
+    signals: RegionSignals = field(default_factory=RegionSignals)
+
+
+@dataclass(frozen=True)
+class JobState:
+    """The job: ``step`` is the last one read, ``since`` that of the last transition, ``until`` the
+    end of a cool-down, ``fallbacks`` their steps, ``cooldown`` the length of the last; ``judged``:
+    the step at which capacity was judged last, ``link`` the network's seconds for a MiB then, and
+    ``moved`` for how many steps running they have been others since."""
+
+    regions: tuple[RegionState, ...]
+    step: int = -1
+    mode: Mode = Mode.FP32_WARMUP
+    since: int = 0
+    until: int = 0
+    cooldown: int = 0
+    fallbacks: tuple[int, ...] = ()
+    judged: int = -1
+    link: float | None = None
+    moved: int = 0
+    signals: JobSignals = field(default_factory=JobSignals)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One transition, and why. ``region`` is empty for the job."""
+
+    step: int
+    region: str
+    source: str
+    target: str
+    signal: str
+    value: float
+    limit: float
+    worker: int = -1  # who stands out, if anybody
+
+
+def start(plan: Plan) -> JobState:
+    """The state before the first step."""
+    return JobState(tuple(RegionState() for _ in plan.regions))
+
+
+def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
+    """Which of its routes a region uses in the next step."""
+    region = state.regions[number]
+    low = plan.regions[number].eligible and region.status == Status.LOW and not region.rejected
+    if not low or state.mode not in RUNNING:
+        return Phase.WARMUP
+    return Phase.RECOVERY if state.mode == Mode.RECOVERY else Phase.STEADY
+
+
+def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
+    """Regions whose cosine is to be sampled in the next step: all every `sample_every` steps, one
+    at its admission, those in PROBE (and all that are eligible in the second half of the warm-up)
+    every `probe_every` steps; and one whose norm has just gone beyond its limit: gradients may
+    shrink by as much between two samples, and beside the FP32 norm of now it is a fault or none.
+    """
+    step, limits = state.step + 1, plan.limits
+    if state.mode == Mode.LOCKED_FP32:
+        return ()
+    if step % limits.sample_every == 0 and state.mode in RUNNING:
+        return plan.eligible
+    if state.mode == Mode.FP32_WARMUP:
+        due = step >= plan.warmup // 2 and step % limits.probe_every == 0
+        return plan.eligible if due else ()
+    due_probes = step % limits.probe_every == 0
+    return tuple(
+        number
+        for number in plan.eligible
+        if (state.regions[number].status == Status.PROBE and due_probes)
+        or (state.regions[number].status == Status.LOW and state.regions[number].since == step - 1)
+        or (state.regions[number].status == Status.LOW and state.regions[number].signals.norm.fresh)
+    )
+
+
+def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[Decision, ...]]:
+    """The state after one step, and what was decided. ValueError for another number of regions."""
+    limits = plan.limits
+    regions = tuple(
+        replace(one, signals=one.signals.read(limits, reading, its.margin, its.saturation))
+        for one, reading, its in zip(state.regions, got.regions, plan.regions, strict=True)
+    )
+    state = replace(state, step=got.step, regions=regions, signals=state.signals.read(limits, got))
+    state = replace(state, moved=_moved(limits, state, got))
+    first = state.since == 0 and state.mode == Mode.FP32_WARMUP
+    if state.mode == Mode.LOCKED_FP32 or (not first and got.step - state.since < limits.hold):
+        return state, ()
+    moved = _Move(plan, state)
+    if state.mode in RUNNING and (why := _job_bad(plan, state)):
+        moved.fall_back(why)
+    elif state.mode == Mode.FP32_WARMUP:
+        moved.end_warmup(got)
+    elif state.mode == Mode.FALLBACK:
+        moved.recover()
+    else:
+        moved.regions_in_and_out(got)
+    return moved.result()
+
+
+def _moved(limits: Limits, state: JobState, got: Reading) -> int:
+    """For how many steps running the network has been another than when capacity was judged."""
+    if state.link is None or got.link_latency is None or got.link_mib is None:
+        return state.moved
+    now = got.link_latency + got.link_mib
+    far = now > state.link * limits.link_moved or now * limits.link_moved < state.link
+    return min(state.moved + 1, limits.link_count) if far else 0
+
+
+def _job_bad(plan: Plan, state: JobState) -> Bad | None:
+    """A signal of the job; or the norm of the whole, which is bad when the regions that hold most
+    of the low-bit elements have a bad one."""
+    off = frozenset(plan.off)
+    if (why := state.signals.bad(plan.limits, off)) or Signal.NORM in off:
+        return why
+    low = [n for n in plan.eligible if phase_of(plan, state, n) != Phase.WARMUP]
+    bad = [n for n in low if state.regions[n].signals.norm.gate.bad]
+    if len(bad) > 1 and 2 * _elements(plan, bad) > _elements(plan, low):
+        largest = max(bad, key=lambda n: plan.regions[n].elements)
+        return state.regions[largest].signals.bad(plan.limits, frozenset(Signal) - {Signal.NORM})
+    return None
+
+
+def _elements(plan: Plan, numbers: Iterable[int]) -> int:
+    return sum(plan.regions[n].elements for n in numbers)
+
+
+class _Move:
+    """The transitions of one step, collected."""
+
+    def __init__(self, plan: Plan, state: JobState) -> None:
+        self._plan, self._limits, self._state = plan, plan.limits, state
+        self._step = state.step
+        self._regions = list(state.regions)
+        self._decisions: list[Decision] = []
+
+    def result(self) -> tuple[JobState, tuple[Decision, ...]]:
+        """The state, and its decisions, those of regions first."""
+        state = replace(self._state, regions=tuple(self._regions))
+        if self._decisions:
+            state = replace(state, since=self._step)
+        return state, tuple(self._decisions)
+
+    def fall_back(self, why: Bad) -> None:
+        """All FP32 for a cool-down, which doubles; for ever after too many."""
+        limits, state = self._limits, self._state
+        recent = tuple(one for one in state.fallbacks if one > self._step - limits.lock_within)
+        fallbacks = (*recent, self._step)
+        locked = len(fallbacks) >= limits.lock_fallbacks
+        cooldown = min(max(2 * state.cooldown, limits.cooldown), limits.cooldown_most)
+        self._job(Mode.LOCKED_FP32 if locked else Mode.FALLBACK, why)
+        for number in self._plan.eligible:  # no decisions of their own: the job's says it for all
+            if self._regions[number].status in (Status.LOW, Status.PROBE):
+                self._set(number, status=Status.FP32)
+        self._state = replace(
+            self._state,
+            fallbacks=fallbacks,
+            cooldown=cooldown,
+            until=self._step + cooldown,
+            signals=self._state.signals.settled(),
+        )
+
+    def end_warmup(self, got: Reading) -> None:
+        """Once it has been long enough: every region in whose live cosine is good enough."""
+        plan, limits = self._plan, self._limits
+        if self._step + 1 < plan.warmup:
+            return
+        if self._step + 1 < 2 * plan.warmup and self._state.signals.loss.falls(limits):
+            return
+        for number in plan.eligible:
+            cosine = self._regions[number].signals.cosine
+            if plan.unverified:
+                continue  # `_one_back` takes them one by one
+            if cosine.ema is None:  # no sample: the profile's word counts
+                self._decide(number, Status.LOW, _TURN)
+            elif cosine.ema >= on_grid(limits.good) or Signal.COSINE in plan.off:
+                self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.ema, limits.good))
+            else:
+                self._demote(number, Bad(Signal.COSINE, cosine.ema, limits.good))
+        self._judge_capacity(got)
+        self._state = replace(self._state, signals=self._state.signals.settled())
+        self._job(self._by_regions(), Bad(Signal.SCHEDULE, self._step + 1, plan.warmup))
+
+    def recover(self) -> None:
+        """From FALLBACK, when it has cooled down and the loss is in band again."""
+        loss, limits = self._state.signals.loss, self._limits
+        seen = bool(loss.recent) and Signal.LOSS_SPIKE not in self._plan.off
+        if self._step < self._state.until or (seen and loss.band < limits.band_count):
+            return
+        self._state = replace(self._state, signals=self._state.signals.settled())
+        self._job(Mode.RECOVERY, Bad(Signal.SCHEDULE, loss.band, limits.band_count))
+
+    def regions_in_and_out(self, got: Reading) -> None:
+        """Demotions, then capacity, then at most one region on its way back."""
+        off = frozenset(self._plan.off)
+        for number in self._plan.eligible:
+            region = self._regions[number]
+            if region.status not in (Status.LOW, Status.PROBE):
+                continue
+            used = off if region.status == Status.LOW else off | _LOW_ONLY
+            if bad := region.signals.bad(self._limits, used):
+                self._demote(number, bad)
+        self._capacity(got)
+        if not self._decisions:
+            self._one_back()
+        mode = self._by_regions()
+        if mode != self._state.mode:
+            last = self._decisions[-1] if self._decisions else None
+            self._job(mode, Bad(Signal(last.signal), last.value, last.limit) if last else _TURN)
+
+    def _by_regions(self) -> Mode:
+        eligible = [self._regions[number] for number in self._plan.eligible]
+        coming = any(one.status in (Status.FP32, Status.PROBE) for one in eligible)
+        if self._state.mode == Mode.RECOVERY and coming:
+            return Mode.RECOVERY
+        low = all(one.status == Status.LOW and not one.rejected for one in eligible)
+        return Mode.LOWBIT if low else Mode.PARTIAL
+
+    def _one_back(self) -> None:
+        """The region in PROBE comes in after enough good samples; else the largest of those that
+        wait becomes PROBE."""
+        limits, regions = self._limits, self._regions
+        probing = [n for n in self._plan.eligible if regions[n].status == Status.PROBE]
+        if probing:
+            number = probing[0]
+            cosine = regions[number].signals.cosine
+            if (
+                regions[number].signals.agreement.gate.run
+                and Signal.AGREEMENT not in self._plan.off
+            ):
+                return  # a worker votes against the others, whatever the cosine says
+            if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
+                self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))
+            return
+        waiting = [
+            n
+            for n in self._plan.eligible
+            if regions[n].status == Status.FP32
+            or (regions[n].status == Status.DEMOTED and regions[n].until <= self._step)
+        ]
+        if waiting:
+            number = max(waiting, key=lambda n: (self._plan.regions[n].elements, -n))
+            self._decide(number, Status.PROBE, _TURN)
+
+    def _capacity(self, got: Reading) -> None:
+        """Section 5.2: the device's own word at once, the model's every `capacity_every` steps."""
+        limits, state, off = self._limits, self._state, self._plan.off
+        if state.signals.device and Signal.REDUCER not in off:
+            self._state = replace(state, signals=replace(state.signals, device=False))
+            for number in self._plan.eligible:
+                region = self._regions[number]
+                if region.status == Status.LOW and not region.rejected:
+                    times = region.rejections + 1
+                    last = limits.capacity_cooldown << min(times - 1, 16)
+                    until = self._step + min(last, limits.capacity_cooldown * 32)
+                    why = Bad(Signal.REDUCER, state.signals.severe, limits.severe)
+                    self._reject(number, until, why)
+                    self._set(number, rejections=times)
+        for number in self._plan.eligible:
+            if 0 < self._regions[number].rejected <= self._step:
+                self._reject(number, 0, Bad(Signal.REDUCER, 0.0, limits.severe))
+        if self._step % limits.capacity_every == 0 or state.moved >= limits.link_count:
+            self._judge_capacity(got)
+
+    def _judge_capacity(self, got: Reading) -> None:
+        if got.link_latency is None or got.link_mib is None or Signal.CAPACITY in self._plan.off:
+            return
+        ends = self._limits.capacity_admit, self._limits.capacity_drop
+        seconds = got.link_latency + got.link_mib
+        self._state = replace(self._state, judged=self._step, link=seconds, moved=0)
+        for number in self._plan.eligible:
+            cost, region = self._plan.regions[number].cost, self._regions[number]
+            if cost is None or region.rejected > 0:
+                continue
+            ratio = cost.ratio(got.link_latency, got.link_mib)
+            before = not region.rejected and self._state.mode != Mode.FP32_WARMUP
+            if admits(before, ratio, *ends) == bool(region.rejected):
+                why = Bad(Signal.CAPACITY, ratio, ends[before])
+                self._reject(number, 0 if region.rejected else BY_MODEL, why)
+
+    def _reject(self, number: int, until: int, why: Bad) -> None:
+        before, after = ("admitted", "rejected") if until else ("rejected", "admitted")
+        self._note(self._plan.regions[number].name, before, after, why)
+        self._set(number, rejected=until)
+
+    def _demote(self, number: int, why: Bad) -> None:
+        """FP32 for a cool-down that doubles with every demotion; the last is for ever."""
+        limits, times = self._limits, self._regions[number].demotions + 1
+        locked = times >= limits.lock_demotions
+        wait = min(limits.cooldown << (times - 1), limits.cooldown_most)
+        self._decide(number, Status.LOCKED if locked else Status.DEMOTED, why)
+        self._set(number, demotions=times, until=self._step + wait)
+
+    def _decide(self, number: int, status: Status, why: Bad) -> None:
+        region = self._regions[number]
+        self._note(self._plan.regions[number].name, region.status, status, why)
+        self._set(number, status=status)
+
+    def _set(self, number: int, *, status: Status | None = None, **values: int) -> None:
+        region = replace(self._regions[number], **values)  # type: ignore[arg-type]
+        if status is not None:
+            fresh = RegionSignals(norm=replace(region.signals.norm, gate=Gate()))
+            region = replace(region, status=status, since=self._step, signals=fresh)
+        self._regions[number] = region
+
+    def _job(self, mode: Mode, why: Bad) -> None:
+        self._note("", self._state.mode, mode, why)
+        self._state = replace(self._state, mode=mode)
+
+    def _note(self, region: str, source: str, target: str, why: Bad) -> None:
+        value, limit = float(why.value), float(why.limit)
+        names = str(source), str(target), str(why.signal)
+        self._decisions.append(Decision(self._step, region, *names, value, limit, why.worker))
+
+
+_TURN = Bad(Signal.SCHEDULE, 0.0, 0.0)
+_LOW_ONLY = frozenset({Signal.NORM, Signal.MARGIN, Signal.SATURATION})

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Logs that no monitor has written: what can be read, or one line, in bounded time."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import time
+import xml.etree.ElementTree as ET
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.errors import MonitorError
+from neuron_fabric.monitor import bench, log
+from neuron_fabric.monitor import log as monitor_log
+from neuron_fabric.monitor.bench import SUFFIX, record, seen_lines
+from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.page import page
+
+STEPS = 60
+LINES: list[str] = []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short run with a fault; its lines are those that are changed."""
+    folder = tmp_path_factory.mktemp("run")
+    bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=STEPS, folder=folder)
+    LINES[:] = (folder / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
+    return folder
+
+
+def used(path: Path) -> None:
+    """Do what is done with a log. Anything but a MonitorError is a traceback."""
+    with suppress(MonitorError):
+        segments, left_out = monitor_log.read(path)
+        assert all(len(one.splitlines()) == 1 for one in left_out)
+        assert log.lines(segments)
+        ET.fromstring(page(segments))
+        for segment in segments[:3]:
+            with suppress(MonitorError):
+                replay(segment)
+            with suppress(MonitorError):
+                seen_lines("x", segment)
+
+
+RUN = '{"kind":"run","format":"neuron-fabric-monitor","version":1}\n'
+LARGE = {
+    "empty lines": "\n",
+    "no records": "{}\n",
+    "ends": '{"kind":"end","why":""}\n',
+    "kinds of a newer version": '{"kind":"x"}\n',
+    "runs that are none": RUN,
+    "samples": '{"kind":"sample","step":1,"cosines":{}}\n',
+}
+
+
+def bounded(path: Path, name: str, size: int, seconds: float) -> None:
+    """Processor time for a recording of so many bytes, which is small where it is compressed."""
+    first, line = LINES[0] + "\n", LARGE[name]
+    text = first + line * ((size - len(first)) // len(line))
+    path.write_bytes(lzma.compress(text.encode(), preset=1))
+    assert path.stat().st_size < 30_000
+    start = time.process_time()
+    used(path)
+    assert time.process_time() - start < seconds
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_time_is_linear(tmp_path: Path, name: str) -> None:
+    """An eighth of the largest size in an eighth of the time of the test below."""
+    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // 8, 2.5)
+
+
+@pytest.mark.nightly("20 s; test_time_is_linear reads an eighth of it")
+@pytest.mark.parametrize("name", LARGE)
+def test_time_is_bounded(tmp_path: Path, name: str) -> None:
+    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN, 20)
+
+
+def test_a_recording_that_is_too_large(tmp_path: Path, recorded: Path) -> None:
+    """It is neither read nor written."""
+    path = tmp_path / f"x{SUFFIX}"
+    path.write_bytes(lzma.compress(b"\n" * (1 << 25), preset=0))
+    start = time.process_time()
+    with pytest.raises(MonitorError, match=r"x.jsonl.xz: holds more than 8,388,608 bytes; give a"):
+        monitor_log.read(path)
+    assert time.process_time() - start < 5
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(monitor_log, "MOST_PLAIN", 1000)
+        with pytest.raises(MonitorError, match="bytes without compression; record a run of 1,000"):
+            record(recorded, tmp_path)
+
+
+def test_a_decoder_that_wants_much_memory(tmp_path: Path) -> None:
+    path = tmp_path / f"x{SUFFIX}"
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 29}]
+    path.write_bytes(lzma.compress(b"\n", filters=filters))
+    with pytest.raises(MonitorError, match=r"is damaged \(Memory usage limit exceeded"):
+        monitor_log.read(path)
+
+
+def test_many_runs_and_broken_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    for lines, what in (
+        ([LINES[0]] * (monitor_log.MOST_RUNS + 1), "it has more than 1,000 run records"),
+        ([LINES[0], *["x"] * (monitor_log.MOST_BROKEN + 1)], "more than 1,000 lines are no rec"),
+    ):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        with pytest.raises(MonitorError, match=what):
+            monitor_log.read(path)
+        path.write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+        assert monitor_log.read(path)
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of all values below one."""
+    below = list(value.items()) if isinstance(value, dict) else []
+    below += list(enumerate(value[:3])) if isinstance(value, list) else []
+    return [at] * bool(at) + [more for key, one in below for more in places(one, (*at, key))]
+
+
+HOSTILE: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        *(None, True, [], {}, [[]], [{}], "", "\x1b[31m</svg>\u202e", "x" * 2000, 0, -1, 1e308),
+        *(
+            -1e308,
+            5e-324,
+            1 << 62,
+            -(1 << 63),
+            1 << 63,
+            10**39,
+            {"x": 1},
+            [1, 2],
+            "FALLBACK",
+            "nan",
+        ),
+    ]
+)
+CHANGES = st.lists(
+    st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), HOSTILE), min_size=1, max_size=3
+)
+
+
+def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
+    """A log in which values of some lines, of the first above all, are others."""
+    lines = list(LINES)
+    for number, place, new in changes:
+        row = number % len(lines) if number % 2 else 0
+        record = json.loads(lines[row])
+        if not (all_places := places(record)):
+            continue
+        *above, last = all_places[place % len(all_places)]
+        inner = record
+        for key in above:
+            inner = inner[key]
+        inner[last] = new
+        lines[row] = json.dumps(record)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    used(path)
+
+
+@settings(max_examples=40, deadline=None)
+@given(CHANGES)
+def test_any_value_may_be_another(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
+) -> None:
+    changed(tmp_path_factory.mktemp("log") / "log", changes)
+
+
+@pytest.mark.nightly("2,000 examples, two minutes; test_any_value_may_be_another has 40")
+@settings(max_examples=2000, deadline=None)
+@given(CHANGES)
+def test_many_values_may_be_others(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
+) -> None:
+    changed(tmp_path_factory.mktemp("log") / "log", changes)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.binary(max_size=8), st.integers(0, 30))
+def test_any_bytes_of_a_recording(
+    tmp_path_factory: pytest.TempPathFactory, at: int, new: bytes, cut: int
+) -> None:
+    data = lzma.compress("\n".join([*LINES[:20], ""]).encode())
+    at %= len(data)
+    path = tmp_path_factory.mktemp("log") / f"x{SUFFIX}"
+    path.write_bytes(data[:at] + new + data[at + cut :])
+    used(path)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each signal at its thresholds: the count before nothing, at the count bad, and good again only
+behind the outer threshold."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from neuron_fabric.data import DataError
+from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
+from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
+from neuron_fabric.monitor.job_plan import SHARE_BITS, Limits, Signal, limits_of, plan_of
+from neuron_fabric.monitor.signals import (
+    Agreement,
+    Cosine,
+    Events,
+    JobSignals,
+    Loss,
+    NormRatio,
+    Reading,
+    RegionReading,
+    RegionSignals,
+)
+
+LIMITS = Limits()
+NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]
+NONE: frozenset[Signal] = frozenset()
+
+
+def losses(*values: float, loss: Loss | None = None) -> Loss:
+    out = loss or Loss()
+    for value in values:
+        out = out.read(LIMITS, value)
+    return out
+
+
+def steady(steps: int = 100) -> Loss:
+    """A loss of 2 whose MAD is 0.05."""
+    return losses(*(2 + NOISE[n % len(NOISE)] for n in range(steps)))
+
+
+def test_a_spike_is_three_in_a_row() -> None:
+    limit = 2 + 6 * 1.4826 * 0.05
+    for above, bad in ((limit + 0.03, True), (limit - 0.03, False)):
+        assert not losses(above, above, loss=steady()).spike.bad
+        assert losses(above, above, above, loss=steady()).spike.bad == bad
+        assert not losses(above, above, 2.0, above, above, loss=steady()).spike.bad
+    high = losses(9.0, 9.0, 9.0, loss=steady())
+    between = 2 + 5 * 1.4826 * 0.05  # of the two thresholds
+    assert losses(*[between] * 5, loss=high).spike.bad
+    assert not losses(2.0, 2.0, 2.0, loss=high).spike.bad
+    why = high.bad(LIMITS, NONE)
+    assert why is not None
+    assert why.signal == Signal.LOSS_SPIKE
+    assert why.limit == pytest.approx(limit, abs=0.03)
+    assert high.bad(LIMITS, frozenset({Signal.LOSS_SPIKE})) is None
+
+
+def test_a_short_history_tells_nothing() -> None:
+    assert not losses(*[99.0] * 3, loss=steady(LIMITS.loss_least - 3)).spike.bad
+
+
+def test_a_flat_loss_may_move_a_little() -> None:
+    flat = losses(*[1.0] * 60)
+    assert not losses(*[1.005] * 5, loss=flat).spike.bad
+    assert losses(*[1.01] * 5, loss=flat).spike.bad
+
+
+def test_a_drift_takes_forty_steps_of_means() -> None:
+    up = [2.5 + NOISE[n % 101] for n in range(200)]  # above the best mean by 25 % and 8 sigma
+    first = next(n for n in range(200) if losses(*up[: n + 1], loss=steady()).drift.bad)
+    assert LIMITS.drift_count <= first <= LIMITS.drift_count + LIMITS.mean_window
+    little = [2.1 + NOISE[n % 101] for n in range(200)]  # 5 %
+    assert not losses(*little, loss=steady()).drift.bad
+    assert losses(*up, loss=steady()).admitted().best is None
+
+
+def rising(share: float, steps: int, noise: float = 1.0) -> list[float]:
+    """Losses around 2 that rise by a share of it in 40 steps."""
+    shaken = [noise * NOISE[37 * n % 101] for n in range(steps)]
+    return [2 * (1 + share * n / 40) + one for n, one in enumerate(shaken)]
+
+
+def test_a_line_that_rises() -> None:
+    """By more than a tenth and 4 of its errors, 3 times; good again below a twentieth."""
+    window, count = LIMITS.slope_window, LIMITS.slope_count
+    assert not losses(*rising(0.2, window + count - 2)).slope.bad
+    bad = losses(*rising(0.2, window + count - 1))
+    assert bad.slope.bad
+    why = bad.bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.limit) == (Signal.LOSS_SLOPE, LIMITS.slope_in)
+    assert why.value == pytest.approx(0.2, abs=0.03)
+    assert bad.bad(LIMITS, frozenset({Signal.LOSS_SLOPE})) is None
+    assert not losses(*rising(0.08, 200)).slope.bad
+    assert not losses(*rising(0.2, window + count - 1, noise=12.0)).slope.bad  # nothing but noise
+    top = rising(0.2, window + count - 1)[-1]
+    assert not losses(*[top] * 60, loss=bad).slope.bad
+
+
+def test_a_line_begins_with_low_bit() -> None:
+    """Losses before the admission are another training's: a step between the two is no rise."""
+    step = [*rising(0.0, 60), *(one + 0.5 for one in rising(0.0, 60))]
+    assert any(losses(*step[:n]).slope.bad for n in range(61, 90))
+    before = losses(*step[:60]).admitted()
+    assert not any(losses(*step[60:n], loss=before).slope.bad for n in range(61, 121))
+
+
+def test_warmup_goes_on_while_the_loss_falls() -> None:
+    assert losses(*(4 * 0.97**n for n in range(60))).falls(LIMITS)
+    assert not losses(*(4 * 0.995**n for n in range(60))).falls(LIMITS)
+    assert not losses(*(4 * 0.5**n for n in range(39))).falls(LIMITS)  # two windows are needed
+
+
+@pytest.mark.parametrize(("cosines", "bad"), [([0.31], False), ([0.29], True), ([0.09], True)])
+def test_one_cosine(cosines: list[float], bad: bool) -> None:
+    one = Cosine()
+    for value in cosines:
+        one = one.read(LIMITS, value)
+    assert one.gate.bad == bad
+
+
+def test_the_mean_of_cosines_and_one_alone() -> None:
+    good = Cosine().read(LIMITS, 0.6)
+    assert not good.read(LIMITS, 0.11).gate.bad  # mean 0.355
+    assert good.read(LIMITS, 0.11).read(LIMITS, 0.2).gate.bad  # mean 0.28
+    at_once = good.read(LIMITS, 0.09)
+    assert at_once.gate.bad
+    assert at_once.why(LIMITS).limit == LIMITS.floor
+    between = at_once.read(LIMITS, 0.32)
+    assert between.gate.bad
+    assert not between.read(LIMITS, 0.6).gate.bad
+    assert good.read(LIMITS, None) == good
+    assert good.read(LIMITS, 0.5).good == 2
+    assert good.read(LIMITS, 0.34).good == 0
+
+
+def test_the_norm_against_the_last_sample() -> None:
+    one = NormRatio().read(LIMITS, 5.0, None)
+    assert one.reference is None
+    one = one.read(LIMITS, 5.0, 4.0)
+    for _ in range(LIMITS.norm_count - 1):
+        one = one.read(LIMITS, 6.1, None)  # 2^2.1 times
+    assert not one.gate.bad
+    assert one.read(LIMITS, 6.1, None).gate.bad
+    assert one.read(LIMITS, 1.9, None).gate.bad  # as much too small
+    assert not one.read(LIMITS, 5.9, None).gate.bad
+
+
+def against(*values: float | None, one: Agreement | None = None) -> Agreement:
+    out = one or Agreement()
+    for value in values:
+        out = out.read(LIMITS, value, 3)
+    return out
+
+
+def test_a_worker_against_the_others() -> None:
+    """Four in a row, and good again behind the outer threshold alone; no votes tell nothing."""
+    count = LIMITS.against_count
+    assert not against(*[-0.051] * (count - 1)).gate.bad
+    assert not against(*[-0.051] * (count - 1), -0.049, *[-0.051] * (count - 1)).gate.bad
+    bad = against(*[-0.051] * (count - 1), None, -0.06)
+    assert bad.gate.bad
+    assert against(*[-0.03] * 9, one=bad).gate.bad
+    assert not against(*[-0.019] * count, one=bad).gate.bad
+    why = RegionSignals(agreement=bad).bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.value, why.limit, why.worker) == ("agreement", -0.06, -0.05, 3)
+    assert RegionSignals(agreement=bad).bad(LIMITS, frozenset({Signal.AGREEMENT})) is None
+
+
+def shares(name: str, value: float, times: int, profile: float | None) -> RegionSignals:
+    one = RegionSignals()
+    for _ in range(times):
+        of_margin = name == "margin"
+        got = RegionReading(margin=value) if of_margin else RegionReading(saturation=value)
+        one = one.read(LIMITS, got, profile, profile)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "profile", "times"),
+    [
+        ("margin", 0.019, 0.2, 3),
+        ("margin", 0.009, 0.04, 3),  # a quarter of the profile's decides
+        ("saturation", 0.51, 0.1, 1),
+        ("saturation", 0.81, 0.2, 1),
+        ("saturation", 0.51, None, 1),
+    ],
+)
+def test_margin_and_saturation(name: str, value: float, profile: float | None, times: int) -> None:
+    why = shares(name, value, times, profile).bad(LIMITS, NONE)
+    assert why is not None
+    assert (why.signal, why.value) == (name, value)
+    assert shares(name, value, times - 1, profile).bad(LIMITS, NONE) is None
+    assert shares(name, value, times, profile).bad(LIMITS, frozenset({Signal(name)})) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "profile"),
+    [
+        ("margin", 0.021, 0.2),
+        ("margin", 0.011, 0.04),
+        ("margin", -0.5, None),  # zeros have a margin of their own: nothing to hold it against
+        ("saturation", 0.79, 0.2),
+        ("saturation", 0.49, None),
+    ],
+)
+def test_margin_and_saturation_within(name: str, value: float, profile: float | None) -> None:
+    assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
+
+
+def test_a_spike_in_a_loss_that_falls() -> None:
+    """To a tenth within 100 steps, as in `nf train-check pairs100`: among all of these, 6 times the
+    last one would be no spike."""
+    falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
+    loss = losses(*falling)
+    assert not loss.spike.bad
+    assert not losses(falling[-1] * 1.2, falling[-1] * 1.2, loss=loss).spike.run
+    high = 6 * falling[-1]
+    assert high < 4.0
+    assert losses(high, high, high, loss=loss).spike.bad
+
+
+def test_three_steps_of_a_hundred() -> None:
+    def after(*steps: int) -> bool:
+        one = Events()
+        for step in range(max(steps) + 1):
+            one = one.read(LIMITS, step, step in steps)
+        return one.bad(LIMITS)
+
+    assert after(5, 60, 104)
+    assert not after(5, 60, 105)
+    assert not after(5, 60)
+
+
+def test_units_of_a_report() -> None:
+    assert random_margin(8) == pytest.approx(0.2734, abs=1e-4)
+    report = StepReport(
+        0,
+        cosines={"a": (3.0, 4.0, 9.0), "b": (1.0, 0.0, 1.0), "c": (0.0, 1.0, 0.0)},
+        norms={"a": (16.0, 4.0), "b": (math.nan, None)},
+        margins={"a": (8 * 100, 100), "b": (0, 0)},
+    )
+    a, b, c = (region_reading(report, name, 8) for name in "abc")
+    assert (a.cosine, a.norm, a.reference, a.margin) == (0.5, 2.0, 1.0, 1.0)
+    assert (b.cosine, b.norm, b.reference, b.margin) == (None, None, None, None)
+    assert c.cosine == 0.0  # a decoded gradient of zeros points nowhere
+
+
+def test_gradients_that_shrink_are_no_fault() -> None:
+    """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
+    loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
+    profile = SmallProfile((SmallRegion("a", 1000),))
+    one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
+    samples = []
+    for step in range(120):
+        due = one.samples()
+        samples += [step] if due else []
+        square = 0.8 ** max(0, step - 20)
+        cosines = dict.fromkeys(due, (0.6, 1.0, 1.0))
+        norms = {"a": (square, square if due else None)}
+        one.step_end(StepReport(step, cosines=cosines, norms=norms))
+    one.routes()
+    assert not [each for each in one.decisions if each.signal == Signal.NORM]
+    # None for nothing: 13 steps of 0.8 make a norm of a quarter, and two come in their time.
+    assert sum(step > 20 for step in samples) <= 99 // 13 + 2
+
+
+def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
+    """Of one region: it is demoted; of most low-bit elements: FALLBACK."""
+    profile = SmallProfile(tuple(SmallRegion(name, 1000) for name in "abc"))
+    for wrong, where in (("a", "a"), ("abc", "")):
+        one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
+        for step in range(60):
+            scale = {name: 256.0 if step > 20 and name in wrong else 1.0 for name in "abc"}
+            due = one.samples()
+            one.step_end(
+                StepReport(
+                    step,
+                    cosines=dict.fromkeys(due, (0.6, 1.0, 1.0)),
+                    norms={name: (scale[name], 1.0 if name in due else None) for name in "abc"},
+                )
+            )
+        one.routes()
+        first = next(each for each in one.decisions if each.signal == Signal.NORM)
+        assert (first.step, first.region) == (28, where)
+        assert first.target == ("DEMOTED" if where else "FALLBACK")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"drop": "x"}, "monitor.drop: 'x' is not a number"),
+        ({"drop": 0}, "monitor.drop is 0"),
+        ({"drop": 3.0}, "monitor.drop is 3.0, must be above 0, and 1 at most"),
+        ({"saturation_in": 50.0}, "monitor.saturation_in is 50.0"),
+        ({"spike_in": 1e10}, "must be above 0, and 1,000,000,000 at most"),
+        ({"norm_out": 9}, "monitor.norm_out is 9"),
+        ({"speed": 1}, "field 'speed' is not known"),
+    ],
+)
+def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> None:
+    with pytest.raises(DataError) as caught:
+        limits_of(values)
+    assert words in str(caught.value)
+    assert limits_of({"drop": 0.25}).good == pytest.approx(0.30)
+
+
+@pytest.mark.parametrize("world", [1, 3, 64])
+@pytest.mark.parametrize("tenths", [1, 7, 10**6])
+def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
+    """A DevLoad share of exactly 10 % is no more than 10 %; one answer more is, one less is not."""
+    for more, bad in ((-1, False), (0, False), (1, True)):
+        counters = ReducerCounters(answers=10 * tenths, severe=tenths + more)
+        one = Codec(plan_of(SmallProfile(())), world, 0).encode(StepReport(0, reducer=counters))
+        reading = Codec(plan_of(SmallProfile(())), world, 0).decode(0, (one * world).tolist())
+        assert JobSignals().read(LIMITS, reading).device == bad, (world, tenths, more)
+
+
+def test_exactly_the_limit() -> None:
+    """Every limit of a share or a cosine, as it arrives in fixed point, and one unit beside it."""
+    unit = 1 / (1 << SHARE_BITS)
+    for tenth in range(1, 100):
+        limit = tenth / 100
+        arrived = round(limit / unit) * unit
+        severe = Limits(severe=limit)
+        drop = Limits(drop=limit, readmit=1.0, floor=limit / 2)
+        floor = Limits(drop=limit, readmit=1.0, floor=limit)
+        margin = Limits(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
+        full = Limits(saturation_in=limit, saturation_out=limit / 2)
+        for beside in (-1, 0, 1):
+            value = arrived + beside * unit
+            region = RegionReading(cosine=value, margin=value, saturation=value)
+            assert JobSignals().read(severe, Reading(0, (), severe=value)).device == (beside > 0)
+            for limits in (drop, floor):
+                assert Cosine().read(limits, value).gate.bad == (beside < 0)
+            read = RegionSignals().read(margin, region, 1.0, None)
+            assert read.margin.gate.bad == (beside < 0)
+            assert RegionSignals().read(full, region, None, None).saturation.gate.bad == (
+                beside > 0
+            )

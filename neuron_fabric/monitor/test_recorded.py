@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of trainings: what is kept, what the bench makes of it, and what is refused."""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from neuron_fabric import __main__
+from neuron_fabric.errors import MonitorError
+from neuron_fabric.monitor import bench, log, monitor_command
+from neuron_fabric.monitor.bench import (
+    SUFFIX,
+    decided,
+    noise_of,
+    readings,
+    record,
+    recordings,
+    seen,
+    with_loss,
+)
+from neuron_fabric.monitor.job_plan import Limits, Signal
+from neuron_fabric.monitor.log import replay
+
+STEPS = 200
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recordings of a healthy training and of one with a wrong vote from step 251 on."""
+    runs = tmp_path_factory.mktemp("check")
+    out = tmp_path_factory.mktemp("recordings")
+    bench.trained(1, steps=STEPS, folder=runs / "healthy")
+    bench.trained(1, "flipped_vote", steps=400, folder=runs / "flipped")
+    for run in ("healthy", "flipped"):
+        record(runs / run, out)
+    return out
+
+
+def command(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    monitor_command.add_arguments(parser)
+    return monitor_command.run(parser.parse_args(words))
+
+
+def named(folder: Path, word: str) -> log.Segment:
+    return next(one for name, one in recordings(folder).items() if word in name)
+
+
+def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
+    """A log whose plan and numbers do not belong together."""
+    segment = named(folder, "healthy")
+    plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
+    with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
+        readings(replace(segment, run=replace(segment.run, plan=plan)))
+    [path] = [one for one in folder.iterdir() if "healthy" in one.name]
+    text = lzma.decompress(path.read_bytes()).replace(b'"link_latency"', b'"x"')
+    (tmp_path / log.NAME).write_bytes(text)
+    again = log.read(record(tmp_path, tmp_path))[0][0]  # no such time is no time
+    assert len(again.steps) == len(segment.steps)
+
+
+def test_a_recording_decides_as_the_training_did(folder: Path, tmp_path: Path) -> None:
+    found = bench.trained(1, "flipped_vote", steps=400, folder=tmp_path)
+    segment = named(folder, "flipped")
+    # Times are not kept, so the network's are not: no region is rejected for them.
+    wanted = [one for one in found if one.signal != Signal.CAPACITY]
+    assert [(one.step, one.region, one.target) for one in decided(segment)] == [
+        (one.step, one.region, one.target) for one in wanted
+    ]
+    assert replay(segment).decisions == decided(segment)
+    assert all(one.link_mib is None for one in readings(segment))
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    assert size < (tmp_path / log.NAME).stat().st_size / 4
+
+
+def test_what_is_said_of_false_alarms(folder: Path) -> None:
+    healthy, flipped = named(folder, "healthy"), named(folder, "flipped")
+    lines, good = bench.recorded_lines({"a": healthy})
+    assert good
+    assert f"  1 healthy runs, {STEPS} steps: 0 false alarms" in lines
+    lines, good = bench.recorded_lines({"a": healthy, "b": flipped})
+    assert not good  # the region and the job
+    assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
+    lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
+    assert not [one for one in lines if "agreement -" in one]
+    tight = decided(healthy, limits=replace(Limits(), norm_in=1.0001, norm_out=1.0001))
+    assert bench.alarms(tight)
+
+
+def test_faults_of_the_loss(folder: Path) -> None:
+    segment = named(folder, "healthy")
+    assert 0.02 < noise_of(segment) < 0.1
+    spiked = with_loss(segment, 150, [6.0] * 10)
+    assert len(spiked.steps) == 160
+    for at, (before, after) in enumerate(zip(readings(segment), readings(spiked), strict=False)):
+        assert before.loss is not None
+        wanted = before.loss * (6 if at >= 150 else 1)
+        assert after.loss == pytest.approx(wanted, rel=1e-5)
+    [alarm] = bench.alarms(decided(spiked))
+    assert (alarm.step, alarm.signal) == (152, Signal.LOSS_SPIKE)
+    lines, _ = bench.recorded_lines({"a": segment})
+    found = re.search(r"loss_spike   2   2  divergence +(\d+) +(\d+)  at the", lines[-1])
+    assert found is not None
+    assert 10 < int(found[1]) <= int(found[2]) < 60
+
+
+def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    segment = named(folder, "flipped")
+    rows = {(one.region, one.signal): one for one in seen(segment)}
+    assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
+    assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
+    first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
+    assert first.norm is not None
+    assert first.reference is not None
+    ratio = 2 ** (first.norm - first.reference)
+    assert rows["head", Signal.NORM].values[0] == pytest.approx(ratio)
+    assert ("head", Signal.MARGIN) not in rows  # votes alone come back
+    path = next(folder.glob(f"*flipped{SUFFIX}"))
+    assert command("signals", str(path)) == 0
+    out = capsys.readouterr().out
+    assert "400 steps, 4 workers; low-bit: head, conv, stem" in out
+    assert out.startswith(path.name.removesuffix(SUFFIX))  # not the name of the folder
+    assert re.search(r"conv +agreement +\d+ steps +-0\.\d+ .* limit >= -0.05  worker \d in", out)
+
+
+def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(MonitorError, match=r"holds no recordings \(\*.jsonl.xz\); make them by"):
+        command("bench", "--recorded", str(tmp_path))
+    with pytest.raises(MonitorError, match="--out: is not given; give the folder for"):
+        command("record", str(folder))
+    with pytest.raises(MonitorError, match="nowhere is no folder; give"):
+        command("record", str(folder), "--out", "nowhere")
+    with pytest.raises(MonitorError, match="nf monitor signals: no run is given"):
+        command("signals")
+    path = next(folder.glob(f"*healthy{SUFFIX}"))
+    with pytest.raises(MonitorError, match="two runs have one name; record them apart"):
+        command("record", str(path), str(path), "--out", str(tmp_path))
+    (tmp_path / f"cut{SUFFIX}").write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+        command("bench", "--recorded", str(tmp_path))
+    (tmp_path / f"cut{SUFFIX}").write_bytes(b"no xz at all")
+    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+        command("signals", str(tmp_path / f"cut{SUFFIX}"))
+
+
+SHIPPED = Path(__file__).parents[3] / "captures" / "trainings"
+
+
+@pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
+@pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
+def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It holds no decisions, so those of its own thresholds count as its own."""
+    (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
+    assert __main__.main(["monitor", "replay", str(path)]) == 0
+    assert "by its own thresholds: a recording holds none" in capsys.readouterr().out
+    assert __main__.main(["monitor", "replay", str(path), "--set", "drop=0.9"]) == 0
+    said = capsys.readouterr().out
+    if "guided" in name:
+        assert "on other decisions than by its own thresholds:\n  - step     19 job" in said

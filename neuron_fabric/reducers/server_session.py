@@ -1,0 +1,694 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank's side of a reducer server: joining, buckets in, outcomes out. Nothing here needs torch.
+
+A bucket that this rank could not submit is LOST: the server makes nothing DONE that has not come
+from every rank. A bucket that it has submitted has the outcome that the shared memory says, which
+is the same for all; see `shared_lines`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import socket
+import sys
+import threading
+import time
+import weakref
+from collections import Counter, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch.distributed as dist
+from numpy.typing import NDArray
+
+from neuron_fabric.codec import LINE, U8, Route, sum_kind
+from neuron_fabric.errors import LineError, say
+from neuron_fabric.ranks import together
+from neuron_fabric.reducers.interface import (
+    F32,
+    BucketLost,
+    Counters,
+    Limits,
+    Outcome,
+    Part,
+    Reduced,
+)
+from neuron_fabric.reducers.server_wire import (
+    Ask,
+    Bye,
+    Done,
+    Hello,
+    Message,
+    PartShape,
+    Pending,
+    Refused,
+    ServerError,
+    Skip,
+    Submit,
+    Welcome,
+    WireError,
+    close_all,
+    connect,
+    cut,
+    readable,
+    receive,
+    send,
+)
+from neuron_fabric.reducers.torch_reducer import OwnGroup
+
+# The memory that the ranks of a job and the reducer server share: lines, results, outcomes.
+#
+#     words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
+#     given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
+#     reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
+#     sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
+#     got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
+#                                           sums of integer codes from the first on
+#
+# A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A
+# rank that gives up waiting says so in ``given``, and the server looks there before it writes
+# DONE; both do that under a lock, so that a bucket which somebody has given up is never DONE,
+# even when the server was stopped for a while. The server never waits for that lock: while a rank
+# holds it, a bucket is LOST, for which it needs none. When the server dies, words that it has not
+# written stay 0 for all.
+#
+# The memory is sealed: its size is for good. Both sides look at its seals and size before they
+# map it, since a file that is made smaller later ends who reads it by SIGBUS.
+#
+# The lines of a worker: the parts of the bucket one after the other; the sidecar, its scales and
+# its presence in lines of 16; then, as int32 pairs, the first line and the sidecar's column of
+# every tensor that is voted on.
+
+WORDS = 64
+"""Ranks are never so far apart: they wait for each other in every step."""
+REASON = 256
+LOCK_S = 5.0
+"""A rank waits for the lock so long; nobody needs it for more than a moment."""
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+IN_TURN = 2
+_HEAD = WORDS * (8 + 8 + REASON)
+_PER_LINE = LINE // 4
+
+
+class Word(IntEnum):
+    """The outcome of a bucket."""
+
+    NONE = 0
+    DONE = 1
+    LOST = 2
+    """It is reduced in FP32 by the ranks."""
+    REFUSED = 3
+    """The training ends: the ranks differ, or the device is wrong."""
+
+
+@dataclass(frozen=True)
+class BucketShape:
+    """Where things lie in the lines that a worker sends of a bucket."""
+
+    parts: tuple[PartShape, ...]
+    columns: int
+
+    @property
+    def firsts(self) -> list[int]:
+        """First line of each part."""
+        return [sum(part.lines for part in self.parts[:n]) for n in range(len(self.parts))]
+
+    @property
+    def side(self) -> tuple[int, int]:
+        """First line of the sidecar, and the lines of one of its two rows."""
+        return sum(part.lines for part in self.parts), -(-self.columns // _PER_LINE)
+
+    @property
+    def table(self) -> tuple[int, int]:
+        """First line of the table of tensors, and its entries."""
+        first, row = self.side
+        return first + 2 * row, sum(part.tensors for part in self.parts)
+
+    @property
+    def lines(self) -> int:
+        """All of them."""
+        first, entries = self.table
+        return first + -(-8 * entries // LINE)
+
+
+def most_lines(sizes: Sequence[int], more: int = 0) -> int:
+    """The most lines that a bucket can have: tensors of so many lines, ``more`` beside them."""
+    shape = BucketShape((), len(sizes))
+    return sum(sizes) + more + 2 * shape.side[1] + -(-8 * len(sizes) // LINE)
+
+
+def row_of(lines: U8, first: int, columns: int) -> NDArray[np.float32]:
+    """float32[..., columns] that lie in lines [..., n, 64] from ``first`` on."""
+    flat = np.ascontiguousarray(lines[..., first : first - (-columns // _PER_LINE), :])
+    return flat.reshape(*lines.shape[:-2], -1).view("<f4")[..., :columns].astype(np.float32)
+
+
+def put_row(lines: U8, first: int, row: NDArray[np.float32]) -> None:
+    """The inverse of `row_of`, in lines [n, 64]."""
+    flat = lines[first : first - (-len(row) // _PER_LINE)].reshape(-1)
+    flat[: row.nbytes] = row.astype("<f4").view(np.uint8)
+    flat[row.nbytes :] = 0
+
+
+class SharedLines:
+    """One side's view of it."""
+
+    def __init__(self, file: int, workers: int, lines: int) -> None:
+        """``file``: a descriptor, which this object closes. ServerError where it is not sealed, or
+        not of the size that ``workers`` and ``lines`` need; OSError, ValueError."""
+        self._file, self.workers, self.lines = file, workers, lines
+        self.planes = workers.bit_length()
+        self._close = weakref.finalize(self, os.close, file)
+        size = bytes_of(workers, lines)
+        _check_sealed(file, size)
+        self._map = mmap.mmap(file, size)
+        self._words = self._array(np.int64, 0, (WORDS,))
+        self._given = self._array(np.int64, 8 * WORDS, (WORDS,))
+        self._reasons = self._array(np.uint8, 16 * WORDS, (WORDS, REASON))
+        at = _pages(_HEAD)
+        self.sent: U8 = self._array(np.uint8, at, (IN_TURN, workers, lines, LINE))
+        self.got: U8 = self._array(
+            np.uint8, at + self.sent.nbytes, (IN_TURN, 1 + self.planes, lines, LINE)
+        )
+
+    @staticmethod
+    def create(workers: int, lines: int) -> SharedLines:
+        """New memory, all 0, of a size for good; it takes room where it is written. OSError."""
+        file = os.memfd_create("nf-serve", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            os.ftruncate(file, bytes_of(workers, lines))
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, _SEALS)
+        except BaseException:
+            os.close(file)
+            raise
+        return SharedLines(file, workers, lines)
+
+    @property
+    def file(self) -> int:
+        """Its descriptor."""
+        return self._file
+
+    def outcome(self, seq: int) -> Word:
+        """The outcome of a bucket, as far as it has one."""
+        word = int(self._words[seq % WORDS])
+        return Word(word & 3) if word >> 2 == seq + 1 else Word.NONE
+
+    def reason(self, seq: int) -> str:
+        """Why it is lost or refused."""
+        return bytes(self._reasons[seq % WORDS]).rstrip(b"\0").decode(errors="replace")
+
+    def decide(self, seq: int, word: Word, why: str = "") -> Word:
+        """For the server: write the outcome, unless it is there; the outcome. What a rank has given
+        up, or gives up at this moment, is LOST."""
+        locked = self._try_lock()
+        try:
+            if (there := self.outcome(seq)) != Word.NONE:
+                return there
+            given = self._given[seq % WORDS] == seq + 1
+            if word == Word.DONE and (given or not locked):
+                word, why = Word.LOST, "a rank has given up waiting for it"
+                why = why if given else "another process holds the lock of the shared memory"
+            self._reasons[seq % WORDS] = 0
+            text = np.frombuffer(cut(why, REASON - 1).encode(), np.uint8)
+            self._reasons[seq % WORDS, : len(text)] = text
+            self._words[seq % WORDS] = (seq + 1) << 2 | word
+        finally:
+            if locked:
+                fcntl.lockf(self._file, fcntl.LOCK_UN)
+        return word
+
+    def give_up(self, seq: int) -> Word:
+        """For a rank: the bucket is DONE now or never. ServerError where another process does not
+        let go of the lock."""
+        end = time.monotonic() + LOCK_S
+        while not self._try_lock():
+            if time.monotonic() > end:
+                what = f"another process has held its lock for {LOCK_S:g} s"
+                raise ServerError("the memory of the server", what, "is a rank stopped?")
+            time.sleep(0.001)
+        try:
+            if (there := self.outcome(seq)) != Word.NONE:
+                return there
+            self._given[seq % WORDS] = seq + 1
+        finally:
+            fcntl.lockf(self._file, fcntl.LOCK_UN)
+        return Word.LOST
+
+    def close(self) -> None:
+        """Let go of its descriptor, and so of the lock; the memory goes with the last view."""
+        self._close()
+
+    def _array(self, kind: Any, at: int, shape: tuple[int, ...]) -> NDArray[Any]:
+        count = int(np.prod(shape))
+        return np.frombuffer(self._map, kind, count, at).reshape(shape)
+
+    def _try_lock(self) -> bool:
+        """Take the lock between processes, unless another one has it; the death of one gives it
+        back."""
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+
+def _check_sealed(file: int, size: int) -> None:
+    try:
+        seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
+    except OSError:  # a file of another kind
+        seals = 0
+    if seals & _SEALS != _SEALS:
+        what = "it is not sealed: its sender could make it smaller"
+        raise ServerError("the memory of the server", what, "use the server of `nf serve`")
+    if (found := os.fstat(file).st_size) != size:
+        what = f"it has {found:,} bytes, not {size:,}"
+        raise ServerError("the memory of the server", what, "use the same version on both sides")
+
+
+def bytes_of(workers: int, lines: int) -> int:
+    """Return the size of the memory for a job."""
+    views = workers + 1 + workers.bit_length()
+    return _pages(_HEAD) + IN_TURN * views * lines * LINE
+
+
+def _pages(size: int) -> int:
+    return -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+LOOK_S = 0.25
+"""How often a rank that waits looks at the word itself: a message may be lost with its sender."""
+SILENCE_S = 5.0
+"""A server that does not answer a question for so long is stopped, or worse."""
+
+
+@dataclass
+class Ticket:
+    """A bucket on its way: what is sent, and by which session it went; None: by none, it is lost
+    (``why``)."""
+
+    seq: int
+    submit: Submit
+    parts: Sequence[Part]
+    sidecar: F32
+    session: Session | None = None
+    why: str = ""
+
+    @property
+    def shape(self) -> BucketShape:
+        return BucketShape(self.submit.parts, self.submit.columns)
+
+
+class Session:
+    """A connection whose job is complete: the shared memory is there."""
+
+    def __init__(self, sock: socket.socket, shared: SharedLines, rank: int, said: Welcome) -> None:
+        self.sock, self.shared, self.rank, self.said = sock, shared, rank, said
+        self.ended = ""  # why, once it has
+        self.counters: Counter[str] = Counter()
+        self._heard = time.monotonic()
+
+    def put(self, ticket: Ticket) -> bool:
+        """Lay the lines of a bucket in the shared memory and tell the server; False: it is gone."""
+        if self.ended:
+            return False
+        own = self.shared.sent[ticket.seq % IN_TURN, self.rank]
+        shape = ticket.shape
+        if shape.lines <= len(own):  # else the server refuses it
+            for part, first in zip(ticket.parts, shape.firsts, strict=True):
+                own[first : first + len(part.lines)] = part.lines
+            first, row = shape.side
+            put_row(own, first, ticket.sidecar[0])
+            put_row(own, first + row, ticket.sidecar[1])
+            _put_table(own, shape, ticket.parts)
+        if not send(self.sock, ticket.submit):
+            self.ended = "the server has gone"
+        return not self.ended
+
+    def outcome(self, seq: int, patience_s: float) -> Word:
+        """Wait for the outcome of a bucket that was put. After ``patience_s`` the server is asked;
+        one that does not answer is given up, as one that has died."""
+        self._heard, asked = time.monotonic(), False
+        while (word := self.shared.outcome(seq)) == Word.NONE:
+            if self.ended:
+                return self.shared.give_up(seq)
+            if self._hears(LOOK_S):
+                continue
+            silent = time.monotonic() - self._heard
+            if not asked and silent > patience_s:
+                asked = send(self.sock, Ask(seq))
+                self._heard = time.monotonic()
+            elif asked and silent > SILENCE_S:
+                self.ended = "the server does not answer"
+            elif asked and silent > SILENCE_S / 4:
+                send(self.sock, Ask(seq))
+        while not self.ended and self._hears(0.0):
+            pass  # what nobody reads would fill the socket
+        return word
+
+    def _hears(self, within_s: float) -> bool:
+        """Whether a message has come in this time."""
+        try:
+            if not readable(self.sock, within_s):
+                return False
+            came = receive(self.sock)
+        except BlockingIOError:
+            return False
+        except (WireError, ValueError, OSError) as error:
+            self.ended = f"the server cannot be understood ({error})"
+            return True
+        self._heard = time.monotonic()
+        if came is None:
+            self.ended = self.ended or "the server has ended"
+            return True
+        message, files = came
+        close_all(files)  # nobody was asked for one
+        if isinstance(message, Done):
+            self.counters.update(message.counters)
+        elif isinstance(message, Refused):
+            self.ended = message.why
+        elif not isinstance(message, Pending):
+            self.ended = f"the server says {type(message).__name__}"
+        return True
+
+    def close(self, bye: bool = False) -> None:
+        """End it."""
+        if bye:
+            send(self.sock, Bye())
+        self.ended = self.ended or "closed"
+        self.sock.close()
+
+
+class Joining:
+    """A connection on which HELLO was said."""
+
+    def __init__(self, path: Path, hello: Hello) -> None:
+        """ServerError when there is no server."""
+        self._path, self._hello = path, hello
+        self._sock = connect(path)
+        if not send(self._sock, hello) and self.session(0.0) is None:  # refused before it was heard
+            self._sock.close()
+            raise ServerError(path, "the server has ended", f"start it: nf serve --socket {path}")
+
+    def skip(self, seq: int) -> None:
+        """Tell that no bucket up to this one comes from here."""
+        send(self._sock, Skip(seq))
+
+    def session(self, timeout_s: float) -> Session | None:
+        """The session, when all ranks of the job have come; None: not within the time.
+        ServerError where it is refused."""
+        end = time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, end - time.monotonic())
+            if not readable(self._sock, left):
+                return None
+            try:
+                came = receive(self._sock)
+            except BlockingIOError:
+                continue
+            except WireError as error:
+                self.close()
+                raise ServerError(self._path, error, "use the same version on both sides") from None
+            return self._joined(came)
+
+    def _joined(self, came: tuple[Message, list[int]] | None) -> Session:
+        if came is None:
+            self.close()
+            what = "the server has ended before all ranks had come"
+            raise ServerError(self._path, what, f"start it: nf serve --socket {self._path}")
+        message, files = came
+        try:
+            if isinstance(message, Refused):
+                raise ServerError(self._path, "refused", message.why)
+            if not isinstance(message, Welcome) or len(files) != 1:
+                what = f"{type(message).__name__} in answer to HELLO"
+                raise ServerError(self._path, what, "use the same version on both sides")
+            if lacking := [one for one in self._hello.routes if one not in message.routes]:
+                what = f"the device lacks {', '.join(lacking)}: it has {', '.join(message.routes)}"
+                raise ServerError(self._path, what, "choose other routes in the profile")
+            [file] = files
+            files = []
+            shared = SharedLines(file, self._hello.world, self._hello.lines)
+        except (ValueError, OSError) as error:
+            self.close()
+            raise ServerError(self._path, f"no memory to share ({error})", "see ulimit") from None
+        except ServerError:
+            self.close()
+            raise
+        finally:
+            close_all(files)
+        return Session(self._sock, shared, self._hello.rank, message)
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+class ServerSession:
+    """One rank of a job, through all its sessions. `submit` and `wait` may be called by two
+    threads; each of them in the order of the buckets, the same on every rank."""
+
+    def __init__(self, path: Path, hello: Hello, timeout_s: float) -> None:
+        self.path, self.hello, self.timeout_s = path, hello, timeout_s
+        self._session: Session | None = None
+        self._joining: Joining | None = None
+        self._seq = 0
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._todo: deque[Ticket] = deque()
+        self._why = ""
+        self.counters: Counter[str] = Counter()
+        """What the server has counted for the buckets that are done."""
+
+    def join(self) -> None:
+        """Say HELLO. ServerError when no server is there."""
+        self._joining = Joining(self.path, self.hello)
+
+    def joined(self) -> Welcome:
+        """Wait until all ranks have come. ServerError."""
+        if self._joining is None:
+            raise ServerError(self.path, "HELLO was not said", "join first")
+        session = self._joining.session(self.timeout_s + SILENCE_S)  # the server's time-out first
+        if session is None:
+            self._joining.close()
+            what = f"the server has not answered for {self.timeout_s:g} s"
+            raise ServerError(self.path, what, "is it stopped?")
+        self._session, self._joining = session, None
+        return session.said
+
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
+        """Send the lines of a bucket, or when there is room; does not wait."""
+        shapes = tuple(
+            PartShape(part.route, part.net, len(part.lines), len(part.starts)) for part in parts
+        )
+        with self._lock:
+            submit = Submit(
+                *(self._seq, step, bucket, shapes, sidecar.shape[1]),
+                present=int((sidecar[1] > 0).sum()),
+                poison=int(np.isnan(sidecar[0]).sum()),
+            )
+            ticket = Ticket(self._seq, submit, parts, sidecar)
+            self._seq += 1
+            self._todo.append(ticket)
+            self._send()
+        return ticket
+
+    def wait(self, ticket: Ticket) -> Outcome:
+        """The outcome of a bucket. BucketLost, or ServerError, on every rank alike."""
+        try:
+            return self._outcome(ticket)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                self._send()
+
+    def close(self) -> None:
+        """Say BYE."""
+        with self._lock:
+            if self._session is not None:
+                self._session.close(bye=True)
+            if self._joining is not None:
+                self._joining.close()
+            self._session = self._joining = None
+            self._why = "closed"
+
+    def _send(self) -> None:
+        """As many as there is room for: lines of a bucket lie where those of the last but one have
+        lain."""
+        while self._todo and self._under_way < IN_TURN:
+            ticket = self._todo.popleft()
+            self._under_way += 1
+            session = self._alive()
+            if session is not None and session.put(ticket):
+                ticket.session = session
+            else:
+                ticket.why = session.ended if session is not None else self._why
+                if self._joining is not None:
+                    self._joining.skip(ticket.seq)
+
+    def _alive(self) -> Session | None:
+        """The session; a new one where it has ended, and server and ranks are there again."""
+        if self._session is not None and not self._session.ended:
+            return self._session
+        if self._session is not None:
+            self._why = self._session.ended
+            self._session.close()
+            self._session = None
+        if self._why == "closed":
+            return None
+        try:
+            if self._joining is None:
+                self._joining = Joining(self.path, self.hello)
+            self._session = self._joining.session(0.0)
+            if self._session is not None:
+                self._joining = None
+        except ServerError as error:
+            self._joining, self._why = None, str(error)
+        return self._session
+
+    def _outcome(self, ticket: Ticket) -> Outcome:
+        session = ticket.session
+        if session is None:
+            raise BucketLost(ticket.why or "the server has not all ranks again")
+        word = session.outcome(ticket.seq, self.timeout_s)
+        reason = session.shared.reason(ticket.seq)
+        if word == Word.REFUSED:
+            raise ServerError(self.path, reason, "see the server's output")
+        if word != Word.DONE:
+            raise BucketLost(reason or session.ended)
+        self.counters += session.counters
+        session.counters.clear()
+        return _read(session.shared, ticket)
+
+
+def _put_table(own: U8, shape: BucketShape, parts: Sequence[Part]) -> None:
+    first, entries = shape.table
+    pairs = [
+        (at + start, column)
+        for part, at in zip(parts, shape.firsts, strict=True)
+        for start, column in zip(part.starts, part.columns, strict=True)
+    ]
+    flat = own[first : shape.lines].reshape(-1)
+    flat[: 8 * entries] = np.array(pairs, "<i4").reshape(-1).view(np.uint8)
+    flat[8 * entries :] = 0
+
+
+def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
+    """The results, copied: the next bucket but one takes their place."""
+    got, shape, out = shared.got[ticket.seq % IN_TURN], ticket.shape, []
+    for part, first in zip(shape.parts, shape.firsts, strict=True):
+        lines = got[:, first : first + part.lines]
+        if part.route.codes:
+            layers, _ = sum_kind(part.route, shared.workers)
+            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[:layers].copy()))
+        elif part.net:
+            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[1:].copy()))
+        else:
+            out.append(Reduced(lines[0].copy(), np.empty((0, 0, LINE), np.uint8)))
+    first, row = shape.side
+    scales = row_of(got[0], first, shape.columns)
+    return Outcome(out, scales, row_of(got[0], first + row, shape.columns))
+
+
+# Reduces packed gradients by a reducer server (`nf serve`), behind which is a device; needs
+# torch.
+#
+# The server and all ranks are on one machine. Lines go through shared memory, and so does the
+# outcome of every bucket. A server that is lost costs the training its low-bit gradients, not its
+# life: the ranks reduce such buckets in FP32, and come back when it is there again.
+
+
+MOST_WORKERS = 64
+"""Of a region of the device."""
+EVENTS = ("answers", "severe", "fallback")
+"""What the device counts that the monitor looks at."""
+
+
+class ServerReducer:
+    """See `Reducer`."""
+
+    def __init__(
+        self,
+        path: Path,
+        lines: int,
+        fingerprint: str,
+        timeout_s: float = 60.0,
+        routes: Sequence[Route] = (),
+    ) -> None:
+        """``lines``: the most that a rank will have in a bucket (`shared_lines.most_lines`);
+        ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
+        buckets may have, beside FP32."""
+        self.counters = Counters()
+        self.limits = Limits(MOST_WORKERS, frozenset())
+        self.device: dict[str, int | str] = {}
+        self._path, self._lines, self._fingerprint = path, lines, fingerprint
+        self._routes = tuple(routes)
+        self._timeout_s, self._told = timeout_s, False
+
+    def open(self, group: Any) -> None:
+        """See `Reducer`."""
+        rank, world = dist.get_rank(group), dist.get_world_size(group)
+        job = [os.urandom(8).hex()]
+        dist.broadcast_object_list(job, src=dist.get_global_rank(group, 0), group=group)
+        hello = Hello(job[0], rank, world, self._fingerprint, self._lines, self._routes)
+        self._server = ServerSession(self._path, hello, self._timeout_s)
+        self._rank = rank
+        try:
+            together(self._server.join, group)
+            said = together(self._server.joined, group)
+        except LineError:
+            self._server.close()
+            raise
+        self.device = dict(said.device)
+        self.limits = Limits(MOST_WORKERS, frozenset(said.routes))
+        self._first, self._second = (OwnGroup(group, self._timeout_s) for _ in range(2))
+
+    @property
+    def first_group(self) -> OwnGroup:
+        """See `Reducer`."""
+        return self._first
+
+    @property
+    def second_group(self) -> OwnGroup:
+        """See `Reducer`."""
+        return self._second
+
+    def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
+        """See `Reducer`."""
+        start = time.perf_counter()
+        for part in parts:
+            self.counters.moved(part.route, sent=part.lines.nbytes)
+        self.counters.moved(Route.FP32, sent=sidecar.nbytes)
+        ticket = self._server.submit(step, bucket, parts, sidecar)
+        self.counters.seconds["submit"] += time.perf_counter() - start
+        return ticket
+
+    def wait(self, handle: Ticket) -> Outcome:
+        """See `Reducer`."""
+        try:
+            outcome = self._server.wait(handle)
+        except BucketLost as lost:
+            self.counters.events["lost"] += 1
+            if self._rank == 0 and not self._told:
+                where = f"step {handle.submit.step} bucket {handle.submit.bucket}"
+                what = f"the reducer is lost ({lost}); FP32 takes its place"
+                say(f"nf runtime: {where}: {what}", file=sys.stderr, flush=True)
+            self._told = True
+            raise
+        self._told = False
+        self.counters.buckets += 1
+        for part, one in zip(handle.parts, outcome.parts, strict=True):
+            self.counters.moved(part.route, received=one.lines.nbytes + one.planes.nbytes)
+        self.counters.moved(Route.FP32, received=handle.sidecar.nbytes)
+        for name in EVENTS:
+            self.counters.events[name] += self._server.counters.pop(name, 0)
+        return outcome
+
+    def close(self) -> None:
+        """See `Reducer`."""
+        self._server.close()
+        del self._first, self._second

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A rank whose server is silent, dead, or says what it should not; the test plays the server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from neuron_fabric.codec import Route
+from neuron_fabric.reducers import server_session
+from neuron_fabric.reducers.interface import BucketLost, Part
+from neuron_fabric.reducers.server_session import ServerSession, SharedLines, Word
+from neuron_fabric.reducers.server_wire import (
+    Ask,
+    Done,
+    Hello,
+    Pending,
+    Refused,
+    ServerError,
+    Submit,
+    Welcome,
+    new_socket,
+    receive,
+    send,
+)
+
+PARTS = [Part(Route.G_BINARY, False, np.full((2, 64), 7, np.uint8), (0,), (0,))]
+SIDE = np.ones((2, 1), np.float32)
+
+
+class Server:
+    """What the test says as a server of one rank."""
+
+    def __init__(self, sock: socket.socket, shared: SharedLines) -> None:
+        self.sock, self.shared = sock, shared
+
+    def hear(self) -> object:
+        came = receive_blocking(self.sock)
+        return came[0] if came is not None else None
+
+
+def receive_blocking(sock: socket.socket) -> tuple[object, list[int]] | None:
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            return receive(sock)
+        except BlockingIOError:
+            time.sleep(0.01)
+    raise TimeoutError
+
+
+@contextmanager
+def welcomed(tmp_path: Path, timeout_s: float = 0.3) -> Iterator[tuple[ServerSession, Server]]:
+    path = tmp_path / "s"
+    with new_socket() as listener:
+        listener.bind(os.fspath(path))
+        listener.listen(5)
+        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY,))
+        rank = ServerSession(path, hello, timeout_s)
+        rank.join()
+        sock, _ = listener.accept()
+        with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
+            server = Server(sock, shared)
+            assert isinstance(server.hear(), Hello)
+            send(sock, Welcome({"name": "test"}, (Route.G_BINARY,)), [shared.file])
+            assert rank.joined().device == {"name": "test"}
+            yield rank, server
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_session, "SILENCE_S", 0.4)
+    monkeypatch.setattr(server_session, "LOOK_S", 0.05)
+
+
+def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
+    with welcomed(tmp_path) as (rank, server):
+        tickets = [rank.submit(3, n, PARTS, SIDE) for n in range(3)]
+        for seq in range(2):  # the third has no room before the first is done
+            said = server.hear()
+            assert isinstance(said, Submit)
+            assert (said.seq, said.bucket, said.present, said.poison) == (seq, seq, 1, 0)
+            assert (server.shared.sent[seq, 0, :2] == 7).all()
+            server.shared.got[seq, 0, :4] = server.shared.sent[seq, 0, :4] + np.uint8(seq)
+            server.shared.decide(seq, Word.DONE)
+        with pytest.raises(BlockingIOError):
+            receive(server.sock)
+        send(server.sock, Done(0, {"answers": 5}))
+        for seq in range(2):
+            outcome = rank.wait(tickets[seq])
+            assert (outcome.parts[0].lines == 7 + seq).all()
+        assert rank.counters == {"answers": 5}
+        said = server.hear()
+        assert isinstance(said, Submit)
+        assert said.seq == 2
+        server.shared.decide(2, Word.LOST, "because")
+        with pytest.raises(BucketLost, match=r"^because$"):
+            rank.wait(tickets[2])
+
+
+def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
+    """By name, before the first bucket: nothing falls to another width."""
+    with new_socket() as listener:
+        listener.bind(os.fspath(tmp_path / "s"))
+        listener.listen(5)
+        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY, Route.G_INT4))
+        rank = ServerSession(tmp_path / "s", hello, 0.3)
+        rank.join()
+        sock, _ = listener.accept()
+        with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
+            routes = (Route.FP32, Route.G_BINARY)
+            send(sock, Welcome({"name": "test"}, routes), [shared.file])
+            with pytest.raises(
+                ServerError, match=r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
+            ):
+                rank.joined()
+
+
+def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
+    """What a rank has given up cannot be DONE when the server wakes up."""
+    with welcomed(tmp_path) as (rank, server):
+        ticket = rank.submit(0, 0, PARTS, SIDE)
+        start = time.monotonic()
+        with pytest.raises(BucketLost, match="the server does not answer"):
+            rank.wait(ticket)
+        assert time.monotonic() - start < 10
+        assert isinstance(server.hear(), Submit)
+        assert isinstance(server.hear(), Ask)
+        assert server.shared.decide(0, Word.DONE) == Word.LOST
+
+
+def test_who_answers_is_waited_for(tmp_path: Path) -> None:
+    with welcomed(tmp_path) as (rank, server):
+        ticket = rank.submit(0, 0, PARTS, SIDE)
+        end = time.monotonic() + 1.5
+
+        def look(session: server_session.Session, within_s: float) -> bool:
+            if within_s:
+                send(server.sock, Pending(0, "at work"))
+                if time.monotonic() > end:
+                    server.shared.decide(0, Word.DONE)
+            return hears(session, within_s)
+
+        hears = server_session.Session._hears
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server_session.Session, "_hears", look)
+            assert rank.wait(ticket).present[0] == 0  # nothing was put there
+        assert time.monotonic() >= end
+
+
+@pytest.mark.parametrize("word", [Word.NONE, Word.DONE])
+def test_a_dead_server_leaves_the_word_as_it_is(tmp_path: Path, word: Word) -> None:
+    with welcomed(tmp_path) as (rank, server):
+        ticket = rank.submit(0, 0, PARTS, SIDE)
+        if word:
+            server.shared.decide(0, word)
+        server.sock.close()
+        if word == Word.DONE:
+            rank.wait(ticket)
+        else:
+            with pytest.raises(BucketLost, match="the server has ended"):
+                rank.wait(ticket)
+        with pytest.raises(BucketLost):  # nobody has welcomed it again
+            rank.wait(rank.submit(1, 0, PARTS, SIDE))
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [(Refused("go away"), r"^go away$"), (Ask(1), "the server says Ask")],
+)
+def test_another_answer_ends_the_session(tmp_path: Path, message: object, line: str) -> None:
+    with welcomed(tmp_path, timeout_s=5.0) as (rank, server):
+        ticket = rank.submit(0, 0, PARTS, SIDE)
+        send(server.sock, message)  # type: ignore[arg-type]
+        with pytest.raises(BucketLost, match=line):
+            rank.wait(ticket)
+
+
+def test_a_refused_bucket_ends_the_training(tmp_path: Path) -> None:
+    with welcomed(tmp_path) as (rank, server):
+        ticket = rank.submit(0, 0, PARTS, SIDE)
+        server.shared.decide(0, Word.REFUSED, "line 3 differs")
+        with pytest.raises(ServerError, match="line 3 differs; see the server's output"):
+            rank.wait(ticket)

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the runtime that need no torch: residuals, scales, samples, steady signs, the thread."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+import time
+import weakref
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.hook.bucket_hook import InOrder
+from neuron_fabric.hook.payload import (
+    Memory,
+    column,
+    common_scale,
+    decode,
+    ordered_sum,
+    own_scale,
+    own_votes,
+    sidecar,
+)
+from neuron_fabric.hook.sampling import (
+    MOST,
+    NEW,
+    ONE_LINE_IN,
+    RUN,
+    WATCHED,
+    WHOLE_BELOW,
+    Agreements,
+    Measured,
+    Signs,
+    sample_of,
+)
+from neuron_fabric.monitor.consensus import random_margin
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.reducers.interface import F32, Reduced
+
+SEEDS = st.integers(0, 2**32)
+ROUTES = st.sampled_from([Route.G_BINARY, Route.G_TERNARY])
+
+
+def f32(*values: float) -> F32:
+    return np.array(values, np.float32)
+
+
+def drawn(rng: np.random.Generator, size: int) -> F32:
+    """Ordinary numbers of any magnitude, some zeros."""
+    x = rng.standard_normal(size) * 10.0 ** rng.integers(-20, 20)
+    return (x * (rng.random(size) < 0.9)).astype(np.float32)
+
+
+@given(seed=SEEDS, route=ROUTES, size=st.integers(1, 700))
+@settings(max_examples=60, deadline=None)
+def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> None:
+    """Two roundings: what is lost is at most 2 ulp of the largest of the three."""
+    rng, memory = np.random.default_rng(seed), Memory()
+    came = np.zeros(size)
+    sent_in_all = np.zeros(size)
+    most = np.zeros(size, np.float32)
+    for step in range(1, 6):
+        gradient = drawn(rng, size)
+        signal = memory.corrected("p", gradient)
+        packed = pack(signal, route)
+        s = np.float32(packed.scale * np.float32(rng.random() + 0.5))
+        sent = own_votes(packed, route, size) * s
+        memory.keep("p", signal, sent)
+        came += gradient
+        sent_in_all += sent
+        for x in (gradient, signal, sent, memory.residuals["p"]):
+            most = np.maximum(most, np.abs(x))
+        lost = np.abs(sent_in_all + memory.residuals["p"] - came)
+        assert (lost <= 2 * step * np.spacing(most)).all()
+
+
+def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
+    memory = Memory()
+    one = f32(1.0, -2.0)
+    memory.keep("p", one, f32(0.5, -0.5))
+    memory.rescale(2.0)
+    assert (memory.corrected("p", one) == [2.0, -5.0]).all()
+    residual = memory.flushed("p")
+    assert residual is not None
+    assert (residual == [1.0, -3.0]).all()
+    assert memory.flushed("p") is None
+    assert (memory.corrected("p", one) == one).all()
+
+
+def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
+    memory = Memory()
+    one = np.ones(3, np.float32)
+    first = memory.momentum("p", one, 0.75)
+    assert not np.isfinite(memory.momentum("p", f32(1, np.nan, 1), 0.75)).all()
+    assert (memory.momentum("p", one * 0, 0.75) == first * np.float32(0.75)).all()
+
+
+def test_momentum_is_the_formula() -> None:
+    """m = beta * m + (1 - beta) * gradient, in units of the loss scale of the moment."""
+    memory, gradient, b = Memory(), f32(1, -2, 3), np.float32(0.9)
+    first = memory.momentum("p", gradient, 0.9)
+    assert (first == (1 - b) * gradient).all()
+    memory.rescale(2.0)
+    second = memory.momentum("p", 2 * gradient, 0.9)
+    assert (second == b * (2 * first) + (1 - b) * (2 * gradient)).all()
+
+
+@given(seed=SEEDS, route=ROUTES, workers=st.integers(1, 6), net=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: bool) -> None:
+    rng = np.random.default_rng(seed)
+    how = PhaseRoute(route, "net" if net else "vote", rng.choice(["mean_abs", "rms"]), 0.75)
+    x = np.stack([rng.standard_normal(600).astype(np.float32) for _ in range(workers)])
+    x[rng.random(workers) < 0.3] = 0
+    packed = [pack(one, route) for one in x]
+    columns = [column(p, 600, own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)]
+    rows = np.stack([sidecar([one]) for one in columns])
+    total, present = ordered_sum(rows)[:, 0]
+    s = common_scale(total, present, how)
+    here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
+    lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
+    got = np.empty(600, np.float32)
+    decode(Reduced(lines, planes), route, net, 0, got, s, present)
+    assert present == (x != 0).any(axis=1).sum()
+    if not present:
+        assert (got == 0).all()
+        return
+    votes = [own_votes(p, route, 600) for p, v in zip(packed, x, strict=True) if v.any()]
+    c = np.sum(votes, axis=0, dtype=np.float32)
+    tie = 1 if route == Route.G_BINARY else 0
+    vote = np.where(c == 0, tie, np.sign(c)).astype(np.float32)
+    assert (got == (s * c / np.float32(present) if net else s * vote)).all()
+
+
+def test_scales() -> None:
+    """Fixed, and what becomes of workers without votes or with NaN."""
+    fixed = PhaseRoute(Route.G_BINARY, scale="fixed:0.25", shrink=0.5)
+    mean = dataclasses.replace(fixed, scale="mean_abs")
+    three, zero, nan = np.float32(3), np.float32(0), np.float32(np.nan)
+    assert common_scale(three, three, fixed) == 0.125
+    assert common_scale(np.float32(6), three, mean) == 1
+    assert common_scale(zero, zero, fixed) == 0
+    assert np.isnan(common_scale(nan, three, fixed))
+    x, rms = f32(3, -4, 0, 0), dataclasses.replace(mean, scale="rms")
+    packed = pack(x, Route.G_BINARY)
+    assert [own_scale(x, packed, how) for how in (mean, rms, fixed)] == [1.75, 2.5, 1]
+    bad = pack(f32(1, np.inf), Route.G_BINARY)
+    assert np.isnan(column(bad, 2, np.float32(1))[0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(1, 100_000), step=st.integers(0, 10_000))
+def test_samples_are_whole_lines(size: int, step: int) -> None:
+    index = sample_of("a.weight", size, step)
+    if index is None:
+        assert size < 4096
+        return
+    assert (np.diff(index) > 0).all()
+    assert index[0] >= 0
+    assert index[-1] < size
+    lines = np.unique(index // 512)
+    assert len(lines) == max(math.ceil(math.ceil(size / 512) / ONE_LINE_IN), WHOLE_BELOW // 512)
+    assert len(index) == sum(min(512, size - 512 * n) for n in lines)
+
+
+def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
+    """The head of `nf train-check charlm`: 103 classes of 64 weights, and a line has 8 of them. One
+    such line, of characters that are rare, had a cosine of 0.06 where the head had 0.7."""
+    m = np.random.default_rng(1).standard_normal(103 * 64)
+    d = m.copy()
+    d[:512] = np.roll(d[:512], 1)  # of some classes nothing is right
+    cosines = []
+    for step in range(0, 2000, 50):
+        index = sample_of("head.weight", m.size, step)
+        assert index is not None
+        a, b = m[index], d[index]
+        cosines.append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
+    assert min(cosines) > 0.8
+
+
+def test_samples_move_with_the_step() -> None:
+    drawn = [sample_of("a", 512 * 64, step) for step in range(20)]
+    assert len({one.tobytes() for one in drawn if one is not None}) > 15
+
+
+def test_signs_that_stay() -> None:
+    signs = Signs()
+    steady = np.ones(8, np.float32)
+    steady[4:] = [0, 1, 1, 1]  # a zero has no sign
+    for step in range(RUN + 1):
+        steady[5] = -steady[5]
+        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < RUN else 6 / 8)
+        signs.see("p", steady, 1.0)
+    assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
+    signs.forget("p")
+    assert signs.saturation({"p": "r"}) == {}
+
+
+def test_what_a_step_has_measured() -> None:
+    measured = Measured()
+    d, m = f32(3, -4), f32(3, 4)
+    measured.decoded("r", d)
+    measured.sampled("r", m[:1], d[:1], 2, shadow=False)
+    measured.sampled("q", m, d, 2, shadow=True)
+    measured.margin("r", f32(0.5, -1.0), 0.5, 4)
+    measured.decoded("s", f32(-2, 2, 2), 2.0)  # signs alone: it is not read
+    assert measured.norms == {"r": (25.0, 18.0), "q": (25.0, 25.0), "s": (12.0, None)}
+    assert measured.cosines == {"r": (9.0, 9.0, 9.0), "q": (-7.0, 25.0, 25.0)}
+    assert measured.margins == {"r": (12, 2)}
+
+
+def _wait(gate: threading.Event) -> None:
+    gate.wait(10)
+
+
+def test_the_thread_keeps_the_order_and_stops_at_an_error() -> None:
+    thread, done, told = InOrder("test"), list[int](), list[Exception]()
+    gate = threading.Event()
+    thread.put(lambda: _wait(gate))
+    for n in range(5):
+        thread.put(partial(done.append, n))
+    time.sleep(0.01)
+    assert done == []
+    gate.set()
+    last = thread.ask(lambda: done[-1])
+    assert last() == 4
+    thread.drain()
+    assert done == [0, 1, 2, 3, 4]
+    for _ in range(2):
+        thread.put(lambda: done.append(1 // 0), told.append)
+    with pytest.raises(ZeroDivisionError):
+        thread.drain()
+    assert len(told) == 2
+    with pytest.raises(ZeroDivisionError):
+        thread.ask(lambda: done[-1])()
+    assert len(done) == 5
+    thread.close()
+    with pytest.raises(RuntimeError, match="test: it is closed"):
+        thread.put(lambda: done.append(6))
+
+
+def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> None:
+    thread, gate, put = InOrder("test", room=2), threading.Event(), list[int]()
+
+    def many() -> None:
+        for n in range(4):
+            thread.put(partial(_wait, gate))
+            put.append(n)
+
+    filling = threading.Thread(target=many)
+    filling.start()
+    time.sleep(0.05)
+    assert put == [0, 1]
+    gate.set()
+    filling.join()
+    held = np.zeros(4)
+    gone = weakref.ref(held)
+    thread.put(partial(held.fill, 1))
+    del held
+    thread.drain()
+    deadline = time.monotonic() + 10
+    while gone() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert gone() is None
+    thread.close()
+
+
+def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
+    """What worker 0 finds of a tensor in one step, and what it is at all places."""
+    rng = np.random.default_rng(seed)
+    packs = [
+        pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
+    ]
+    counted = count(np.stack([one.lines for one in packs]), route)
+    d = np.empty(size, np.float32)
+    reduced = Reduced(*counted)
+    decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
+    one = Agreements(workers)
+    one.see("r", packs[0], route, d, 1.0)
+    product = own_votes(packs[0], route, size) * np.sign(d)
+    least, votes = random_margin(workers), int((product != 0).sum())
+    want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
+    return one.step().get("r", 0.0) * NEW, min(max(want, -MOST), MOST)
+
+
+@given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_the_agreement_of_a_worker(
+    seed: int, route: Route, size: int, workers: int, net: bool
+) -> None:
+    """Up to as many elements as are watched it is that of all of them, the last line's too."""
+    found, want = agreed(seed, route, size, workers, net)
+    assert found == pytest.approx(want, abs=1e-9)
+
+
+@pytest.mark.parametrize("workers", [2, 5, 8, 64])
+def test_what_an_agreement_says(workers: int) -> None:
+    """0 where nobody has anything to do with the others, more for one of the others' mind, less for
+    one that is alone, least for one against them."""
+    found = {}
+    for way, (mine, theirs) in {
+        "random": (0.0, 0.0),
+        "alike": (0.5, 0.5),
+        "alone": (0.0, 0.5),
+        "against": (-0.5, 0.5),
+    }.items():
+        rng, one = np.random.default_rng(workers), Agreements(workers)
+        for _ in range(6 * NEW):
+            x = rng.standard_normal((workers, WATCHED)).astype(np.float32) + np.float32(theirs)
+            x[0] += np.float32(mine - theirs)
+            packs = [pack(row, Route.G_BINARY) for row in x]
+            voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)
+            d = unpack(voted, Route.G_BINARY, WATCHED, scale=0.5)
+            one.see("r", packs[0], Route.G_BINARY, d, 1.0)
+            value = one.step()["r"]
+        found[way] = value
+    assert found["random"] == pytest.approx(0.0, abs=0.02)
+    assert found["alike"] > 0.08
+    assert found["alone"] < -0.05
+    assert found["against"] < -0.09
+
+
+def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
+    d, alone, pair = f32(1, 1, -1, -1), Agreements(1), Agreements(2)
+    alone.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    codes = pack_codes(d, Route.G_INT8, units(maxima(d), Route.G_INT8))
+    pair.see("r", codes, Route.G_INT8, d, 1.0)
+    assert alone.step() == pair.step() == {}
+
+
+def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
+    one, d = Agreements(2), f32(1, 1, -1, -1)
+    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
+    assert one.step() == {"r": pytest.approx(MOST / NEW)}
+    assert one.step() == {}
+    one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, np.zeros_like(d), 1.0)  # nobody has won
+    assert one.step() == {}
+    assert one.running == {"r": pytest.approx(MOST / NEW)}

@@ -1,0 +1,466 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The law of hooks: whatever torch allows on a DistributedDataParallel model with a hook of torch
+(PowerSGD) is allowed with a capture, with a profile, and with both."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import io
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
+from torch import distributed as dist  # noqa: E402
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (  # noqa: E402
+    PowerSGDState,
+    powerSGD_hook,
+)
+from torch.distributed.algorithms.join import Join  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+from torch.optim.swa_utils import AveragedModel  # noqa: E402
+
+from neuron_fabric import ddp  # noqa: E402
+from neuron_fabric.calibration import calibrating  # noqa: E402
+from neuron_fabric.calibration.calibration_job import (  # noqa: E402
+    CALIBRATE,
+    Job,
+    write_job,
+)
+from neuron_fabric.capture import Capture  # noqa: E402
+from neuron_fabric.capture.layout import TensorSpec  # noqa: E402
+from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
+from neuron_fabric.errors import AttachError  # noqa: E402
+from neuron_fabric.hook import attach  # noqa: E402
+from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of  # noqa: E402
+from neuron_fabric.tests.ddp.law_ranks import Net  # noqa: E402
+
+Attached = Callable[[Any], Any]
+"""Registers a hook on a model; what it gives is kept."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    torch.set_num_threads(1)
+    store = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+def network() -> Any:
+    torch.manual_seed(1)
+    return DistributedDataParallel(Net())
+
+
+def backward(model: Any, steps: int = 4) -> None:
+    """Steps until votes are sent."""
+    for _ in range(steps):
+        model(torch.randn(4, 128)).square().mean().backward()
+
+
+def _torch(folder: Path) -> Attached:
+    return lambda model: model.register_comm_hook(PowerSGDState(None), powerSGD_hook)
+
+
+def _capture(folder: Path) -> Attached:
+    def do(model: Any) -> Any:
+        number = len(list(folder.glob("c*")))
+        return ddp.attach(model, env={"NF_CAPTURE_DIR": str(folder / f"c{number}")})
+
+    return do
+
+
+def _profile(folder: Path, env: bool = False) -> Attached:
+    def do(model: Any) -> Any:
+        path = folder / "p.toml"
+        path.write_text(text_of(model.module), encoding="utf-8")
+        number = len(list(folder.glob("c*")))
+        words = {"NF_CAPTURE_DIR": str(folder / f"c{number}")} if env else {}
+        return attach(model, path, scaler=False, env=words)
+
+    return do
+
+
+HOOKS = {
+    "torch": _torch,
+    "capture": _capture,
+    "profile": _profile,
+    "both": lambda folder: _profile(folder, env=True),
+}
+
+
+def saved(model: Any) -> Any:
+    """The model, saved and loaded; the file names nothing that another machine may not have."""
+    file = io.BytesIO()
+    torch.save(model, file)
+    assert b"neuron_fabric.ddp" not in file.getvalue()
+    assert b"neuron_fabric.hook.bucket_hook" not in file.getvalue()
+    assert b"neuron_fabric.hook.conditions" not in file.getvalue()
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+def averaged(model: Any) -> Any:
+    found = AveragedModel(model)
+    found.update_parameters(model)
+    return found.module
+
+
+def rewrapped(model: Any) -> Any:
+    return DistributedDataParallel(model.module)
+
+
+def accumulates(model: Any) -> None:
+    with model.no_sync():
+        backward(model, 2)
+    backward(model, 1)
+
+
+def evaluates(model: Any) -> None:
+    model.eval()
+    with torch.no_grad():
+        model(torch.randn(2, 128))
+    model.train()
+    backward(model, 1)
+
+
+def joins(model: Any) -> None:
+    with model.join():
+        backward(model, 2)
+    with Join([model]):
+        backward(model, 1)
+
+
+def restores(model: Any) -> None:
+    model.load_state_dict(copy.deepcopy(model.state_dict()))
+    backward(model, 1)
+
+
+def loads(model: Any) -> None:
+    """By processes that are forked after attach."""
+    data = torch.utils.data.TensorDataset(torch.randn(6, 128))
+    words = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 60}
+    for (x,) in torch.utils.data.DataLoader(data, 2, **words):
+        model(x).square().mean().backward()
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "torch.save": saved,
+    "AveragedModel": averaged,
+    "re-wrap": rewrapped,
+    "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
+    "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
+}
+WATCHED = "[valid_for]\nbatch_per_worker = [1, 64]\n"
+
+
+def test_a_copy_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copy before the first step, while conditions that the script has not told are looked for:
+    a file of it needs no module of this package."""
+    path = tmp_path / "p.toml"
+    for way in ("deepcopy", "torch.save", "AveragedModel"):
+        model = network()
+        path.write_text(text_of(model.module, WATCHED + REGIONS), encoding="utf-8")
+        kept = attach(model, path, scaler=False, env={})
+        file = io.BytesIO()
+        torch.save(model, file)
+        assert b"runtime.conditions" not in file.getvalue()
+        twin = COPIES[way](model)
+        capsys.readouterr()
+        twin(torch.randn(65, 128)).square().mean().backward()
+        assert capsys.readouterr().err == ""
+        model(torch.randn(65, 128)).square().mean().backward()
+        assert "batch" in capsys.readouterr().err
+        kept.close()
+
+
+def test_a_loss_is_a_number(tmp_path: Path) -> None:
+    runtime = HOOKS["profile"](tmp_path)(network())
+    for loss in (None, "much", 10**400, torch.ones(2)):
+        with pytest.raises(AttachError, match=r"observe: the loss (is a|has 2 elements)"):
+            runtime.observe(loss)
+    runtime.observe(np.float32(1))
+    runtime.close()
+
+
+REPEATED = ("pickle", "a copy of a copy", "in a module")
+"""Ways that go as torch.save and deepcopy do."""
+NIGHTLY = pytest.mark.nightly("torch.save and deepcopy are the quick part")
+USES: dict[str, Callable[[Any], object]] = {
+    "no_sync": accumulates,
+    "eval": evaluates,
+    "join": joins,
+    "state_dict": restores,
+    "DataLoader": loads,
+    "share_memory": lambda model: model.share_memory(),
+    "zero_grad": lambda model: model.zero_grad(),
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[NIGHTLY] * (way in REPEATED)) for way in COPIES]
+)
+def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
+    """It trains, a hook can be registered on it, and the original trains on."""
+    model, attached = network(), HOOKS[hook](tmp_path)
+    kept = attached(model)
+    backward(model)
+    twin = COPIES[way](model)
+    backward(twin, 1)
+    twice = attached(twin)
+    backward(twin)
+    backward(model, 1)
+    if hook in ("capture", "both"):
+        assert Capture.open(tmp_path / "c0").steps == (0, 1, 2, 3, 4)
+        assert Capture.open(tmp_path / "c1").steps == (0, 1, 2, 3)
+    for one in (kept, twice):
+        assert copy.deepcopy(one) is None  # one that a model holds is copied with it
+        if hook in ("profile", "both"):
+            one.close()
+
+
+def _told(folder: Path) -> Attached:
+    """A profile with a condition that the first forward pass is to show."""
+
+    def do(model: Any) -> Any:
+        valid = "[valid_for]\nbatch_per_worker = [4, 4]\n[phases.warmup]"
+        text = text_of(model.module).replace("[phases.warmup]", valid)
+        (folder / "p.toml").write_text(text, encoding="utf-8")
+        return attach(model, folder / "p.toml", scaler=False, env={})
+
+    return do
+
+
+def _calibration(folder: Path) -> Attached:
+    write_job(folder, Job(every=1))
+    return lambda model: attach(model, env={CALIBRATE: str(folder)})
+
+
+@pytest.mark.parametrize("hook", [_told, _calibration])
+@pytest.mark.parametrize("way", ["deepcopy", "torch.save", "in the bare model"])
+def test_a_copy_before_the_first_forward_is_one(
+    tmp_path: Path, way: str, hook: Callable[[Path], Attached], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What the original's first pass is to show is not taken from the pass of a copy."""
+    model = network()
+    kept = hook(tmp_path)(model)
+    twin = copy.deepcopy(model.module) if way == "in the bare model" else COPIES[way](model)
+    capfd.readouterr()
+    twin(torch.randn(9, 128)).square().mean().backward()
+    assert capfd.readouterr().err == ""
+    model(torch.randn(9, 128)).square().mean().backward()
+    kept.close()
+    said = capfd.readouterr().err
+    if hook is _told:
+        assert said.count("batch_per_worker is 9, calibrated for 4") == 1
+    else:
+        about, *_ = calibrating.read_rows(tmp_path)
+        assert [one.name for one in about.parameters if one.kind == "head"] == [
+            "head.weight",
+            "head.bias",
+        ]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("way", USES)
+def test_it_is_used_as_any_model(tmp_path: Path, way: str, hook: str) -> None:
+    model = network()
+    kept = HOOKS[hook](tmp_path)(model)
+    USES[way](model)
+    backward(model)
+    if hook in ("profile", "both"):
+        kept.close()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
+    """Its threads end, and its capture is closed: another one may take its place."""
+    before = set(threading.enumerate())
+    for _ in range(2):
+        model = network()
+        HOOKS[hook](tmp_path)(model)
+        backward(model)
+        del model
+    until = time.monotonic() + 60
+    while set(threading.enumerate()) - before:  # the last step may be under way there
+        assert time.monotonic() < until
+        time.sleep(0.01)
+        gc.collect()
+    gc.collect()
+    for folder in tmp_path.glob("c*"):
+        CaptureFolder(folder, "m", 1, [TensorSpec("a", (1,))]).create(replace=True)
+
+
+@pytest.mark.parametrize("hook", ["profile", "both"])
+def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
+    """It is freed with its last reference, wherever that is dropped, by no collection."""
+    gc.collect()
+    gc.disable()
+    try:
+        model = network()
+        kept = HOOKS[hook](tmp_path)(model)
+        backward(model)
+        kept.close()
+        seen = weakref.ref(kept)
+        del model, kept
+        assert seen() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> None:
+    """A worker of a DataLoader collects the garbage of its parent, and at its end all the rest; no
+    thread that a destructor might wait for is there."""
+    for _ in range(2):
+        model = network()
+        held = [model, HOOKS[hook](tmp_path)(model)]  # the first one becomes garbage
+        backward(model)
+        held.append(held)
+    pid = os.fork()
+    if pid == 0:
+        del model, held
+        gc.collect()
+        os._exit(0)
+    until = time.monotonic() + 30
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < until:
+        time.sleep(0.01)
+    if ended == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    assert ended == (pid, 0)
+
+
+EXITS = """
+import atexit, os, signal, sys, tempfile, time
+from pathlib import Path
+import torch, torch.distributed as dist
+import torch._dynamo
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.capture import Capture
+from neuron_fabric.capture.safetensors_io import TensorFileWriter
+from neuron_fabric.hook import attach
+from neuron_fabric.tests.ddp.attach_cases import text_of
+from neuron_fabric.tests.ddp.law_ranks import Net
+
+def train(way, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/s", rank=0, world_size=1)
+    net = Net()
+    Path(folder, "p.toml").write_text(text_of(net))
+    model = DistributedDataParallel(net)
+    env = {"NF_CAPTURE_DIR": f"{folder}/c"}
+    runtime = attach(model, f"{folder}/p.toml", scaler=False, env=env)
+    for _ in range(4):
+        model(torch.randn(4, 128)).square().mean().backward()
+    if way == "SIGTERM in a step":
+        TensorFileWriter.close = lambda *_: os.kill(os.getpid(), signal.SIGTERM)
+        model(torch.randn(4, 128)).square().mean().backward()
+    if way == "os._exit":
+        os._exit(0)
+    if way in ("destroyed", "closed after it"):
+        dist.destroy_process_group()
+    if way == "closed after it":
+        runtime.state_dict()
+        runtime.close()
+    if way == "forked":
+        if os.fork() == 0:
+            atexit._run_exitfuncs()
+            os._exit(0)  # what sys.exit does then hangs, now and then, with plain DDP too
+        os.wait()
+    if way == "interrupted":
+        raise KeyboardInterrupt
+
+for way in sys.argv[2:]:
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        train(way, tempfile.mkdtemp(dir=sys.argv[1], prefix=way.replace(" ", "-") + "-"))
+        sys.exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    (folder,) = Path(sys.argv[1]).glob(way.replace(" ", "-") + "-*")
+    print(way, code, Capture.open(folder / "c").steps)
+"""
+
+
+@pytest.mark.nightly("seven trainings of their own; the copies and uses above are the quick part")
+def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
+    """Without close or destroy_process_group, in either order, at once, by a signal: no step that
+    was listed is lost."""
+    ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
+    last = ("SIGTERM in a step", "interrupted")
+    done = script("-c", EXITS, str(tmp_path), *ways, *last)
+    wanted = [f"{way} 0 (0, 1, 2, 3)" for way in ways]
+    wanted += [f"{last[0]} {-signal.SIGTERM} (0, 1, 2, 3)"]
+    assert done.stdout.splitlines()[:-1] == wanted, done.stderr[-3000:]
+    assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[-1])
+
+
+RESTARTED = """
+import os, sys, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from neuron_fabric.ddp import attach
+from neuron_fabric.tests.ddp.law_ranks import Net
+
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(Net())
+attach(model)
+for step in range(3):
+    if step == 2 and dist.get_rank() == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        time.sleep(1)  # rank 0 lists the step before
+        os._exit(1)
+    model(torch.randn(4, 128)).square().mean().backward()
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.nightly("five processes with torch; the job case `restarted` is the quick part")
+def test_torchrun_restarts_a_captured_training(tmp_path: Path) -> None:
+    """A rank dies: what was captured stays, and the restart has a folder for itself."""
+    file = tmp_path / "train.py"
+    file.write_text(RESTARTED, encoding="utf-8")
+    words = ("--nnodes=1", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.1")
+    place = ("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1")
+    run = ("-m", "torch.distributed.run", *words, *place, str(file))
+    # Else torch's ranks of the restart find the addresses of those that have ended.
+    other_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    done = script(*run, NF_CAPTURE_DIR=str(tmp_path / "c"), **other_store)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("this restart is captured into") == 1
+    assert Capture.open(tmp_path / "c").steps == (0, 1)
+    assert Capture.open(tmp_path / "c-restart-1").steps == (0, 1, 2)
+
+
+def script(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Python with ``words``, one thread a process."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, *words],
+        env={**env, **variables},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=240,
+        check=False,
+    )

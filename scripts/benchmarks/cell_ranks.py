@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.benchmarks.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`: a rank of
+`nf capacity table --measure`.
+
+SIZE: elements of a bucket. FOLDER/cells.json by rank 0: of each bucket the seconds of both ways in
+turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
+what the model goes by: the rates of this host, and the latencies of its collectives.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from neuron_fabric.codec import F32, Route, pack, unpack
+from neuron_fabric.hook.payload import column, common_scale, decode, sidecar
+from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.reducers.interface import Part
+from neuron_fabric.reducers.torch_reducer import TorchReducer
+
+PORT = 29_512
+HOW = PhaseRoute(Route.G_BINARY)
+RATED = 1 << 20
+"""Elements by which the host's rates are measured."""
+MOST_MORE = 8
+"""Times as many runs of small buckets: theirs hang on which process has the core just then."""
+
+
+def main(folder: str, rank: int, world: int, master: str, runs: int, sizes: list[int]) -> None:
+    """Measure, and leave."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
+    )
+    reducer = TorchReducer(600.0)
+    reducer.open(dist.group.WORLD)
+    waits, cells = reducer.first_group.latencies(), []
+    for elements in sizes:
+        x = np.random.default_rng(rank).standard_normal(elements).astype(np.float32)
+        out, flat = np.empty_like(x), torch.from_numpy(x.copy())
+        ways: dict[str, list[float]] = {"fp32": [], "low": []}
+        more = max(1, min(MOST_MORE, RATED // elements))
+        for run in range((1 + runs) * more):  # the first ones are for buffers and caches
+            for name, work in (
+                ("fp32", lambda flat=flat: dist.all_reduce(flat)),
+                ("low", lambda x=x, out=out, run=run: _low(reducer, run, x, out)),
+            ):
+                dist.barrier()
+                took = _seconds(work)
+                if run >= more:
+                    ways[name].append(took)
+        cells.append({"elements": elements, **ways})
+    if rank == 0:
+        found = {"cells": cells, "waits": waits, **_rates(runs)}
+        Path(folder, "cells.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+    reducer.close()
+    dist.destroy_process_group()
+
+
+def _low(reducer: TorchReducer, step: int, x: F32, out: F32) -> None:
+    packed = pack(x, HOW.route)
+    side = sidecar([column(packed, x.size, packed.scale)])
+    part = Part(HOW.route, False, packed.lines, (0,), (0,))
+    outcome = reducer.wait(reducer.submit(step, 0, [part], side))
+    present = outcome.present[0]
+    s = common_scale(outcome.scales[0], present, HOW)
+    decode(outcome.parts[0], HOW.route, False, 0, out, s, present)
+
+
+def _rates(runs: int) -> dict[str, float]:
+    """float32 bytes a second that are packed and unpacked."""
+    x = np.random.default_rng(1).standard_normal(RATED).astype(np.float32)
+    lines = pack(x, HOW.route).lines
+    packs = min(_seconds(lambda: pack(x, HOW.route)) for _ in range(runs))
+    unpacks = min(_seconds(lambda: unpack(lines, HOW.route, RATED)) for _ in range(runs))
+    return {"pack_rate": x.nbytes / packs, "unpack_rate": x.nbytes / unpacks}
+
+
+def _seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    folder, rank, world, master, runs, *sizes = sys.argv[1:]
+    main(folder, int(rank), int(world), master, int(runs), [int(one) for one in sizes])

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`: a rank of
+`nf bench hook`.
+
+Steps of plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; beside them
+steps without any communication, which are what backward itself takes. FOLDER/hook.json by rank 0:
+seconds of each; with no RUNS the memory that the hook takes, since a heap whose peaks can be
+compared (bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP's time, not 0.54.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route
+from neuron_fabric.hook.attachment import LEAST_WARMUP, attach
+from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.profile import PhaseRoute, Profile, sketch
+from neuron_fabric.profile.draft import draft
+
+PORT = 29_513
+PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"
+BUCKET_WIDTH = 2560
+"""A layer whose weights are a bucket of 25 MiB."""
+LAYERS, WIDTH, ROWS = 12, 1443, 4
+"""An MLP of 25 M parameters, and the examples of a worker."""
+FINE_MIB = 4
+"""Buckets of a layer each, where the share that backward hides is measured: the last bucket is
+there when backward ends, and of four buckets of DDP's 25 MiB that alone is a quarter."""
+SLEEP_SHARE = 4.0
+"""A backward that is long enough: so many times what communication takes. What is left of it is
+about the same at 8 times then; at 2, ranks still take the cores from each other's backward."""
+
+
+class Pause(torch.autograd.Function):
+    """Nothing, which takes a while on the way back: a device that computes, and needs no core."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, seconds: list[float]) -> torch.Tensor:
+        ctx.seconds = seconds
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+        time.sleep(ctx.seconds[0])
+        return grad, None
+
+
+class Mlp(nn.Module):
+    """``pause`` holds the seconds that the way back through each layer takes beside its own."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(layers))
+        self.pause = [0.0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = torch.relu(layer(x))
+            if self.pause[0]:
+                x = Pause.apply(x, self.pause)  # type: ignore[no-untyped-call]
+        return x
+
+
+def profile_of(net: nn.Module, low: bool) -> Profile:
+    """All layers by votes, or none; the monitor only looks."""
+    found = draft("hook", sketch(net))
+    how = PhaseRoute(Route.G_BINARY if low else Route.FP32)
+    regions = tuple(
+        replace(one, phases={**one.phases, "steady": how, "recovery": how}) for one in found.regions
+    )
+    off = [str(one) for one in Signal if one != Signal.SCHEDULE]
+    warmup = replace(found.phases, warmup=replace(found.phases.warmup, steps=LEAST_WARMUP))
+    return replace(found, regions=regions, phases=warmup, monitor={"off": off}, verified=True)
+
+
+class Ways:
+    """One net, a DDP model for each way of reducing its gradients."""
+
+    def __init__(
+        self, layers: int, width: int, rows: int, names: tuple[str, ...], mib: int | None = None
+    ) -> None:
+        """``mib``: what fills a bucket; DDP's own limit without it."""
+        self.x = torch.randn(rows, width)
+        self.models: dict[str, DistributedDataParallel] = {}
+        self.runtimes: dict[str, Any] = {}
+        for name in names:
+            model = DistributedDataParallel(
+                Mlp(layers, width), gradient_as_bucket_view=True, bucket_cap_mb=mib
+            )
+            if name != PLAIN:
+                profile = profile_of(model.module, name == LOW)
+                self.runtimes[name] = attach(model, profile, env={})
+            self.models[name] = model
+
+    def step(self, name: str) -> float:
+        """Seconds of a forward and a backward. `ALONE`: of plain DDP, without communication."""
+        model = self.models[PLAIN if name == ALONE else name]
+        for one in model.parameters():
+            if one.grad is not None:
+                one.grad.zero_()
+        dist.barrier()
+        start = time.perf_counter()
+        if name == ALONE:
+            with model.no_sync():
+                model(self.x).sum().backward()
+        else:
+            model(self.x).sum().backward()
+        took = time.perf_counter() - start
+        longest = torch.tensor(took)
+        dist.all_reduce(longest, op=dist.ReduceOp.MAX)
+        return longest.item()
+
+    def seconds(self, names: tuple[str, ...], runs: int, warm: int = 0) -> dict[str, list[float]]:
+        """Of each way in turn, without the first ``warm``."""
+        found: dict[str, list[float]] = {name: [] for name in names}
+        for run in range(warm + runs):
+            for name in names:
+                took = self.step(name)
+                if run >= warm:
+                    found[name].append(took)
+        return found
+
+    def pause(self, seconds: float) -> None:
+        """On the way back through each layer."""
+        for model in self.models.values():
+            model.module.pause[0] = seconds
+
+    def close(self) -> None:
+        """RuntimeError where what was measured is not what it is called."""
+        for name, one in self.runtimes.items():
+            one.close()
+            if (one.sent.get(Route.G_BINARY, 0) > 0) != (name == LOW):
+                raise RuntimeError(f"{name} has sent {dict(one.sent)}")
+        self.models.clear()
+        gc.collect()
+
+
+def main(folder: str, rank: int, world: int, master: str, runs: int) -> None:
+    """Measure, and leave."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
+    )
+    found = _seconds(runs) if runs else _memory()
+    if rank == 0:
+        Path(folder, "hook.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # a thread of gloo may outlive what it works for
+
+
+def _seconds(runs: int) -> dict[str, Any]:
+    """Of a bucket, a step, and of a step in buckets of a layer, whose backward is long then."""
+    warm = LEAST_WARMUP + 2
+    bucket = Ways(1, BUCKET_WIDTH, 1, (PLAIN, LOW))
+    found: dict[str, Any] = {"bucket": bucket.seconds((PLAIN, LOW, ALONE), runs, warm)}
+    bucket.close()
+    mlp = Ways(LAYERS, WIDTH, ROWS, (PLAIN, FULL, LOW))
+    found["step"] = mlp.seconds((PLAIN, FULL, LOW, ALONE), runs, warm)
+    mlp.close()
+    fine = Ways(LAYERS, WIDTH, ROWS, (PLAIN, LOW), FINE_MIB)
+    found["fine"] = fine.seconds((LOW, ALONE), runs, warm)
+    spent = [sorted(found["fine"][name])[runs // 2] for name in (LOW, ALONE)]
+    fine.pause(max(SLEEP_SHARE * (spent[0] - spent[1]), 1e-3) / LAYERS)
+    found["long"] = fine.seconds((LOW, ALONE), runs, 1)
+    fine.close()
+    return found
+
+
+def _memory() -> dict[str, Any]:
+    """The most bytes of this process while it trains, by plain DDP and by votes."""
+    found = {}
+    for name in (PLAIN, LOW):
+        ways = Ways(LAYERS, WIDTH, ROWS, (name,))
+        found[name] = _most(partial(ways.seconds, (name,), 2, LEAST_WARMUP + 2))
+        ways.close()
+        del ways
+        gc.collect()
+    return {"memory": found, "gradients": 4 * LAYERS * WIDTH * WIDTH}
+
+
+def _most(work: Callable[[], object]) -> int:
+    """Of resident memory while ``work`` is done."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most of from now on
+    work()
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return 1024 * int(found[1])
+
+
+if __name__ == "__main__":
+    folder, rank, world, master, runs = sys.argv[1:]
+    main(folder, int(rank), int(world), master, int(runs))

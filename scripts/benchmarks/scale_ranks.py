@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m scripts.benchmarks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`: a rank of
+`nf scale MODEL --hook`.
+
+The hook itself over every bucket that DDP would make of a model, with gradients that are drawn: the
+model is on the meta device, and one bucket's gradients are there at a time. FOLDER/rank-RANK.json:
+seconds, bytes by route, decisions, a digest of all that came back, and the most memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.codec import Route
+from neuron_fabric.hook.attachment import LEAST_WARMUP, assignment, attach
+from neuron_fabric.hook.scale_command import model_of, profile_of
+from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.profile import sketch
+from neuron_fabric.profile.profile_types import Phases, Warmup
+
+PORT = 29_514
+DRAWN = 1 << 20
+"""Gradients that are drawn; a bucket begins somewhere among them, and goes round."""
+SIZE = 0.01
+_OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
+
+
+class Shapes(DistributedDataParallel):
+    """What the runtime asks of a DDP model, without its gradients."""
+
+    def __init__(self, module: nn.Module, cap: int) -> None:
+        nn.Module.__init__(self)
+        self.module, self.process_group = module, dist.group.WORLD
+        self.bucket_bytes_cap, self.gradient_as_bucket_view = cap, False
+        self.hook: Any = None
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        return {}  # no hook yet
+
+    def register_comm_hook(self, state: Any, hook: Any) -> None:
+        """Here nobody calls it but `main`."""
+        self.hook = partial(hook, state)
+
+
+def without_memory(net: nn.Module) -> nn.Module:
+    """``net`` with parameters on the CPU that all show one number; ties stay."""
+    made: dict[int, nn.Parameter] = {}
+    for module in net.modules():
+        for name, one in module.named_parameters(recurse=False):
+            if id(one) not in made:
+                shown = torch.zeros(1, dtype=one.dtype).expand(one.shape)
+                made[id(one)] = nn.Parameter(shown, one.requires_grad)
+            module._parameters[name] = made[id(one)]
+    return net
+
+
+class Bucket:
+    """As `dist.GradBucket`."""
+
+    def __init__(self, place: int, last: bool, members: Sequence[nn.Parameter], flat: Any) -> None:
+        self._place, self._last, self._members, self._flat = place, last, members, flat
+
+    def index(self) -> int:
+        return self._place
+
+    def is_last(self) -> bool:
+        return self._last
+
+    def buffer(self) -> torch.Tensor:
+        found: torch.Tensor = self._flat
+        return found
+
+    def parameters(self) -> list[nn.Parameter]:
+        return list(self._members)
+
+    def gradients(self) -> list[torch.Tensor]:
+        parts = self._flat.split([one.numel() for one in self._members])
+        return [part.view(one.shape) for part, one in zip(parts, self._members, strict=True)]
+
+
+def buckets(
+    parameters: Sequence[nn.Parameter], cap: int, rank: int, step: int, few: bool
+) -> Iterator[Bucket]:
+    """Every bucket of a step; with ``few``, the first alone, which is small."""
+    draw = torch.Generator().manual_seed(1_000 * step + rank)
+    drawn = SIZE * torch.randn(DRAWN, generator=draw)
+    found = assignment(parameters, cap)[: 1 if few else None]
+    for place, numbers in enumerate(found):
+        members = [parameters[n] for n in numbers]
+        flat = torch.empty(sum(one.numel() for one in members))
+        whole = drawn.roll(7_919 * place)
+        for at in range(0, flat.numel(), DRAWN):
+            flat[at : at + DRAWN] = whole[: flat.numel() - at]
+        yield Bucket(place, place == len(found) - 1, members, flat)
+
+
+def main(
+    folder: str, rank: int, world: int, master: str, name: str, route: Route, cap: int
+) -> None:
+    """Warm up by the first bucket, then one whole step."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
+    )
+    net, head = model_of(name)
+    net = without_memory(net)
+    profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), _OFF)
+    model = Shapes(net, cap)
+    runtime = attach(model, profile, timeout_s=600.0, env={})
+    assert runtime is not None
+    parameters = [one for _, one in net.named_parameters()]
+    for step in range(LEAST_WARMUP):
+        for one in buckets(parameters, cap, rank, step, few=True):
+            model.hook(one).wait()
+    digest, count, low, before = hashlib.blake2b(), 0, 0, dict(runtime.sent)
+    busy = 0.0
+    for one in buckets(parameters, cap, rank, LEAST_WARMUP, few=False):
+        start = time.perf_counter()
+        model.hook(one).wait()
+        busy += time.perf_counter() - start
+        digest.update(one.buffer().numpy().data)
+        count += 1
+    low = len({name for name, how in runtime.routes.items() if how.route != Route.FP32})
+    runtime.close()
+    sent = {key: n - before.get(key, 0) for key, n in runtime.sent.items()}
+    controls: Any = runtime.controls
+    left = {
+        "seconds": busy,
+        "buckets": count,
+        "low": low,
+        "sent": {key: n for key, n in sent.items() if n},
+        "decisions": [[one.step, one.region, one.target] for one in controls.decisions],
+        "digest": digest.hexdigest(),
+        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    every: list[Any] = [None] * world
+    dist.all_gather_object(every, left)
+    if rank == 0:
+        Path(folder, "ranks.json").write_text(json.dumps({"ranks": every}), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.flush()
+    os._exit(0)  # a thread of gloo may outlive what it works for
+
+
+if __name__ == "__main__":
+    folder, rank, world, master, name, route, cap = sys.argv[1:]
+    main(folder, int(rank), int(world), master, name, Route(route), int(cap))

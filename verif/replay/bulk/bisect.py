@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a wrong line to the worker whose contribution went wrong, and a stimulus that shows it.
+
+The line alone goes through a fresh device, contribution by contribution in the order of the epoch,
+and is read back after each: the first answer that differs names the worker. Where the line alone
+comes out right, the whole epoch is driven again, and becomes the stimulus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.line_packing import LINE_BYTES, U8
+from verif.host.bulk_device import BulkDevice, BulkFault
+from verif.host.c_interface import OP, Block, Kind
+from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
+from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
+from verif.replay.options import ReplayOptions
+from verif.replay.plan import Lines
+from verif.replay.stimulus import Commit, Operation, Read, Stimulus, Write
+from verif.replay.traffic import LDIDS
+
+Open = Callable[[], BulkDevice]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``text`` names the worker where it is known; ``stimulus``: None where it does not recur."""
+
+    text: str
+    stimulus: Stimulus | None
+
+
+def narrow(
+    found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
+) -> Finding:
+    """Find out more about a mismatch in the epoch of ``block``; drives the RTL again."""
+    alone = _line_alone(found, block, open_device)
+    if alone is not None:
+        text, operations = alone
+    else:
+        missing = _absent(found)
+        who = f"worker {missing}: its contribution is not in it" if missing is not None else ""
+        if not _recurs(block, open_device):
+            rest = "a fresh device gives the right line: it depends on what went before the round"
+            return Finding(f"{who}{'; ' if who else ''}{rest}", None)
+        text, operations = who or "no single worker explains it", epoch_operations(block)
+    note = f"{text}; {found.text}"
+    own = options.parameters, options.seed, tuple(operations), options.memory
+    return Finding(text, Stimulus(note, *own))
+
+
+def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
+    """The workers of a line in the order in which their contributions were sent."""
+    config, ops = found.work.uses[found.use].config, block.block.ops
+    step = LINE_BYTES << config.lines_log2
+    offset = ops["address"].astype(np.int64) - (config.base + found.line * LINE_BYTES)
+    mine = (ops["kind"] == Kind.WRITE) & (offset >= 0) & (offset % step == 0)
+    return [int(worker) for worker in offset[mine] // step if worker < config.workers]
+
+
+def _expected(found: Mismatch, present: list[int]) -> Lines:
+    """The line when only those workers have contributed."""
+    work, use = found.work, found.work.uses[found.use]
+    sent = work.sent[found.use][:, found.line : found.line + 1]
+    mask = np.zeros((len(sent), 1), np.bool_)
+    mask[present] = True
+    return expected_lines(sent, use, work.plan.params, mask)
+
+
+def _line_alone(
+    found: Mismatch, block: EpochBlock, open_device: Open
+) -> tuple[str, list[Operation]] | None:
+    """(what is wrong, transactions up to the first wrong answer), or None: the line is right."""
+    work, line = found.work, found.line
+    use = work.uses[found.use]
+    config, order = use.config, arrival(found, block)
+    chosen = use.selectors
+    operations: list[Operation] = list(_commits(block))
+    wanted: list[Lines] = []
+    for count, worker in enumerate(order, start=1):
+        data = work.sent[found.use][worker, line].tobytes()
+        operations.append(Write(config.address(worker, line), worker % LDIDS, data))
+        wanted.append(_expected(found, order[:count]))
+        expect = wanted[-1].stack[:, 0]
+        operations += [
+            Read(config.address(selector, line), line % min(LDIDS, config.workers), one.tobytes())
+            for selector, one in zip(chosen, expect)
+        ]
+    try:
+        got = _drive(operations, open_device)
+    except BulkFault as fault:
+        return f"line alone: {fault}", operations
+    per_read = got.reshape(len(order), len(chosen), LINE_BYTES)
+    for count, (worker, want) in enumerate(zip(order, wanted), start=1):
+        own = Lines(chosen, per_read[count - 1][:, None])
+        if not own.differ(want).any():
+            continue
+        what, element, values = first_value(use.route, own, want, 0)
+        text = (
+            f"worker {worker}, line {line} of region {use.region}, element {element}: after its "
+            f"contribution, number {count} of the line, {what} is {values[0]}, not {values[1]}"
+        )
+        last = len(operations) - (len(order) - count) * (1 + len(chosen))
+        return text, operations[:last]
+    return None
+
+
+def _commits(block: EpochBlock) -> list[Commit]:
+    return [Commit(use.region, use.config, block.work.epoch) for use in block.work.uses]
+
+
+def _drive(operations: list[Operation], open_device: Open) -> U8:
+    """What the reads return on a fresh device, each operation after the one before."""
+    parts: list[NDArray[Any]] = []
+    sent: list[U8] = []
+    reads = 0
+    for one in operations:
+        if isinstance(one, Commit):
+            parts.append(commit_ops(one.region, one.config, one.epoch))
+            continue
+        op = np.zeros(1, OP)
+        op["address"], op["ldid"] = one.address, one.ldid
+        if isinstance(one, Write):
+            op["kind"], op["line"] = Kind.WRITE, len(sent)
+            sent.append(np.frombuffer(one.data, np.uint8))
+        else:
+            op["kind"], op["line"] = Kind.READ, reads
+            op["after"] = sum(len(part) for part in parts)
+            reads += 1
+        parts.append(op)
+    block = Block.of(np.concatenate(parts), np.stack(sent), reads)
+    with closing(open_device()) as device:
+        device.run(block)
+    return block.got
+
+
+def _absent(found: Mismatch) -> int | None:
+    """The one worker without whom the line would be what came back."""
+    got = found.work.got[found.use].stack[:, found.line]
+    everybody = list(range(found.work.plan.workers))
+    suspects = []
+    for worker in everybody:
+        want = _expected(found, [w for w in everybody if w != worker])
+        if np.array_equal(got, want.stack[:, 0]):
+            suspects.append(worker)
+    return suspects[0] if len(suspects) == 1 else None
+
+
+def _recurs(block: EpochBlock, open_device: Open) -> bool:
+    """Whether a fresh device gets a line of the epoch wrong as well."""
+    own = block.block
+    again = Block.of(own.ops, own.sent, len(own.got))
+    fresh = open_device()
+    try:
+        with closing(fresh):
+            fresh.run(again)
+    except BulkFault:
+        return True
+    own.got[:] = again.got
+    return judge(block.work, reduced_by_words).wrong > 0
+
+
+def epoch_operations(block: EpochBlock) -> list[Operation]:
+    """All transactions of an epoch in their order, with what the reads must give."""
+    work, sent, parts = block.work, block.block.sent, []
+    for use, own in zip(work.uses, work.sent):
+        want = reduced_by_words(own, use, work.plan.params)
+        parts.append(want.stack.reshape(-1, LINE_BYTES))
+    expect = np.concatenate(parts)  # uint8[m, 64]: what ``EpochLines.returned`` should be
+    out: list[Operation] = list(_commits(block))
+    for op in block.block.ops:
+        address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])
+        if op["kind"] == Kind.WRITE:
+            out.append(Write(address, ldid, sent[line].tobytes()))
+        elif op["kind"] == Kind.READ:
+            out.append(Read(address, ldid, expect[line].tobytes()))
+    return out

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A piece of a replay in another process, here or on another machine: what it leaves in a folder,
+and how that becomes part of the replay. Each piece once, all of its rounds and no others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from models.line_packing import F32, U8, Mode
+from neuron_fabric.capture import TensorSpec
+from neuron_fabric.data import DataError, read_json
+from neuron_fabric.errors import CaptureError
+from neuron_fabric.output import write_text
+from neuron_fabric.typed import typed
+from verif.replay.bulk.bulk_transport import STIMULUS_FILE, BulkTransport
+from verif.replay.epoch import Key
+from verif.replay.job import Piece, Replay
+from verif.replay.journal import Journal
+from verif.replay.plan import Extent
+from verif.replay.runner import drive, peak_mebibytes
+from verif.replay.source import SyntheticSource
+
+LINES_FILE, RESULT_FILE = "lines.journal", "result.json"
+_AGAIN = "replay it again"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a piece, beside the lines and figures in its journal.
+
+    ``wrong``: lines by step; ``refused``: where, what and what to do of a CaptureError that ended
+    it; ``coverage``: hits by point and bin; ``peak``: memory of the process in MiB.
+    """
+
+    writes: int = 0
+    wrong: dict[str, int] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    coverage: dict[str, dict[str, int]] = field(default_factory=dict)
+    peak: float = 0.0
+
+
+def identity_of(identity: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
+    """What the journal of a piece is bound to; ``identity``: that of the whole replay."""
+    return {**identity, "piece": piece.number}
+
+
+def drive_apart(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
+    """Drive a piece and leave everything in the folder of a transport that drives nothing else."""
+    refused: list[str] = []
+    with closing(Journal.create(done.folder / LINES_FILE, identity_of(identity, piece))) as journal:
+        done.kept = journal
+        try:
+            drive(done, piece, lambda _lines: None)
+        except CaptureError as error:
+            refused = [error.where, error.what, error.todo]
+    result = Result(
+        done.writes,
+        {str(step): count for step, count in done.wrong.items()},
+        done.faults,
+        refused,
+        done.coverage.hits(),
+        peak_mebibytes(),
+    )
+    write_text(done.folder / RESULT_FILE, json.dumps(asdict(result)))
+
+
+def read_result(folder: Path) -> Result:
+    """What came of a piece; CaptureError when it does not say."""
+    path = folder / RESULT_FILE
+    try:
+        return typed(Result, read_json(path))
+    except (OSError, DataError) as error:
+        raise CaptureError(path, error, _AGAIN) from None
+
+
+def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str, Any]) -> None:
+    """Make what a piece has left part of the replay. CaptureError when it is not whole, was damaged
+    or is of something else."""
+    result = read_result(folder)
+    if result.refused:
+        raise CaptureError(*result.refused)
+    if piece.number in done.adopted:
+        raise CaptureError(f"shard {piece.number}", "came twice", _AGAIN)
+    path = folder / LINES_FILE
+    with closing(Journal.open(path, identity_of(identity, piece))) as journal:
+        strange = journal.records.keys() - set(piece.keys)
+        lost = [key for key in piece.keys if key not in journal.records]
+        if strange or (lost and not result.faults):
+            what = f"has {len(strange)} rounds of other shards" if strange else ""
+            what = what or f"lacks {len(lost)} of its {len(piece.keys)} rounds"
+            raise CaptureError(path, what, _AGAIN)
+        done.adopted.add(piece.number)
+        for key, record in journal.records.items():
+            done.count(piece, key[0], record.figures)
+            done.lines += sum(use.lines for use in done.replay.uses(key))
+            if done.kept is not None and key not in done.kept.records:
+                done.kept.append(key, record.figures, journal.lines(key))
+    done.writes += result.writes
+    done.wrong.update({int(step): count for step, count in result.wrong.items()})
+    done.fault(*result.faults)
+    done.coverage.add(result.coverage)
+    done.peak = max(done.peak, result.peak)
+    if (folder / STIMULUS_FILE).is_file():
+        (folder / STIMULUS_FILE).replace(done.folder / STIMULUS_FILE)
+
+
+# -- lines that travel with their piece: where it is driven there is no capture -------------------
+@dataclass(frozen=True)
+class Shipped:
+    """A LineSource that has the lines of some epochs, uint8[W, n, 64] by step, tensor and first
+    line."""
+
+    name: str
+    workers: int
+    steps: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
+    sent: Mapping[tuple[int, str, int], U8]
+
+    def routes(self, step: int) -> Mapping[str, Mode]:
+        """Nothing: the plans are made."""
+        raise NotImplementedError
+
+    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
+        """See LineSource."""
+        return self.sent[step, extent.tensor.name, extent.first]
+
+    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
+        """Nothing: the codes are made."""
+        raise NotImplementedError
+
+    def content(self) -> str:
+        """Nothing: it has been told."""
+        raise NotImplementedError
+
+
+def shipped(replay: Replay, piece: Piece) -> Replay:
+    """The same replay with what a piece needs and nothing else: its lines, unless they are drawn.
+    CaptureError."""
+    source, steps = replay.source, {step for step, _ in piece.keys}
+    kept = tuple(one for one in replay.steps if one.step in steps)
+    if isinstance(source, SyntheticSource):
+        return replace(replay, steps=kept)
+
+    def read(key: Key) -> Mapping[tuple[int, str, int], U8]:
+        return {
+            (key[0], extent.tensor.name, extent.first): source.lines(key[0], extent, use.route)
+            for use in replay.uses(key)
+            for extent in use.extents
+        }
+
+    sent = {place: lines for key in piece.keys for place, lines in read(key).items()}
+    own = Shipped(source.name, source.workers, tuple(sorted(steps)), source.tensors, sent)
+    return replace(replay, source=own, steps=kept, warnings=())
