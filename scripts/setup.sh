@@ -28,7 +28,7 @@ LOG=$VENV/setup.log
 
 digest() { cat "$@" scripts/setup.sh scripts/nf.sh | sha256sum | cut -c1-64; }
 pip_install() {
-  # From the hashes of a lock file, nothing beside them. crcmod has no wheel: it is built with the
+  # From the hashes of a lock file, nothing beside them. What has no wheel is built with the
   # setuptools of the lock file, not with one that pip fetches for it. pip would compile all Python
   # files on one core, which takes half a minute; what does not compile is nobody's loss. The tests of
   # packages and torch's compiler, a quarter of all, are compiled if somebody imports them.

@@ -291,7 +291,7 @@ def test_an_assignment_stays_unless_another_saves_enough() -> None:
     assert settle(layer(98.1), {}, wanted, allowed=2) == wanted
 
 
-SHIPPED = Path(__file__).parents[3] / "captures" / "digits-resnet-8x"
+SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 
 
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has a capture")

@@ -178,7 +178,7 @@ def test_real_workers(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     script, out = tmp_path / "train.py", tmp_path / "p.toml"
     script.write_text(TRAINING, encoding="utf-8")
-    package = str(Path(calibrate_command.__file__).parents[3])
+    package = str(Path(calibrate_command.__file__).parents[2])
     env = {**os.environ, "PYTHONPATH": package}
     words = [*("-m", "neuron_fabric", "calibrate", "--out", str(out), "--workers", "2")]
     words += ["--every", "3", "--no-verify", "--", str(script)]
@@ -210,7 +210,7 @@ def _impact(out: Path, script: Path, tmp_path: Path) -> None:
 
     def start(folder: Path, seed: int) -> str | None:
         env = {**os.environ, CALIBRATE: str(folder), SEED: str(seed)}
-        env["PYTHONPATH"] = str(Path(calibrate_command.__file__).parents[3])
+        env["PYTHONPATH"] = str(Path(calibrate_command.__file__).parents[2])
         return run_workers([sys.executable, str(script), "99"], 2, env)
 
     profile = read_profile(out)

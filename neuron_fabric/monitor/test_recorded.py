@@ -149,7 +149,7 @@ def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
         command("signals", str(tmp_path / f"cut{SUFFIX}"))
 
 
-SHIPPED = Path(__file__).parents[3] / "captures" / "trainings"
+SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
 
 
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC against the definition, crcmod, the published mask and the promised error detection."""
+"""CRC against the definition, crccheck, the published mask and the promised error detection."""
 
 import random
 from itertools import combinations
 
-import crcmod
+from crccheck.crc import Crc16Base
 
 from cocotbext.cxl.wire import crc
 
@@ -13,6 +13,17 @@ PUBLISHED_MASK_15 = int(
     "DC7FDD6A38F03E77F5F52A2C636DB05C3978EA30CD50E0D99B0693D4746B2431",
     16,
 )
+
+
+class Reference(Crc16Base):  # type: ignore[misc]
+    """The polynomial of the link, most significant bit first, without any inversion."""
+
+    _poly = 0xF053
+    _initvalue = 0
+    _reflect_input = False
+    _reflect_output = False
+    _xor_output = 0
+    _check_result = None
 
 
 def _payloads(count: int) -> list[int]:
@@ -42,9 +53,8 @@ def test_published_facts() -> None:
 
 
 def test_against_independent_calculators() -> None:
-    function = crcmod.mkCrcFun(0x1F053, initCrc=0, rev=False)
     for payload in _payloads(300):
-        assert crc.crc16(payload) == function(payload.to_bytes(64, "big"))
+        assert crc.crc16(payload) == Reference.calc(payload.to_bytes(64, "big"))
     for payload in _payloads(20):
         assert crc.crc16(payload) == crc16_serial(payload)
 

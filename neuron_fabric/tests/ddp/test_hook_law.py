@@ -455,7 +455,7 @@ def test_torchrun_restarts_a_captured_training(tmp_path: Path) -> None:
 
 def script(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Python with ``words``, one thread a process."""
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"}
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, *words],
         env={**env, **variables},

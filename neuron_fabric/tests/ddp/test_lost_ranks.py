@@ -82,7 +82,7 @@ def test_one_line_comes_first(
     script = tmp_path / "train.py"
     script.write_text(TRAIN, encoding="utf-8")
     words = [sys.executable, str(script), str(tmp_path), str(int(number)), str(step)]
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
     done = subprocess.run(
         words, env=env, capture_output=True, encoding="utf-8", timeout=240, check=False
