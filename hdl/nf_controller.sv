@@ -32,25 +32,25 @@ module nf_controller
   parameter int TERN5          = 0,     // 0..1: with the mode G_TERN5
   parameter int ECP5           = 0      // 0..1: counts and votes in carry cells of ECP5
 ) (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
+  input  wire logic         clk,    // clock; every flop uses its rising edge
+  input  wire logic         rst_n,  // asynchronous reset, active low
 
-  input  wire logic         rx_valid,
-  input  wire logic [15:0]  rx_protocol_id,
-  input  wire logic [527:0] rx_flit,
-  output logic              tx_valid,
-  output logic [15:0]       tx_protocol_id,
-  output logic [527:0]      tx_flit,
-  input  wire logic         tx_ready,
-  input  wire logic         phy_up,
-  output logic              retrain_request,
+  input  wire logic         rx_valid,         // a flit arrives; no back-pressure
+  input  wire logic [15:0]  rx_protocol_id,   // Protocol ID of the flit
+  input  wire logic [527:0] rx_flit,          // flit with CRC
+  output logic              tx_valid,         // flit valid
+  output logic [15:0]       tx_protocol_id,   // Protocol ID of the flit
+  output logic [527:0]      tx_flit,          // flit with CRC
+  input  wire logic         tx_ready,         // flit taken
+  input  wire logic         phy_up,           // the physical layer is up
+  output logic              retrain_request,  // level: the physical layer should reinitialise
 
   `NF_AXIL_PORTS(12),
 
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6),
 
-  output logic              irq
+  output logic              irq  // interrupt, level
 );
   ram_flip_t                   ram_flip;
   ram_events_t                 ram_events;
@@ -89,49 +89,92 @@ module nf_controller
   logic [23:0]           devload_threshold;
 
   nf_link #(
-    .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS), .RETRY_DEPTH(RETRY_DEPTH),
+    .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS),
+    .RETRY_DEPTH(RETRY_DEPTH),
     .RETRY_TIMEOUT(RETRY_TIMEOUT), .ECC(ECC)
   ) u_link (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W +: 2*RAM_FAULT_W]),
-    .rx_valid, .rx_protocol_id, .rx_flit, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready,
-    .phy_up, .retrain_request, .multi_header,
-    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs_gone, .drs,
-    .link_up, .status (link_status), .events (link_events)
+    .clk, .rst_n,
+    .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W +: 2*RAM_FAULT_W]),
+    .rx_valid, .rx_protocol_id,
+    .rx_flit, .tx_valid,
+    .tx_protocol_id, .tx_flit,
+    .tx_ready,
+    .phy_up, .retrain_request,
+    .multi_header,
+    .req_valid, .req_ready,
+    .req, .rwd_valid,
+    .rwd_ready, .rwd,
+    .ndr_valid, .ndr_ready,
+    .ndr, .drs_valid,
+    .drs_ready, .drs_gone,
+    .drs,
+    .link_up, .status (link_status),
+    .events (link_events)
   );
 
   nf_regs #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .RETRY_DEPTH(RETRY_DEPTH), .REQ_CREDITS(REQ_CREDITS), .RWD_CREDITS(RWD_CREDITS),
+    .REGIONS(REGIONS), .SLOTS(SLOTS),
+    .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .RETRY_DEPTH(RETRY_DEPTH), .REQ_CREDITS(REQ_CREDITS),
+    .RWD_CREDITS(RWD_CREDITS),
     .ECC(ECC), .TERN5(TERN5)
   ) u_regs (
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
-    .irq, .link_up, .link_status, .link_events, .core_events, .access_error,
+    .irq, .link_up,
+    .link_status, .link_events,
+    .core_events, .access_error,
     .ram_events, .ram_flip,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,
-    .commit_place, .commit_done, .commit_code,
-    .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
-    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
-    .cap_threshold, .devload_threshold, .multi_header,
-    .ctrl_ld_mask, .owners, .ctrl_bus, .ctrl_free, .ctrl_done, .ctrl_read
+    .commit_valid, .commit_close,
+    .commit_region, .commit_desc,
+    .commit_epoch, .commit_move,
+    .commit_place, .commit_done,
+    .commit_code,
+    .init_busy, .region_committed,
+    .region_done, .region_closed,
+    .region_done_set,
+    .fallback_set, .region_saturated,
+    .region_illegal, .region_complete,
+    .fallback, .cap_window,
+    .cap_threshold, .devload_threshold,
+    .multi_header,
+    .ctrl_ld_mask, .owners,
+    .ctrl_bus, .ctrl_free,
+    .ctrl_done, .ctrl_read
   );
 
   nf_core #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC),
+    .REGIONS(REGIONS), .SLOTS(SLOTS),
+    .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .GEN_W(GEN_W), .MISS_DEPTH(MISS_DEPTH),
+    .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC),
     .TERN5(TERN5), .ECP5(ECP5)
   ) u_core (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W-1:0]),
-    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .drs_gone,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch, .commit_move,
-    .commit_place, .commit_done, .commit_code,
-    .init_busy, .region_committed, .region_done, .region_closed, .region_done_set,
-    .fallback_set, .region_saturated, .region_illegal, .region_complete, .fallback, .cap_window,
+    .clk, .rst_n,
+    .ram_flip, .ram_faults (ram_faults[8*RAM_FAULT_W-1:0]),
+    .req_valid, .req_ready,
+    .req, .rwd_valid,
+    .rwd_ready, .rwd,
+    .ndr_valid, .ndr_ready,
+    .ndr, .drs_valid,
+    .drs_ready, .drs,
+    .drs_gone,
+    .commit_valid, .commit_close,
+    .commit_region, .commit_desc,
+    .commit_epoch, .commit_move,
+    .commit_place, .commit_done,
+    .commit_code,
+    .init_busy, .region_committed,
+    .region_done, .region_closed,
+    .region_done_set,
+    .fallback_set, .region_saturated,
+    .region_illegal, .region_complete,
+    .fallback, .cap_window,
     .cap_threshold, .devload_threshold,
     .events (core_events), .access_error,
-    .ctrl_ld_mask, .owners, .ctrl_bus, .ctrl_free, .ctrl_done, .ctrl_read,
+    .ctrl_ld_mask, .owners,
+    .ctrl_bus, .ctrl_free,
+    .ctrl_done, .ctrl_read,
     `NF_AXI_WRITE_CONNECT,
     `NF_AXI_READ_CONNECT
   );

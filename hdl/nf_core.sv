@@ -26,58 +26,59 @@ module nf_core
   parameter int TERN5          = 0,
   parameter int ECP5           = 0
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
-  input  wire ram_flip_t          ram_flip,
+  input  wire logic               clk,          // clock, rising edge
+  input  wire logic               rst_n,        // asynchronous reset, active low
+  input  wire ram_flip_t          ram_flip,     // bit of a protected RAM to flip (RAS_INJECT)
   output logic [8*RAM_FAULT_W-1:0] ram_faults,  // RAM_PLANES to RAM_ANSWERS
 
-  input  wire logic               req_valid,
-  output logic                    req_ready,
-  input  wire m2s_req_t           req,
-  input  wire logic               rwd_valid,
-  output logic                    rwd_ready,
-  input  wire m2s_rwd_t           rwd,
-  output logic                    ndr_valid,
-  input  wire logic               ndr_ready,
-  output s2m_ndr_t                ndr,
-  output logic                    drs_valid,
-  input  wire logic               drs_ready,
-  output s2m_drs_t                drs,
+  input  wire logic               req_valid,  // Req valid
+  output logic                    req_ready,  // Req taken
+  input  wire m2s_req_t           req,        // Req of the host
+  input  wire logic               rwd_valid,  // RwD valid
+  output logic                    rwd_ready,  // RwD taken
+  input  wire m2s_rwd_t           rwd,        // RwD of the host, with its whole line
+  output logic                    ndr_valid,  // completion valid
+  input  wire logic               ndr_ready,  // completion taken
+  output s2m_ndr_t                ndr,        // completion (NDR)
+  output logic                    drs_valid,  // answer with data valid
+  input  wire logic               drs_ready,  // answer with data taken
+  output s2m_drs_t                drs,        // answer with data
 
   input  wire logic               drs_gone,  // every DRS that the link has taken has left it
 
-  input  wire logic               commit_valid,
-  input  wire logic               commit_close,
-  input  wire logic [3:0]         commit_region,
-  input  wire region_desc_t       commit_desc,
-  input  wire logic [31:0]        commit_epoch,
-  input  wire logic               commit_move,
-  input  wire logic [LADDR_W-1:0] commit_place,
-  output logic                    commit_done,
-  output commit_code_e            commit_code,
-  output logic                    init_busy,
-  output logic [REGIONS-1:0]      region_committed,
-  output logic [REGIONS-1:0]      region_done,
-  output logic [REGIONS-1:0]      region_closed,
-  output logic                    region_done_set,
+  input  wire logic               commit_valid,       // commit asked for; held until `commit_done`
+  input  wire logic               commit_close,       // close the region instead
+  input  wire logic [3:0]         commit_region,      // region of the commit
+  input  wire region_desc_t       commit_desc,        // descriptor to make active
+  input  wire logic [31:0]        commit_epoch,       // epoch to set
+  input  wire logic               commit_move,        // move the control window instead
+  input  wire logic [LADDR_W-1:0] commit_place,       // line address asked for the control window
+  output logic                    commit_done,        // the commit has ended
+  output commit_code_e            commit_code,        // its result, valid with `commit_done`
+  output logic                    init_busy,  // records of some region are still being initialised
+  output logic [REGIONS-1:0]      region_committed,   // regions with an active descriptor
+  output logic [REGIONS-1:0]      region_done,        // regions whose lines are all complete
+  output logic [REGIONS-1:0]      region_closed,      // regions whose round is closed
+  output logic                    region_done_set,    // strobe: a region has become done
+  // Strobe: misses of the region exceed the threshold.
   output logic [REGIONS-1:0]      fallback_set,
-  output logic [REGIONS-1:0]      region_saturated,
-  output logic [REGIONS-1:0]      region_illegal,
-  output logic [REGIONS*32-1:0]   region_complete,
-  input  wire logic [REGIONS-1:0] fallback,
-  input  wire logic [8:0]         cap_window,
-  input  wire logic [8:0]         cap_threshold,
-  input  wire logic [23:0]        devload_threshold,
-  output core_events_t            events,
-  output access_error_t           access_error,
+  output logic [REGIONS-1:0]      region_saturated,   // regions in which a count has saturated
+  output logic [REGIONS-1:0]      region_illegal,     // regions in which an illegal code was seen
+  output logic [REGIONS*32-1:0]   region_complete,    // complete lines, 32 bits a region
+  input  wire logic [REGIONS-1:0] fallback,           // regions in FALLBACK
+  input  wire logic [8:0]         cap_window,         // contributions in the window; 0: no check
+  input  wire logic [8:0]         cap_threshold,      // misses in the window that FALLBACK allows
+  input  wire logic [23:0]        devload_threshold,  // {severe, moderate, optimal}; 0: level off
+  output core_events_t            events,  // event strobes and small counts
+  output access_error_t           access_error,  // first cause of a refused access, with its strobe
 
   // Registers through the control window: see nf_ctrl_window.
-  input  wire logic [15:0]        ctrl_ld_mask,
-  input  wire logic [REGIONS*OWNER_W-1:0] owners,
-  output ctrl_bus_t               ctrl_bus,
-  input  wire logic               ctrl_free,
-  input  wire logic               ctrl_done,
-  input  wire logic [LINE_W-1:0]  ctrl_read,
+  input  wire logic [15:0]        ctrl_ld_mask,    // LD-IDs that may write every register
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,  // owner of each region (owner_t)
+  output ctrl_bus_t               ctrl_bus,        // request of the control window
+  input  wire logic               ctrl_free,       // the control window may begin a write
+  input  wire logic               ctrl_done,       // its write has ended
+  input  wire logic [LINE_W-1:0]  ctrl_read,       // registers that it reads: one line
 
   `NF_AXI_WRITE_PORTS(MEM_LINES_LOG2+6),
   `NF_AXI_READ_PORTS(MEM_LINES_LOG2+6)
@@ -101,16 +102,25 @@ module nf_core
   logic [LADDR_W-1:0]         ctrl_base;
 
   nf_regions #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2), .GEN_W(GEN_W)
+    .REGIONS(REGIONS), .CNT_W(CNT_W),
+    .MEM_LINES_LOG2(MEM_LINES_LOG2), .GEN_W(GEN_W)
   ) u_regions (
     .clk, .rst_n,
-    .commit_valid, .commit_close, .commit_region, .commit_desc, .commit_epoch,
-    .commit_move, .commit_place, .commit_done, .commit_code, .hold, .core_idle, .reads_gone,
+    .commit_valid, .commit_close,
+    .commit_region, .commit_desc,
+    .commit_epoch,
+    .commit_move, .commit_place,
+    .commit_done, .commit_code,
+    .hold, .core_idle,
+    .reads_gone,
     .untrusted (untrusted_q),
-    .apply, .init_start, .init_cancel,
+    .apply, .init_start,
+    .init_cancel,
     .committed (region_committed),
-    .desc, .state_end, .gen, .epoch,
-    .closed    (region_closed), .ctrl_on, .ctrl_base,
+    .desc, .state_end,
+    .gen, .epoch,
+    .closed    (region_closed), .ctrl_on,
+    .ctrl_base,
     .line_complete (engine_events.line_complete),
     .saturated_set (engine_events.saturated),
     .illegal_set   (engine_events.illegal),
@@ -136,22 +146,36 @@ module nf_core
   ctrl_op_t      ctrl_op;
 
   nf_admit #(.NDR_DEPTH(NDR_OWED), .DRS_DEPTH(DRS_OWED)) u_admit (
-    .clk, .rst_n, .hold,
-    .req_valid, .req_ready, .req, .rwd_valid, .rwd_ready, .rwd,
-    .out_valid (adm_valid), .out_ready (adm_ready), .out_msg (adm_msg),
+    .clk, .rst_n,
+    .hold,
+    .req_valid, .req_ready,
+    .req, .rwd_valid,
+    .rwd_ready, .rwd,
+    .out_valid (adm_valid), .out_ready (adm_ready),
+    .out_msg (adm_msg),
     .ndr_sent (ndr_valid && ndr_ready), .drs_sent (drs_valid && drs_ready),
     .ndr_reserved, .drs_reserved
   );
 
   nf_decode #(.REGIONS(REGIONS), .MEM_LINES_LOG2(MEM_LINES_LOG2)) u_decode (
     .clk, .rst_n,
-    .committed (region_committed), .desc, .state_end, .ctrl_on, .ctrl_base, .ctrl_ld_mask, .owners,
-    .in_valid (adm_valid), .in_ready (adm_ready), .in_msg (adm_msg),
-    .engine_valid (op_valid), .engine_ready (op_ready), .engine_op (op),
-    .plain_valid, .plain_ready, .plain_op,
-    .view_valid, .view_ready, .view_selector, .ctrl_valid, .ctrl_ready, .ctrl_op,
-    .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
-    .error (access_error), .refused, .unmapped, .unsupported
+    .committed (region_committed), .desc,
+    .state_end, .ctrl_on,
+    .ctrl_base, .ctrl_ld_mask,
+    .owners,
+    .in_valid (adm_valid), .in_ready (adm_ready),
+    .in_msg (adm_msg),
+    .engine_valid (op_valid), .engine_ready (op_ready),
+    .engine_op (op),
+    .plain_valid, .plain_ready,
+    .plain_op,
+    .view_valid, .view_ready,
+    .view_selector, .ctrl_valid,
+    .ctrl_ready, .ctrl_op,
+    .direct_valid, .direct_ready,
+    .direct_is_read, .direct_meta,
+    .error (access_error), .refused,
+    .unmapped, .unsupported
   );
 
   // ---- engine -----------------------------------------------------------------------------------
@@ -182,27 +206,47 @@ module nf_core
   logic                read_error, read_poison;
 
   nf_engine #(
-    .REGIONS(REGIONS), .SLOTS(SLOTS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
-    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2), .ECC(ECC), .TERN5(TERN5),
+    .REGIONS(REGIONS), .SLOTS(SLOTS),
+    .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2),
+    .MISS_DEPTH(MISS_DEPTH), .WRITTEN_LOG2(WRITTEN_LOG2),
+    .ECC(ECC), .TERN5(TERN5),
     .ECP5(ECP5), .OPS(NDR_OWED + DRS_OWED)
   ) u_engine (
-    .clk, .rst_n, .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
-    .desc, .gen, .apply, .epoch, .closed (region_closed), .untrusted (untrusted_q),
-    .settle (commit_region), .settled, .op_valid, .op_ready, .op,
+    .clk, .rst_n,
+    .ram_flip, .ram_faults (ram_faults[7*RAM_FAULT_W-1:0]),
+    .desc, .gen,
+    .apply, .epoch,
+    .closed (region_closed), .untrusted (untrusted_q),
+    .settle (commit_region), .settled,
+    .op_valid, .op_ready,
+    .op,
     .ndr_valid (eng_ndr_valid), .ndr_meta (eng_ndr_meta),
     .drs_valid (eng_drs_valid), .drs (eng_drs),
-    .store_valid, .store_ready, .store, .store_bad (wr_poison[2]),
-    .stored_valid (wr_b[2]), .stored_err (wr_b_err), .stored,
-    .gather_valid, .gather_ready, .gather,
-    .end_valid (gather_end_valid), .end_ready (gather_end_ready), .gather_end,
-    .fill_line, .fill_fresh, .evict_line, .evict_fresh, .b_valid (wr_b[0]), .b_err (wr_b_err),
-    .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]), .wr_addr (evict_addr), .wr_len (evict_len),
-    .wr_data (evict_data), .wr_poison (wr_poison[0]), .wr_last (wr_last[0]),
-    .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]), .ar_addr (fill_addr), .ar_len (fill_len),
-    .read_busy (m_axi_rvalid), .r_valid (rd_r_valid[0]), .r_ready (rd_r_ready[0]), .r_beat,
+    .store_valid, .store_ready,
+    .store, .store_bad (wr_poison[2]),
+    .stored_valid (wr_b[2]), .stored_err (wr_b_err),
+    .stored,
+    .gather_valid, .gather_ready,
+    .gather,
+    .end_valid (gather_end_valid), .end_ready (gather_end_ready),
+    .gather_end,
+    .fill_line, .fill_fresh,
+    .evict_line, .evict_fresh,
+    .b_valid (wr_b[0]), .b_err (wr_b_err),
+    .wr_valid (wr_valid[0]), .wr_ready (wr_ready[0]),
+    .wr_addr (evict_addr), .wr_len (evict_len),
+    .wr_data (evict_data), .wr_poison (wr_poison[0]),
+    .wr_last (wr_last[0]),
+    .ar_valid (rd_valid[0]), .ar_ready (rd_ready[0]),
+    .ar_addr (fill_addr), .ar_len (fill_len),
+    .read_busy (m_axi_rvalid), .r_valid (rd_r_valid[0]),
+    .r_ready (rd_r_ready[0]), .r_beat,
     .evict_failed, .evict_failed_region,
-    .slot_hit, .slot_miss, .lookup_contribution, .lookup_region, .eviction, .fill,
-    .events (engine_events), .event_region, .event_worker, .illegal_codes
+    .slot_hit, .slot_miss,
+    .lookup_contribution, .lookup_region,
+    .eviction, .fill,
+    .events (engine_events), .event_region,
+    .event_worker, .illegal_codes
   );
 
   for (genvar r = 0; r < REGIONS; r++) begin : g_capacity
@@ -222,11 +266,16 @@ module nf_core
   answer_t view_drs;
   nf_region_status #(.REGIONS(REGIONS)) u_status (
     .clk, .rst_n,
-    .clear (apply), .refused, .engine_events, .event_region, .event_worker,
-    .epoch, .complete (region_complete), .done (region_done), .fallback,
-    .op_valid (view_valid), .op_ready (view_ready), .op_selector (view_selector),
+    .clear (apply), .refused,
+    .engine_events, .event_region,
+    .event_worker,
+    .epoch, .complete (region_complete),
+    .done (region_done), .fallback,
+    .op_valid (view_valid), .op_ready (view_ready),
+    .op_selector (view_selector),
     .op_meta (direct_meta),
-    .drs_valid (view_drs_valid), .drs_ready (view_drs_ready), .drs (view_drs)
+    .drs_valid (view_drs_valid), .drs_ready (view_drs_ready),
+    .drs (view_drs)
   );
 
   // ---- registers as hosts access them -----------------------------------------------------------
@@ -236,11 +285,16 @@ module nf_core
   answer_t    ctrl_drs;
 
   nf_ctrl_window u_ctrl (
-    .clk, .rst_n, .ndr_apart, .drs_apart,
-    .op_valid (ctrl_valid), .op_ready (ctrl_ready), .op (ctrl_op),
-    .bus (ctrl_bus), .bus_free (ctrl_free), .bus_done (ctrl_done), .bus_line (ctrl_read),
-    .ndr_valid (ctrl_ndr_valid), .ndr_ready (ctrl_ndr_ready), .ndr_meta (ctrl_ndr_meta),
-    .drs_valid (ctrl_drs_valid), .drs_ready (ctrl_drs_ready), .drs (ctrl_drs)
+    .clk, .rst_n,
+    .ndr_apart, .drs_apart,
+    .op_valid (ctrl_valid), .op_ready (ctrl_ready),
+    .op (ctrl_op),
+    .bus (ctrl_bus), .bus_free (ctrl_free),
+    .bus_done (ctrl_done), .bus_line (ctrl_read),
+    .ndr_valid (ctrl_ndr_valid), .ndr_ready (ctrl_ndr_ready),
+    .ndr_meta (ctrl_ndr_meta),
+    .drs_valid (ctrl_drs_valid), .drs_ready (ctrl_drs_ready),
+    .drs (ctrl_drs)
   );
 
   // ---- record initialiser -----------------------------------------------------------------------
@@ -248,12 +302,16 @@ module nf_core
   logic [3:0] init_failed_region;
 
   nf_record_init #(.REGIONS(REGIONS), .CNT_W(CNT_W)) u_init (
-    .clk, .rst_n, .hold (init_hold), .others (|wr_valid[2:0]),
-    .start (init_start), .cancel (init_cancel), .desc,
+    .clk, .rst_n,
+    .hold (init_hold), .others (|wr_valid[2:0]),
+    .start (init_start), .cancel (init_cancel),
+    .desc,
     .busy (init_busy), .busy_writes (init_writes),
     .failed (init_failed), .failed_region (init_failed_region),
-    .a (fill_line), .a_fresh (fill_fresh), .b (evict_line), .b_fresh (evict_fresh),
-    .wr_valid (wr_valid[3]), .wr_ready (wr_ready[3]), .wr_addr (init_waddr),
+    .a (fill_line), .a_fresh (fill_fresh),
+    .b (evict_line), .b_fresh (evict_fresh),
+    .wr_valid (wr_valid[3]), .wr_ready (wr_ready[3]),
+    .wr_addr (init_waddr),
     .b_valid (wr_b[3]), .b_err (wr_b_err)
   );
 
@@ -272,19 +330,29 @@ module nf_core
   logic    gather_drs_valid, gather_drs_ready;
 
   nf_fp32_store #(.TRACK(NDR_OWED)) u_store (
-    .clk, .rst_n, .store_valid, .store_ready, .store,
-    .wr_valid (wr_valid[2]), .wr_ready (wr_ready[2]), .wr_addr (store_waddr),
-    .wr_data (store_wdata), .wr_strb (store_wstrb), .b_valid (wr_b[2]),
+    .clk, .rst_n,
+    .store_valid, .store_ready,
+    .store,
+    .wr_valid (wr_valid[2]), .wr_ready (wr_ready[2]),
+    .wr_addr (store_waddr),
+    .wr_data (store_wdata), .wr_strb (store_wstrb),
+    .b_valid (wr_b[2]),
     .stored
   );
 
   nf_fp32_gather u_gather (
-    .clk, .rst_n, .desc,
-    .op_valid (gather_valid), .op_ready (gather_ready), .op (gather),
-    .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]), .ar_addr (gather_raddr),
-    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]), .r_beat,
-    .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready), .drs (gather_drs),
-    .end_valid (gather_end_valid), .end_ready (gather_end_ready), .gather_end
+    .clk, .rst_n,
+    .desc,
+    .op_valid (gather_valid), .op_ready (gather_ready),
+    .op (gather),
+    .ar_valid (rd_valid[2]), .ar_ready (rd_ready[2]),
+    .ar_addr (gather_raddr),
+    .r_valid (rd_r_valid[2]), .r_ready (rd_r_ready[2]),
+    .r_beat,
+    .drs_valid (gather_drs_valid), .drs_ready (gather_drs_ready),
+    .drs (gather_drs),
+    .end_valid (gather_end_valid), .end_ready (gather_end_ready),
+    .gather_end
   );
 
   // ---- plain memory -----------------------------------------------------------------------------
@@ -294,14 +362,20 @@ module nf_core
 
   nf_plain #(.TRACK(NDR_OWED)) u_plain (
     .clk, .rst_n,
-    .op_valid (plain_valid), .op_ready (plain_ready), .op (plain_op),
-    .wr_valid (wr_valid[1]), .wr_ready (wr_ready[1]), .wr_addr (plain_waddr),
-    .wr_data (plain_wdata), .wr_strb (plain_wstrb), .wr_poison (wr_poison[1]),
+    .op_valid (plain_valid), .op_ready (plain_ready),
+    .op (plain_op),
+    .wr_valid (wr_valid[1]), .wr_ready (wr_ready[1]),
+    .wr_addr (plain_waddr),
+    .wr_data (plain_wdata), .wr_strb (plain_wstrb),
+    .wr_poison (wr_poison[1]),
     .b_valid (wr_b[1]),
-    .ar_valid (rd_valid[1]), .ar_ready (rd_ready[1]), .ar_addr (plain_raddr),
-    .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]), .r_beat,
+    .ar_valid (rd_valid[1]), .ar_ready (rd_ready[1]),
+    .ar_addr (plain_raddr),
+    .r_valid (rd_r_valid[1]), .r_ready (rd_r_ready[1]),
+    .r_beat,
     .ndr_meta (plain_ndr_meta),
-    .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready), .drs (plain_drs)
+    .drs_valid (plain_drs_valid), .drs_ready (plain_drs_ready),
+    .drs (plain_drs)
   );
 
   // ---- device memory ----------------------------------------------------------------------------
@@ -318,7 +392,8 @@ module nf_core
     .c_data  ({LINE_W'(0), store_wdata, plain_wdata, evict_data}),
     .c_strb  ({{BE_W{1'b1}}, store_wstrb, plain_wstrb, {BE_W{1'b1}}}),
     .c_poison (wr_poison), .c_last (wr_last),
-    .b_valid (wr_b), .b_err (wr_b_err), .b_stall (wr_b_stall),
+    .b_valid (wr_b), .b_err (wr_b_err),
+    .b_stall (wr_b_stall),
     `NF_AXI_WRITE_CONNECT
   );
 
@@ -327,28 +402,40 @@ module nf_core
     .c_valid (rd_valid), .c_ready (rd_ready),
     .c_addr  ({gather_raddr, plain_raddr, fill_addr}),
     .c_len   ({8'd0, 8'd0, fill_len}),
-    .r_valid (rd_r_valid), .r_ready (rd_r_ready), .r_beat,
+    .r_valid (rd_r_valid), .r_ready (rd_r_ready),
+    .r_beat,
     .error (read_error), .poisoned (read_poison),
     `NF_AXI_READ_CONNECT
   );
 
   // ---- answers ----------------------------------------------------------------------------------
   nf_respond #(
-    .REGIONS(REGIONS), .NDR_DEPTH(NDR_OWED), .DRS_DEPTH(DRS_OWED), .ECC(ECC)
+    .REGIONS(REGIONS), .NDR_DEPTH(NDR_OWED),
+    .DRS_DEPTH(DRS_OWED), .ECC(ECC)
   ) u_respond (
-    .clk, .rst_n, .ram_flip, .ram_fault (ram_faults[7*RAM_FAULT_W +: RAM_FAULT_W]),
+    .clk, .rst_n,
+    .ram_flip, .ram_fault (ram_faults[7*RAM_FAULT_W +: RAM_FAULT_W]),
     .occupancy ({1'b0, ndr_reserved} + {1'b0, drs_reserved}),
     .devload_threshold, .fallback,
     .engine_ndr_valid (eng_ndr_valid), .engine_ndr_meta (eng_ndr_meta),
     .plain_ndr_valid (wr_b[1]), .plain_ndr_meta,
     .plain_ndr_ready,
     .engine_drs_valid (eng_drs_valid), .engine_drs (eng_drs),
-    .plain_drs_valid, .plain_drs_ready, .plain_drs,
-    .gather_drs_valid, .gather_drs_ready, .gather_drs,
-    .view_drs_valid, .view_drs_ready, .view_drs,
-    .ctrl_ndr_valid, .ctrl_ndr_ready, .ctrl_ndr_meta, .ctrl_drs_valid, .ctrl_drs_ready, .ctrl_drs,
-    .direct_valid, .direct_ready, .direct_is_read, .direct_meta,
-    .ndr_valid, .ndr_ready, .ndr, .drs_valid, .drs_ready, .drs, .ndr_waiting, .drs_waiting
+    .plain_drs_valid, .plain_drs_ready,
+    .plain_drs,
+    .gather_drs_valid, .gather_drs_ready,
+    .gather_drs,
+    .view_drs_valid, .view_drs_ready,
+    .view_drs,
+    .ctrl_ndr_valid, .ctrl_ndr_ready,
+    .ctrl_ndr_meta, .ctrl_drs_valid,
+    .ctrl_drs_ready, .ctrl_drs,
+    .direct_valid, .direct_ready,
+    .direct_is_read, .direct_meta,
+    .ndr_valid, .ndr_ready,
+    .ndr, .drs_valid,
+    .drs_ready, .drs,
+    .ndr_waiting, .drs_waiting
   );
 
   // A commit waits until everything admitted is answered (which may still wait for the link) and no

@@ -18,25 +18,25 @@ module nf_admit
   parameter int NDR_DEPTH = 64,
   parameter int DRS_DEPTH = 64
 ) (
-  input  wire logic     clk,
-  input  wire logic     rst_n,
-  input  wire logic     hold,
+  input  wire logic     clk,    // clock, rising edge
+  input  wire logic     rst_n,  // asynchronous reset, active low
+  input  wire logic     hold,   // stop admission (a commit is under way)
 
-  input  wire logic     req_valid,
-  output logic          req_ready,
-  input  wire m2s_req_t req,
-  input  wire logic     rwd_valid,
-  output logic          rwd_ready,
-  input  wire m2s_rwd_t rwd,
+  input  wire logic     req_valid,  // Req valid
+  output logic          req_ready,  // Req taken
+  input  wire m2s_req_t req,        // Req of the host
+  input  wire logic     rwd_valid,  // RwD valid
+  output logic          rwd_ready,  // RwD taken
+  input  wire m2s_rwd_t rwd,        // RwD of the host, with its whole line
 
-  output logic          out_valid,
-  input  wire logic     out_ready,
+  output logic          out_valid,  // admitted message valid
+  input  wire logic     out_ready,  // admitted message taken
   output access_t       out_msg,  // a Req leaves data, be, poison and illegal zero
 
   input  wire logic     ndr_sent,      // a response left its queue: its place is free again
-  input  wire logic     drs_sent,
+  input  wire logic     drs_sent,      // the same for DRS
   output logic [7:0]    ndr_reserved,  // admitted and not yet handed to the link
-  output logic [7:0]    drs_reserved
+  output logic [7:0]    drs_reserved   // the same for DRS
 );
   logic [7:0] ndr_q, drs_q;
   logic       valid_q, last_rwd_q;

@@ -14,16 +14,17 @@ module nf_ctrl_rules
 #(
   parameter int REGIONS = 8
 ) (
-  input  wire logic                       on,
-  input  wire logic [LADDR_W-1:0]         base,
-  input  wire logic [15:0]                ld_mask,
-  input  wire logic [REGIONS*OWNER_W-1:0] owners,
-  input  wire access_t                    msg,
+  input  wire logic                       on,       // the control window exists
+  input  wire logic [LADDR_W-1:0]         base,     // its first line address
+  input  wire logic [15:0]                ld_mask,  // LD-IDs that may write every register
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,   // owner of each region (owner_t)
+  input  wire access_t                    msg,      // admitted message
 
-  output logic                            here,
-  output logic [CTRL_LINES_LOG2-1:0]      line,
+  output logic                            here,     // it is in the control window
+  output logic [CTRL_LINES_LOG2-1:0]      line,     // line of the window that it names
   output logic [CTRL_WORDS-1:0]           words,  // that the byte enables name
-  output logic                            partial,
+  output logic                            partial,  // a write of a part of a word
+  // A write that is poisoned, or whose LD-ID has no right.
   output logic                            denied
 );
   localparam logic [CTRL_LINES_LOG2-1:0] REGION_LINE = ADDR_REGION[6 +: CTRL_LINES_LOG2];

@@ -18,27 +18,27 @@ module nf_ctrl_window
   import nf_pkg::*;
   import nf_core_pkg::*;
 (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
+  input  wire logic              clk,    // clock, rising edge
+  input  wire logic              rst_n,  // asynchronous reset, active low
 
-  input  wire logic              op_valid,
-  output logic                   op_ready,
-  input  wire ctrl_op_t          op,
+  input  wire logic              op_valid,  // access to the window valid
+  output logic                   op_ready,  // access taken
+  input  wire ctrl_op_t          op,        // access: read or write of one line of registers
 
-  output ctrl_bus_t              bus,
-  input  wire logic              bus_free,
-  input  wire logic              bus_done,
-  input  wire logic [LINE_W-1:0] bus_line,
+  output ctrl_bus_t              bus,       // request to the register bus
+  input  wire logic              bus_free,  // no other write is under way
+  input  wire logic              bus_done,  // the word has been written
+  input  wire logic [LINE_W-1:0] bus_line,  // 16 registers, valid in the cycle of `read`
 
-  output logic                   ndr_valid,
-  input  wire logic              ndr_ready,
-  output resp_meta_t             ndr_meta,
-  output logic                   drs_valid,
-  input  wire logic              drs_ready,
-  output answer_t                drs,
+  output logic                   ndr_valid,  // completion of a write valid
+  input  wire logic              ndr_ready,  // completion taken
+  output resp_meta_t             ndr_meta,   // requester and region of the completion
+  output logic                   drs_valid,  // answer to a read valid
+  input  wire logic              drs_ready,  // answer with data taken
+  output answer_t                drs,        // answer with data
 
-  output logic [1:0]             ndr_apart,
-  output logic                   drs_apart
+  output logic [1:0]             ndr_apart,  // completions that a drain must not wait for
+  output logic                   drs_apart   // the same for answers with data
 );
   logic                  busy_q, read_q, answer_q;
   ctrl_op_t              op_q;  // its words are in left_q

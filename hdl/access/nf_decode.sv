@@ -16,49 +16,50 @@ module nf_decode
   parameter int REGIONS        = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic                       clk,
-  input  wire logic                       rst_n,
+  input  wire logic                       clk,    // clock, rising edge
+  input  wire logic                       rst_n,  // asynchronous reset, active low
 
-  input  wire logic [REGIONS-1:0]         committed,
-  input  wire logic [DESCS_W-1:0]         desc,
-  input  wire logic [REGIONS*MADDR_W-1:0] state_end,
+  input  wire logic [REGIONS-1:0]         committed,  // regions whose window is active
+  input  wire logic [DESCS_W-1:0]         desc,       // active descriptors of all regions
+  input  wire logic [REGIONS*MADDR_W-1:0] state_end,  // line after the state area of each region
 
   // The control window, and who may write through it (see nf_ctrl_rules).
-  input  wire logic                       ctrl_on,
-  input  wire logic [LADDR_W-1:0]         ctrl_base,
-  input  wire logic [15:0]                ctrl_ld_mask,
-  input  wire logic [REGIONS*OWNER_W-1:0] owners,
+  input  wire logic                       ctrl_on,       // the control window exists
+  input  wire logic [LADDR_W-1:0]         ctrl_base,     // first line address of the control window
+  input  wire logic [15:0]                ctrl_ld_mask,  // LD-IDs that may write every register
+  input  wire logic [REGIONS*OWNER_W-1:0] owners,        // owner of each region (owner_t)
 
-  input  wire logic                       in_valid,
-  output logic                            in_ready,
-  input  wire access_t                    in_msg,
+  input  wire logic                       in_valid,  // input message valid
+  output logic                            in_ready,  // input message taken
+  input  wire access_t                    in_msg,    // admitted message
 
-  output logic                            engine_valid,
-  input  wire logic                       engine_ready,
-  output engine_op_t                      engine_op,
+  output logic                            engine_valid,  // operation of the aggregation engine
+  input  wire logic                       engine_ready,  // the engine takes it
+  output engine_op_t                      engine_op,     // kind, line, worker and data
 
-  output logic                            plain_valid,
-  input  wire logic                       plain_ready,
-  output plain_op_t                       plain_op,
+  output logic                            plain_valid,  // access to ordinary memory
+  input  wire logic                       plain_ready,  // plain memory takes it
+  output plain_op_t                       plain_op,     // address and data
 
   // A read of the region's status: selectors 2 to 6 at line 0.
-  output logic                            view_valid,
-  input  wire logic                       view_ready,
-  output logic [2:0]                      view_selector,
+  output logic                            view_valid,  // read of the status view
+  input  wire logic                       view_ready,     // the status view takes it
+  output logic [2:0]                      view_selector,  // selector, 2 to 6
 
-  output logic                            ctrl_valid,
-  input  wire logic                       ctrl_ready,
-  output ctrl_op_t                        ctrl_op,
+  output logic                            ctrl_valid,  // access to the control window
+  input  wire logic                       ctrl_ready,  // the control window takes it
+  output ctrl_op_t                        ctrl_op,     // line, words and data
 
   // Answered without touching anything: Cmp, or all ones with Poison.
-  output logic                            direct_valid,
-  input  wire logic                       direct_ready,
-  output logic                            direct_is_read,
+  output logic                            direct_valid,    // answer without an access
+  input  wire logic                       direct_ready,    // it is taken
+  output logic                            direct_is_read,  // it is answered with data
   output resp_meta_t                      direct_meta,  // of `view` and `ctrl` too
 
   output access_error_t                   error,  // strobe, with the message taken
-  output logic                            refused,
-  output logic                            unmapped,
+  output logic                            refused,     // strobe: refused by a rule of protection
+  output logic                            unmapped,    // strobe: neither memory nor a window
+  // Strobe: opcode that the device does not have.
   output logic                            unsupported
 );
   logic [REGIONS-1:0] in_window, in_state;
@@ -89,8 +90,11 @@ module nf_decode
   logic [CTRL_WORDS-1:0]      ctrl_words;
 
   nf_ctrl_rules #(.REGIONS(REGIONS)) u_ctrl (
-    .on (ctrl_on), .base (ctrl_base), .ld_mask (ctrl_ld_mask), .owners, .msg (in_msg),
-    .here (in_ctrl), .line (ctrl_line), .words (ctrl_words),
+    .on (ctrl_on), .base (ctrl_base),
+    .ld_mask (ctrl_ld_mask), .owners,
+    .msg (in_msg),
+    .here (in_ctrl), .line (ctrl_line),
+    .words (ctrl_words),
     .partial (ctrl_partial), .denied (ctrl_denied)
   );
 

@@ -19,54 +19,55 @@ module nf_respond
   parameter int DRS_DEPTH = 64,
   parameter int ECC       = 1
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
-  input  wire ram_flip_t          ram_flip,
+  input  wire logic               clk,        // clock, rising edge
+  input  wire logic               rst_n,      // asynchronous reset, active low
+  input  wire ram_flip_t          ram_flip,   // bit of a protected RAM to flip (RAS_INJECT)
+  // Fault that the protected RAM has found in this cycle.
   output ram_fault_t              ram_fault,
 
-  input  wire logic [8:0]         occupancy,
+  input  wire logic [8:0]         occupancy,          // responses owed: admitted and not yet sent
   input  wire logic [23:0]        devload_threshold,  // {severe, moderate, optimal}
-  input  wire logic [REGIONS-1:0] fallback,
+  input  wire logic [REGIONS-1:0] fallback,           // regions in FALLBACK
 
-  input  wire logic               engine_ndr_valid,
-  input  wire resp_meta_t         engine_ndr_meta,
-  input  wire logic               plain_ndr_valid,
-  output logic                    plain_ndr_ready,
-  input  wire resp_meta_t         plain_ndr_meta,
+  input  wire logic               engine_ndr_valid,  // completion of the engine; cannot wait
+  input  wire resp_meta_t         engine_ndr_meta,   // its requester and region
+  input  wire logic               plain_ndr_valid,   // completion of plain memory
+  output logic                    plain_ndr_ready,   // it is taken
+  input  wire resp_meta_t         plain_ndr_meta,    // its requester and region
 
-  input  wire logic               engine_drs_valid,
-  input  wire answer_t            engine_drs,
-  input  wire logic               plain_drs_valid,
-  output logic                    plain_drs_ready,
-  input  wire answer_t            plain_drs,
-  input  wire logic               gather_drs_valid,
-  output logic                    gather_drs_ready,
-  input  wire answer_t            gather_drs,
+  input  wire logic               engine_drs_valid,  // answer of the engine; cannot wait
+  input  wire answer_t            engine_drs,        // its data
+  input  wire logic               plain_drs_valid,   // answer of plain memory
+  output logic                    plain_drs_ready,   // it is taken
+  input  wire answer_t            plain_drs,         // its data
+  input  wire logic               gather_drs_valid,  // answer of the FP32 path
+  output logic                    gather_drs_ready,  // it is taken
+  input  wire answer_t            gather_drs,        // its data
 
-  input  wire logic               view_drs_valid,
-  output logic                    view_drs_ready,
-  input  wire answer_t            view_drs,
+  input  wire logic               view_drs_valid,  // answer of the status view
+  output logic                    view_drs_ready,  // it is taken
+  input  wire answer_t            view_drs,        // its data
 
-  input  wire logic               ctrl_ndr_valid,
-  output logic                    ctrl_ndr_ready,
-  input  wire resp_meta_t         ctrl_ndr_meta,
-  input  wire logic               ctrl_drs_valid,
-  output logic                    ctrl_drs_ready,
-  input  wire answer_t            ctrl_drs,
+  input  wire logic               ctrl_ndr_valid,  // completion of the control window
+  output logic                    ctrl_ndr_ready,  // it is taken
+  input  wire resp_meta_t         ctrl_ndr_meta,   // its requester
+  input  wire logic               ctrl_drs_valid,  // answer of the control window
+  output logic                    ctrl_drs_ready,  // it is taken
+  input  wire answer_t            ctrl_drs,        // its data
 
-  input  wire logic               direct_valid,
-  output logic                    direct_ready,
-  input  wire logic               direct_is_read,
-  input  wire resp_meta_t         direct_meta,
+  input  wire logic               direct_valid,    // answer of the decoder
+  output logic                    direct_ready,    // it is taken
+  input  wire logic               direct_is_read,  // all ones with Poison, else a completion
+  input  wire resp_meta_t         direct_meta,     // its requester and region
 
-  output logic                    ndr_valid,
-  input  wire logic               ndr_ready,
-  output s2m_ndr_t                ndr,
-  output logic                    drs_valid,
-  input  wire logic               drs_ready,
-  output s2m_drs_t                drs,
-  output logic [7:0]              ndr_waiting,
-  output logic [7:0]              drs_waiting
+  output logic                    ndr_valid,    // completion valid
+  input  wire logic               ndr_ready,    // completion taken
+  output s2m_ndr_t                ndr,          // completion (NDR)
+  output logic                    drs_valid,    // answer with data valid
+  input  wire logic               drs_ready,    // answer with data taken
+  output s2m_drs_t                drs,          // answer with data
+  output logic [7:0]              ndr_waiting,  // completions in the queue
+  output logic [7:0]              drs_waiting   // answers with data in the queue
 );
   localparam int NDR_W = $bits(s2m_ndr_t);
   localparam int DRS_W = $bits(s2m_drs_t);
@@ -110,8 +111,10 @@ module nf_respond
 
   nf_fifo #(.WIDTH(NDR_W), .DEPTH(NDR_DEPTH)) u_ndr (
     .clk, .rst_n,
-    .in_valid (ndr_push), .in_ready (ndr_room), .in_data (ndr_in),
-    .out_valid (ndr_valid), .out_ready (ndr_ready), .out_data (ndr), .count (ndr_count)
+    .in_valid (ndr_push), .in_ready (ndr_room),
+    .in_data (ndr_in),
+    .out_valid (ndr_valid), .out_ready (ndr_ready),
+    .out_data (ndr), .count (ndr_count)
   );
 
   // ---- DRS --------------------------------------------------------------------------------------
@@ -143,10 +146,16 @@ module nf_respond
   s2m_drs_t drs_held;
   logic     drs_bad;
 
-  nf_data_fifo #(.RAM(RAM_ANSWERS), .ECC(ECC), .WIDTH(DRS_W), .DEPTH(DRS_DEPTH)) u_drs (
-    .clk, .rst_n, .flip (ram_flip), .fault (ram_fault),
-    .in_valid (drs_push), .in_ready (drs_room), .in_data (drs_in),
-    .out_valid (drs_valid), .out_ready (drs_ready), .out_data (drs_held), .out_bad (drs_bad),
+  nf_data_fifo #(
+    .RAM(RAM_ANSWERS), .ECC(ECC),
+    .WIDTH(DRS_W), .DEPTH(DRS_DEPTH)
+  ) u_drs (
+    .clk, .rst_n,
+    .flip (ram_flip), .fault (ram_fault),
+    .in_valid (drs_push), .in_ready (drs_room),
+    .in_data (drs_in),
+    .out_valid (drs_valid), .out_ready (drs_ready),
+    .out_data (drs_held), .out_bad (drs_bad),
     .count (drs_count)
   );
   assign drs = make_drs(drs_held.tag, drs_held.ldid, drs_held.devload, drs_held.poison || drs_bad,

@@ -13,18 +13,18 @@ module nf_fifo #(
   parameter int WIDTH = 8,
   parameter int DEPTH = 2
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
 
-  input  wire logic                  in_valid,
-  output logic                       in_ready,
-  input  wire logic [WIDTH-1:0]      in_data,
+  input  wire logic                  in_valid,  // input message valid
+  output logic                       in_ready,  // input message taken
+  input  wire logic [WIDTH-1:0]      in_data,   // input message
 
-  output logic                       out_valid,
-  input  wire logic                  out_ready,
-  output logic [WIDTH-1:0]           out_data,
+  output logic                       out_valid,  // output message valid
+  input  wire logic                  out_ready,  // output message taken
+  output logic [WIDTH-1:0]           out_data,   // output message, stable while it waits
 
-  output logic [$clog2(DEPTH+1)-1:0] count
+  output logic [$clog2(DEPTH+1)-1:0] count  // words held
 );
   localparam int PTR_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;
   localparam int CNT_W = $clog2(DEPTH + 1);

@@ -23,18 +23,18 @@ module CCU2C #(
   parameter              INJECT1_0 = "NO",
   parameter              INJECT1_1 = "NO"
 ) (
-  input  wire logic CIN,
-  input  wire logic A0,
-  input  wire logic B0,
-  input  wire logic C0,
-  input  wire logic D0,
-  input  wire logic A1,
-  input  wire logic B1,
-  input  wire logic C1,
-  input  wire logic D1,
-  output logic      S0,
-  output logic      S1,
-  output logic      COUT
+  input  wire logic CIN,  // carry in
+  input  wire logic A0,   // inputs of the first LUT4
+  input  wire logic B0,   // input B
+  input  wire logic C0,   // input C
+  input  wire logic D0,   // input D
+  input  wire logic A1,   // inputs of the second LUT4
+  input  wire logic B1,   // input B
+  input  wire logic C1,   // input C
+  input  wire logic D1,   // input D
+  output logic      S0,   // sum of the first step
+  output logic      S1,   // sum of the second step
+  output logic      COUT  // carry out
 );
 `ifdef NF_CCU2C_MODEL
   logic lut0, lut1, carry;

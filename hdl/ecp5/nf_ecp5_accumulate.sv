@@ -15,13 +15,13 @@ module nf_ecp5_accumulate
 #(
   parameter int CNT_W = 8
 ) (
-  input  wire logic                    en,
-  input  wire logic                    ternary,
-  input  wire logic                    ones,
-  input  wire logic [LINE_W-1:0]       data,
-  input  wire logic [CNT_W*LINE_W-1:0] planes_in,
-  output logic [CNT_W*LINE_W-1:0]      planes_out,
-  output logic                         saturated
+  input  wire logic                    en,          // add; else the planes pass unchanged
+  input  wire logic                    ternary,     // G_TERNARY
+  input  wire logic                    ones,        // integer codes: count the ones of each bit
+  input  wire logic [LINE_W-1:0]       data,        // line of the contribution
+  input  wire logic [CNT_W*LINE_W-1:0] planes_in,   // count planes before
+  output logic [CNT_W*LINE_W-1:0]      planes_out,  // count planes after
+  output logic                         saturated    // at least one increment was lost
 );
   localparam int COUNTED   = counting_planes(CNT_W);
   localparam bit SATURATES = (COUNTED == CNT_W);
@@ -59,7 +59,9 @@ module nf_ecp5_accumulate
     end
 
     nf_ecp5_chain #(.BITS(BITS), .INIT(INIT)) u_chain (
-      .a (count), .b (BITS'(planes[e])), .c ({{(BITS - 1){1'b1}}, adds}), .d ({BITS{en}}), .sum
+      .a (count), .b (BITS'(planes[e])),
+      .c ({{(BITS - 1){1'b1}}, adds}), .d ({BITS{en}}),
+      .sum
     );
 
     if (BITS > ABOVE) begin : g_above

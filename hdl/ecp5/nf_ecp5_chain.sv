@@ -13,11 +13,11 @@ module nf_ecp5_chain #(
   parameter int                 BITS = 8,  // even
   parameter logic [16*BITS-1:0] INIT = '0
 ) (
-  input  wire logic [BITS-1:0] a,
-  input  wire logic [BITS-1:0] b,
-  input  wire logic [BITS-1:0] c,
-  input  wire logic [BITS-1:0] d,
-  output logic [BITS-1:0]      sum
+  input  wire logic [BITS-1:0] a,   // input A of each LUT4
+  input  wire logic [BITS-1:0] b,   // input B
+  input  wire logic [BITS-1:0] c,   // input C
+  input  wire logic [BITS-1:0] d,   // input D
+  output logic [BITS-1:0]      sum  // sum bit of each step
 );
   localparam int PAIRS = BITS / 2;
 
@@ -36,11 +36,16 @@ module nf_ecp5_chain #(
 
   for (genvar i = 0; i < PAIRS; i++) begin : g_pair
     CCU2C #(
-      .INIT0(INIT[32*i +: 16]), .INIT1(INIT[32*i+16 +: 16]), .INJECT1_0("NO"), .INJECT1_1("NO")
+      .INIT0(INIT[32*i +: 16]), .INIT1(INIT[32*i+16 +: 16]),
+      .INJECT1_0("NO"), .INJECT1_1("NO")
     ) u_pair (
       .CIN (carry[i]),
-      .A0 (a[2*i]), .B0 (b[2*i]), .C0 (c[2*i]), .D0 (d[2*i]), .S0 (sum[2*i]),
-      .A1 (a[2*i+1]), .B1 (b[2*i+1]), .C1 (c[2*i+1]), .D1 (d[2*i+1]), .S1 (sum[2*i+1]),
+      .A0 (a[2*i]), .B0 (b[2*i]),
+      .C0 (c[2*i]), .D0 (d[2*i]),
+      .S0 (sum[2*i]),
+      .A1 (a[2*i+1]), .B1 (b[2*i+1]),
+      .C1 (c[2*i+1]), .D1 (d[2*i+1]),
+      .S1 (sum[2*i+1]),
       .COUT (carry[i+1])
     );
   end

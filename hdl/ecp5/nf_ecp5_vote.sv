@@ -23,14 +23,14 @@ module nf_ecp5_vote
   parameter int CNT_W = 8,
   parameter int TERN5 = 0
 ) (
-  input  wire logic                    clk,
+  input  wire logic                    clk,            // clock, rising edge
   input  wire logic                    rst_n,          // for the checks alone
   input  wire logic                    en,             // without it `line` means nothing
   input  wire logic                    vote,           // else count plane `plane`
-  input  wire logic [2:0]              plane,
-  input  wire logic                    ternary,
+  input  wire logic [2:0]              plane,          // count plane that is asked for
+  input  wire logic                    ternary,        // G_TERNARY
   input  wire logic [6:0]              contributions,  // m
-  input  wire logic                    tie_minus,
+  input  wire logic                    tie_minus,      // a tie gives minus
   input  wire logic [7:0]              threshold,      // T, at least 1
   input  wire logic [CNT_W*LINE_W-1:0] planes,         // a clock later
   output logic [LINE_W-1:0]            line            // and another
@@ -125,7 +125,9 @@ module nf_ecp5_vote
     end
 
     nf_ecp5_chain #(.BITS(FIRST_W), .INIT(FIRSTS)) u_chain (
-      .a (plus), .b (FIRST_W'(passes_q)), .c (FIRST_W'(below_q)), .d (other), .sum
+      .a (plus), .b (FIRST_W'(passes_q)),
+      .c (FIRST_W'(below_q)), .d (other),
+      .sum
     );
 
     assign found[e] = sum[COUNTED];
@@ -183,7 +185,9 @@ module nf_ecp5_vote
     end
 
     nf_ecp5_chain #(.BITS(SECOND_W), .INIT(SECONDS)) u_chain (
-      .a (digit), .b (borrow), .c (count), .d (value), .sum
+      .a (digit), .b (borrow),
+      .c (count), .d (value),
+      .sum
     );
 
     assign reached     = sum[COUNTED+1];

@@ -13,12 +13,12 @@ module nf_accumulate
 #(
   parameter int CNT_W = 8
 ) (
-  input  wire logic                    en,
-  input  wire logic                    ternary,
-  input  wire logic                    ones,
-  input  wire logic [LINE_W-1:0]       data,
-  input  wire logic [CNT_W*LINE_W-1:0] planes_in,
-  output logic [CNT_W*LINE_W-1:0]      planes_out,
+  input  wire logic                    en,          // add; else the planes pass unchanged
+  input  wire logic                    ternary,     // G_TERNARY
+  input  wire logic                    ones,        // integer codes: count the ones of each bit
+  input  wire logic [LINE_W-1:0]       data,        // line of the contribution
+  input  wire logic [CNT_W*LINE_W-1:0] planes_in,   // count planes before
+  output logic [CNT_W*LINE_W-1:0]      planes_out,  // count planes after
   output logic                         saturated  // at least one increment was lost
 );
   localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};

@@ -18,26 +18,27 @@ module nf_answer
   parameter int TERN5   = 0,
   parameter int ECP5    = 0
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
+  input  wire logic                     clk,    // clock, rising edge
+  input  wire logic                     rst_n,  // asynchronous reset, active low
 
+  // Generation of each region: number of its commits.
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
-  input  wire logic [REGIONS*32-1:0]    epoch,
-  input  wire logic [REGIONS-1:0]       closed,
+  input  wire logic [REGIONS*32-1:0]    epoch,    // epoch of each region, 32 bits a region
+  input  wire logic [REGIONS-1:0]       closed,   // regions whose round is closed
 
-  input  wire engine_op_t               op,
-  input  wire region_desc_t             d,
-  input  wire logic                     sends_ndr,
-  input  wire logic                     sends_drs,
-  input  wire logic                     poison,
+  input  wire engine_op_t               op,             // operation in S2
+  input  wire region_desc_t             d,              // descriptor of its region
+  input  wire logic                     sends_ndr,      // it is answered with a completion
+  input  wire logic                     sends_drs,      // it is answered with data
+  input  wire logic                     poison,         // the answer is poisoned
   input  wire logic [6:0]               contributions,  // workers seen
 
-  input  wire book_t                    book3,
-  input  wire logic [CNT_W*LINE_W-1:0]  planes,
-  output logic                          ndr_valid,
-  output resp_meta_t                    ndr_meta,
-  output logic                          drs_valid,
-  output answer_t                       drs
+  input  wire book_t                    book3,      // bookkeeping in S3
+  input  wire logic [CNT_W*LINE_W-1:0]  planes,     // count planes in S3
+  output logic                          ndr_valid,  // completion valid; leaves from S2
+  output resp_meta_t                    ndr_meta,   // requester and region of the completion
+  output logic                          drs_valid,  // answer with data valid; leaves from S4
+  output answer_t                       drs         // answer with data
 );
   localparam int PLANES_W = CNT_W * LINE_W;
 

@@ -8,14 +8,14 @@
 `default_nettype none
 
 module nf_capacity (
-  input  wire logic       clk,
-  input  wire logic       rst_n,
-  input  wire logic       clear,
+  input  wire logic       clk,           // clock, rising edge
+  input  wire logic       rst_n,         // asynchronous reset, active low
+  input  wire logic       clear,         // commit of the region
   input  wire logic [8:0] window,  // 1..256; 0 switches the check off
-  input  wire logic [8:0] threshold,
-  input  wire logic       contribution,
-  input  wire logic       miss,
-  output logic            exceeded
+  input  wire logic [8:0] threshold,     // misses that are allowed in the window
+  input  wire logic       contribution,  // strobe: a contribution was looked up
+  input  wire logic       miss,          // it was a miss
+  output logic            exceeded       // pulse: misses are above `threshold`
 );
   logic [255:0] history_q;
   logic [8:0]   misses_q, misses_d, window_q;

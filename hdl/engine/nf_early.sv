@@ -11,21 +11,21 @@
 module nf_early #(
   parameter int SLOTS = 64
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire logic                     alloc,
-  input  wire logic                     alloc_early,
-  input  wire logic [$clog2(SLOTS)-1:0] victim_slot,
-  input  wire logic                     stored_valid,
-  input  wire logic [$clog2(SLOTS)-1:0] stored_slot,
-  input  wire logic                     stored_err,
-  output logic                          lands,
-  input  wire logic                     filled,
-  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
-  output logic                          fill_early,
-  output logic                          fill_landed,
-  output logic                          fill_err,
-  input  wire logic [SLOTS-1:0]         ready
+  input  wire logic                     clk,           // clock, rising edge
+  input  wire logic                     rst_n,         // asynchronous reset, active low
+  input  wire logic                     alloc,         // a miss takes `victim_slot`
+  input  wire logic                     alloc_early,   // it is an early store
+  input  wire logic [$clog2(SLOTS)-1:0] victim_slot,   // slot that it takes
+  input  wire logic                     stored_valid,  // memory has answered a store
+  input  wire logic [$clog2(SLOTS)-1:0] stored_slot,   // slot of that store
+  input  wire logic                     stored_err,    // memory refused it
+  output logic                          lands,  // it is an early store whose fill is still to come
+  input  wire logic                     filled,        // the fill of `fill_slot` ends
+  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,     // slot that is filled
+  output logic                          fill_early,    // it belongs to an early store
+  output logic                          fill_landed,   // memory has answered that store
+  output logic                          fill_err,      // memory refused that store
+  input  wire logic [SLOTS-1:0]         ready          // slots that are ready
 );
   logic [SLOTS-1:0] early_q, landed_q, landed_err_q;
 

@@ -40,82 +40,84 @@ module nf_engine
   parameter int ECP5           = 0,
   parameter int OPS            = 128  // operations admitted and not answered, at most
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire ram_flip_t                ram_flip,
+  input  wire logic                     clk,         // clock, rising edge
+  input  wire logic                     rst_n,       // asynchronous reset, active low
+  input  wire ram_flip_t                ram_flip,    // bit of a protected RAM to flip (RAS_INJECT)
   output logic [7*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PLANES to RAM_MARKS
 
-  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [DESCS_W-1:0]       desc,       // active descriptors of all regions
+  // Generation of each region: number of its commits.
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
-  input  wire logic [REGIONS-1:0]       apply,
-  input  wire logic [REGIONS*32-1:0]    epoch,
-  input  wire logic [REGIONS-1:0]       closed,
+  input  wire logic [REGIONS-1:0]       apply,      // pulse: the region starts a new round
+  input  wire logic [REGIONS*32-1:0]    epoch,      // epoch of each region, 32 bits a region
+  input  wire logic [REGIONS-1:0]       closed,     // regions whose round is closed
+  // Regions whose records are unknown after a failed write.
   input  wire logic [REGIONS-1:0]       untrusted,
   input  wire logic [3:0]               settle,   // the region that is asked about
   output logic                          settled,  // nothing in the stages, no state of it leaves
 
-  input  wire logic                     op_valid,
-  output logic                          op_ready,
-  input  wire engine_op_t               op,
+  input  wire logic                     op_valid,  // operation valid
+  output logic                          op_ready,  // operation taken
+  input  wire engine_op_t               op,        // operation of the decoder
 
-  output logic                          ndr_valid,
-  output resp_meta_t                    ndr_meta,
-  output logic                          drs_valid,
-  output answer_t                       drs,
+  output logic                          ndr_valid,  // completion valid
+  output resp_meta_t                    ndr_meta,   // requester and region of the completion
+  output logic                          drs_valid,  // answer with data valid
+  output answer_t                       drs,        // answer with data
 
-  output logic                          store_valid,
-  input  wire logic                     store_ready,
-  output fp_store_t                     store,
-  output logic                          store_bad,
+  output logic                          store_valid,   // FP32 store valid
+  input  wire logic                     store_ready,   // it is taken
+  output fp_store_t                     store,         // worker's line
+  output logic                          store_bad,     // its data cannot be trusted
   input  wire logic                     stored_valid,  // memory has answered a store
-  input  wire logic                     stored_err,
-  input  wire fp_stored_t               stored,
+  input  wire logic                     stored_err,    // memory refused it
+  input  wire fp_stored_t               stored,        // its slot and worker
 
-  output logic                          gather_valid,
-  input  wire logic                     gather_ready,
-  output gather_op_t                    gather,
+  output logic                          gather_valid,  // FP32 gather valid
+  input  wire logic                     gather_ready,  // it is taken
+  output gather_op_t                    gather,        // line, and workers present
   input  wire logic                     end_valid,  // a gather has read its last line
-  output logic                          end_ready,
-  input  wire gather_end_t              gather_end,
+  output logic                          end_ready,     // that is taken
+  input  wire gather_end_t              gather_end,    // its slot, and the sum to keep
 
   // Record initialiser: is the record of this line still to be written?
-  output line_id_t                      fill_line,
-  input  wire logic                     fill_fresh,
-  output line_id_t                      evict_line,
-  input  wire logic                     evict_fresh,
+  output line_id_t                      fill_line,    // line that is to be fetched
+  input  wire logic                     fill_fresh,   // its record is not initialised yet
+  output line_id_t                      evict_line,   // line that is to be written back
+  input  wire logic                     evict_fresh,  // its record is not initialised yet
 
   // State area traffic.
-  output logic                          wr_valid,
-  input  wire logic                     wr_ready,
-  output logic [LADDR_W-1:0]            wr_addr,
-  output logic [7:0]                    wr_len,
-  output logic [LINE_W-1:0]             wr_data,
-  output logic                          wr_poison,
-  output logic                          wr_last,
-  input  wire logic                     b_valid,
-  input  wire logic                     b_err,
-  output logic                          ar_valid,
-  input  wire logic                     ar_ready,
-  output logic [LADDR_W-1:0]            ar_addr,
-  output logic [7:0]                    ar_len,
-  input  wire logic                     read_busy,
-  input  wire logic                     r_valid,
-  output logic                          r_ready,
-  input  wire read_beat_t               r_beat,
+  output logic                          wr_valid,   // write beat valid
+  input  wire logic                     wr_ready,   // write beat taken
+  output logic [LADDR_W-1:0]            wr_addr,    // line address of the write
+  output logic [7:0]                    wr_len,     // AXI length of the burst: beats less one
+  output logic [LINE_W-1:0]             wr_data,    // data of the beat
+  output logic                          wr_poison,  // the line is poisoned
+  output logic                          wr_last,    // last beat of the burst
+  input  wire logic                     b_valid,    // memory has answered the oldest write
+  input  wire logic                     b_err,      // it refused that write
+  output logic                          ar_valid,   // read request valid
+  input  wire logic                     ar_ready,   // read request taken
+  output logic [LADDR_W-1:0]            ar_addr,    // line address of the read
+  output logic [7:0]                    ar_len,     // AXI length of the burst: beats less one
+  input  wire logic                     read_busy,  // a beat is on the shared read channel
+  input  wire logic                     r_valid,    // read beat valid
+  output logic                          r_ready,    // read beat taken
+  input  wire read_beat_t               r_beat,     // read beat
 
-  output logic                          evict_failed,
-  output logic [3:0]                    evict_failed_region,
+  output logic                          evict_failed,         // pulse: memory refused a write-back
+  output logic [3:0]                    evict_failed_region,  // region of that line
 
   // Events, one clock each.
-  output logic                          slot_hit,
-  output logic                          slot_miss,
+  output logic                          slot_hit,  // an operation found its line in a slot
+  output logic                          slot_miss,            // it did not
   output logic                          lookup_contribution,  // with hit/miss: it is one
-  output logic [3:0]                    lookup_region,
-  output logic                          eviction,
-  output logic                          fill,
-  output engine_events_t                events,
-  output logic [3:0]                    event_region,
-  output logic [5:0]                    event_worker,
+  output logic [3:0]                    lookup_region,        // region of that operation
+  output logic                          eviction,             // a dirty line leaves its slot
+  output logic                          fill,                 // a record was fetched
+  output engine_events_t                events,               // event strobes of S2
+  output logic [3:0]                    event_region,         // region of these events
+  output logic [5:0]                    event_worker,         // worker of these events
   output logic [8:0]                    illegal_codes  // of the clock two before
 );
   localparam int SLOT_W      = $clog2(SLOTS);

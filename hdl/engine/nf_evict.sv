@@ -23,42 +23,44 @@ module nf_evict
   parameter int FLIGHT  = 64,
   parameter int ECC     = 1
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire ram_flip_t                ram_flip,
+  input  wire logic                     clk,        // clock, rising edge
+  input  wire logic                     rst_n,      // asynchronous reset, active low
+  input  wire ram_flip_t                ram_flip,   // bit of a protected RAM to flip (RAS_INJECT)
+  // Fault that the protected RAM has found in this cycle.
   output ram_fault_t                    ram_fault,
-  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic [DESCS_W-1:0]       desc,       // active descriptors of all regions
+  // Generation of each region: number of its commits.
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
 
-  input  wire logic                     push,
-  input  wire line_id_t                 push_line,
-  input  wire book_t                    push_book,
-  input  wire logic                     push_kept,
-  input  wire logic [CNT_W*LINE_W-1:0]  push_planes,
+  input  wire logic                     push,            // store the state of a line
+  input  wire line_id_t                 push_line,       // that line
+  input  wire book_t                    push_book,       // its bookkeeping
+  input  wire logic                     push_kept,       // an FP32 sum is kept with it
+  input  wire logic [CNT_W*LINE_W-1:0]  push_planes,     // its count planes
   input  wire logic                     counted,      // in the next clock
-  input  wire logic [3:0]               counted_planes,
-  output logic [$clog2(DEPTH+1)-1:0]    count,
-  output logic [$clog2(FLIGHT+1)-1:0]   flight,
-  input  wire logic [3:0]               settle,
+  input  wire logic [3:0]               counted_planes,  // planes that must be written
+  output logic [$clog2(DEPTH+1)-1:0]    count,           // entries whose data is held
+  output logic [$clog2(FLIGHT+1)-1:0]   flight,          // entries that memory has not answered
+  input  wire logic [3:0]               settle,          // region that is asked about
   output logic                          idle,  // no line of region `settle` is under way
 
-  input  wire line_id_t                 match_line,
-  output logic                          match,
+  input  wire line_id_t                 match_line,  // line that is looked for
+  output logic                          match,       // it is under way
 
-  output line_id_t                      head,
-  input  wire logic                     head_fresh,
+  output line_id_t                      head,        // line that is written next
+  input  wire logic                     head_fresh,  // its record is not initialised yet
 
-  output logic                          wr_valid,
-  input  wire logic                     wr_ready,
-  output logic [LADDR_W-1:0]            wr_addr,
-  output logic [7:0]                    wr_len,
-  output logic [LINE_W-1:0]             wr_data,
-  output logic                          wr_poison,
-  output logic                          wr_last,
-  input  wire logic                     b_valid,
-  input  wire logic                     b_err,
+  output logic                          wr_valid,      // write beat valid
+  input  wire logic                     wr_ready,      // write beat taken
+  output logic [LADDR_W-1:0]            wr_addr,       // line address of the write
+  output logic [7:0]                    wr_len,        // AXI length of the burst: beats less one
+  output logic [LINE_W-1:0]             wr_data,       // data of the beat
+  output logic                          wr_poison,     // the line is poisoned
+  output logic                          wr_last,       // last beat of the burst
+  input  wire logic                     b_valid,       // memory has answered the oldest write
+  input  wire logic                     b_err,         // it refused that write
   output logic                          failed,  // pulse
-  output logic [3:0]                    failed_region
+  output logic [3:0]                    failed_region  // region of the refused write
 );
   localparam int PTR_W = $clog2(DEPTH);
   localparam int CW    = $clog2(DEPTH + 1);

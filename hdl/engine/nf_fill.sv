@@ -33,44 +33,45 @@ module nf_fill
   parameter int FLIGHT  = 64,
   parameter int ECC     = 1
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire logic [DESCS_W-1:0]       desc,
+  input  wire logic                     clk,        // clock, rising edge
+  input  wire logic                     rst_n,      // asynchronous reset, active low
+  input  wire logic [DESCS_W-1:0]       desc,       // active descriptors of all regions
+  // Generation of each region: number of its commits.
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
-  input  wire logic [REGIONS-1:0]       untrusted,
+  input  wire logic [REGIONS-1:0]       untrusted,  // regions whose records are unknown
 
-  input  wire logic                     req_valid,
-  output logic                          req_ready,
-  input  wire logic [SLOT_W-1:0]        req_slot,
-  input  wire line_id_t                 req_line,
-  input  wire logic                     req_sum,
+  input  wire logic                     req_valid,   // request valid
+  output logic                          req_ready,   // it is taken
+  input  wire logic [SLOT_W-1:0]        req_slot,    // slot to fill
+  input  wire line_id_t                 req_line,    // line to fetch
+  input  wire logic                     req_sum,     // fetch the kept sum too
   input  wire logic [3:0]               req_planes,  // of its record, at most
-  output logic [$clog2(DEPTH+1)-1:0]    count,
+  output logic [$clog2(DEPTH+1)-1:0]    count,       // requests that wait
 
   // The line asked about, and what the others know of it: it is being written back, its record is
   // still to be initialised.
-  output line_id_t                      ask,
-  input  wire logic                     ask_evicting,
-  input  wire logic                     ask_fresh,
+  output line_id_t                      ask,           // line that is asked about
+  input  wire logic                     ask_evicting,  // it is being written back
+  input  wire logic                     ask_fresh,     // its record is not initialised yet
 
-  output logic                          ar_valid,
-  input  wire logic                     ar_ready,
-  output logic [LADDR_W-1:0]            ar_addr,
-  output logic [7:0]                    ar_len,
+  output logic                          ar_valid,   // read request valid
+  input  wire logic                     ar_ready,   // read request taken
+  output logic [LADDR_W-1:0]            ar_addr,    // line address of the read
+  output logic [7:0]                    ar_len,     // AXI length of the burst: beats less one
   input  wire logic                     read_busy,  // a beat is on the shared read channel
-  input  wire logic                     r_valid,
-  output logic                          r_ready,
-  input  wire read_beat_t               r_beat,
+  input  wire logic                     r_valid,    // read beat valid
+  output logic                          r_ready,    // read beat taken
+  input  wire read_beat_t               r_beat,     // read beat
 
-  output logic                          out_valid,
-  input  wire logic                     out_ready,
-  output logic                          due,
-  output logic [SLOT_W-1:0]             out_slot,
+  output logic                          out_valid,   // state valid
+  input  wire logic                     out_ready,   // state taken
+  output logic                          due,         // a slot's turn has come, `out_slot`
+  output logic [SLOT_W-1:0]             out_slot,    // slot of the state
   output logic                          out_lost,  // of out_book, which may be a clock behind
-  output book_t                         out_book,
+  output book_t                         out_book,    // bookkeeping
   output logic [6:0]                    out_seen,  // workers in it
   output logic                          out_kept,  // plane 0 is the line's sum
-  output logic [CNT_W*LINE_W-1:0]       out_planes,
+  output logic [CNT_W*LINE_W-1:0]       out_planes,  // count planes
   output logic                          fetched  // pulse: a record was read
 );
   localparam int REQ_W   = SLOT_W + $bits(line_id_t) + 5;

@@ -13,14 +13,15 @@ module nf_info_view
 #(
   parameter int REGIONS = 8
 ) (
-  input  wire logic [3:0]                   region,
-  input  wire logic [7:0]                   workers,
-  input  wire logic [REGIONS*32-1:0]        epoch,
+  input  wire logic [3:0]                   region,   // region of the line
+  input  wire logic [7:0]                   workers,  // its number of workers
+  input  wire logic [REGIONS*32-1:0]        epoch,    // epoch of each region, 32 bits a region
+  // Generation of each region: number of its commits.
   input  wire logic [REGIONS*REC_GEN_W-1:0] gen,
-  input  wire logic [REGIONS-1:0]           closed,
-  input  wire book_t                        book,
+  input  wire logic [REGIONS-1:0]           closed,   // regions whose round is closed
+  input  wire book_t                        book,     // bookkeeping of the line
 
-  output logic [LINE_W-1:0]                 line
+  output logic [LINE_W-1:0]                 line  // INFO line
 );
   typedef struct packed {
     logic        closed;

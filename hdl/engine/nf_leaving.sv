@@ -14,27 +14,27 @@ module nf_leaving
 #(
   parameter int CNT_W = 8
 ) (
-  input  wire logic        clk,
-  input  wire logic        rst_n,
+  input  wire logic        clk,    // clock, rising edge
+  input  wire logic        rst_n,  // asynchronous reset, active low
 
-  input  wire logic        leaves0,
-  input  wire line_id_t    victim0,
-  input  wire logic        leaves1,
-  input  wire line_id_t    victim1,
-  input  wire logic        leaves2,
-  input  wire line_id_t    victim2,
+  input  wire logic        leaves0,  // a dirty victim is in S0
+  input  wire line_id_t    victim0,  // that line
+  input  wire logic        leaves1,  // a dirty victim is in S1
+  input  wire line_id_t    victim1,  // that line
+  input  wire logic        leaves2,  // a dirty victim is in S2
+  input  wire line_id_t    victim2,  // that line
   input  wire logic [6:0]  seen2,   // workers of the victim
   input  wire logic        twice2,  // each adds up to two
 
-  input  wire line_id_t    look_line,
-  output logic             look_leaves,
-  input  wire line_id_t    fill_line,
-  output logic             fill_leaves,
-  output logic [1:0]       count,
+  input  wire line_id_t    look_line,    // line that is looked up
+  output logic             look_leaves,  // it is on its way out
+  input  wire line_id_t    fill_line,    // line that is to be filled
+  output logic             fill_leaves,  // it is on its way out
+  output logic [1:0]       count,        // victims in S1 and S2
 
-  output logic             counted,
-  output line_id_t         line3,
-  output logic [3:0]       planes3
+  output logic             counted,  // the planes of `line3` are known
+  output line_id_t         line3,    // victim of the cycle before in S2
+  output logic [3:0]       planes3   // planes that its record needs
 );
   logic       twice_q;
   logic [6:0] seen_q;

@@ -16,13 +16,13 @@ module nf_line_codes
 #(
   parameter int TERN5 = 0
 ) (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
-  input  wire logic              take,
-  input  wire logic [LINE_W-1:0] data,
-  input  wire logic              counts,
-  input  wire logic              tern5,
-  output trits_t                 trits,
+  input  wire logic              clk,              // clock, rising edge
+  input  wire logic              rst_n,            // asynchronous reset, active low
+  input  wire logic              take,             // the operation of the line enters S2
+  input  wire logic [LINE_W-1:0] data,             // bytes of the line
+  input  wire logic              counts,           // count its illegal codes
+  input  wire logic              tern5,            // count those of G_TERN5
+  output trits_t                 trits,            // elements of a G_TERN5 line
   output logic                   illegal_ternary,  // an element has code 01
   output logic                   illegal_tern5,    // a byte is illegal
   output logic [8:0]             count             // elements

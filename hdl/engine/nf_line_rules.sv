@@ -19,36 +19,37 @@ module nf_line_rules
   parameter int TERN5 = 0,
   parameter int ECP5  = 0
 ) (
-  input  wire logic                    is_op,
-  input  wire logic                    is_stored,
-  input  wire logic                    stored_err,
+  input  wire logic                    is_op,            // `op` is an operation that was issued
+  input  wire logic                    is_stored,        // the FP32 store of `op` is in memory
+  input  wire logic                    stored_err,       // memory refused that store
+  // `op` is a whole FP32 line, stored while its state is fetched.
   input  wire logic                    is_early,
-  input  wire logic                    kept,
-  input  wire engine_op_t              op,
+  input  wire logic                    kept,  // count plane 0 is the kept sum of the line
+  input  wire engine_op_t              op,               // operation in S2
   input  wire trits_t                  trits,   // of a contribution, as nf_line_codes has them
-  input  wire logic                    illegal_ternary,
-  input  wire logic                    illegal_tern5,
-  input  wire logic [7:0]              slot,
-  input  wire region_desc_t            d,
+  input  wire logic                    illegal_ternary,  // an element has the code 01
+  input  wire logic                    illegal_tern5,    // a byte is no G_TERN5 code
+  input  wire logic [7:0]              slot,             // slot of the line
+  input  wire region_desc_t            d,                // descriptor of its region
   input  wire logic                    closed,  // the region's round is over
 
-  input  wire book_t                   book,
+  input  wire book_t                   book,      // bookkeeping before
   input  wire logic                    seen,    // the worker of `op` is in it
-  input  wire logic [CNT_W*LINE_W-1:0] planes,
-  output book_t                        book_d,
-  output logic [CNT_W*LINE_W-1:0]      planes_d,
-  output logic                         changed,
+  input  wire logic [CNT_W*LINE_W-1:0] planes,    // count planes before
+  output book_t                        book_d,    // bookkeeping after
+  output logic [CNT_W*LINE_W-1:0]      planes_d,  // count planes after
+  output logic                         changed,   // the state must be written
 
   // The answer: at once (Cmp, or a vote, plane or sums of the state), or by the FP32 path.
-  output logic                         sends_ndr,
-  output logic                         sends_drs,
-  output logic                         poison,
-  output logic                         store_push,
-  output fp_store_t                    store,
-  output logic                         gather_push,
-  output gather_op_t                   gather,
+  output logic                         sends_ndr,    // answer with a completion
+  output logic                         sends_drs,    // answer with data
+  output logic                         poison,       // the answer is poisoned
+  output logic                         store_push,   // make an FP32 store
+  output fp_store_t                    store,        // that store
+  output logic                         gather_push,  // start an FP32 gather
+  output gather_op_t                   gather,       // that gather
 
-  output engine_events_t               events
+  output engine_events_t               events  // what has happened to the line
 );
   logic        contributes, stores, reads_kept, reads_fp, reads, raw, info;
   logic        news, late, adds, takes, taints, early, lost_vote, illegal;

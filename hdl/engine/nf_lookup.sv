@@ -44,58 +44,59 @@ module nf_lookup
   parameter int ECC            = 1,
   parameter int PATIENCE_LOG2  = 8   // clocks, as a power of two, before hits give way
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire ram_flip_t                ram_flip,
+  input  wire logic                     clk,          // clock, rising edge
+  input  wire logic                     rst_n,        // asynchronous reset, active low
+  input  wire ram_flip_t                ram_flip,     // bit of a protected RAM to flip (RAS_INJECT)
   output logic [2*RAM_FAULT_W-1:0]      ram_faults,  // RAM_PARKED, RAM_DEFERRED
   input  wire logic                     damage,      // the state of a slot was lost
-  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,
-  input  wire logic [REGIONS-1:0]       untrusted,
+  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,  // that slot
+  input  wire logic [REGIONS-1:0]       untrusted,    // regions whose records are unknown
 
   // SL: the line that is looked at, one of two. S0: may memory hold a record of it?
-  output logic                          look,
-  output line_id_t                      look_line,
-  output line_id_t                      new_line,
-  output line_id_t                      deferred_line,
-  output logic                          go_deferred,
-  output line_id_t                      lk_line,
-  input  wire logic                     maybe_written,
+  output logic                          look,           // look up a line
+  output line_id_t                      look_line,      // that line
+  output line_id_t                      new_line,       // line of the operation at `op`
+  output line_id_t                      deferred_line,  // line of the deferred operation
+  output logic                          go_deferred,    // the deferred operation is looked up
+  output line_id_t                      lk_line,        // line that was looked up
+  input  wire logic                     maybe_written,  // memory may hold a record of it
 
   // What may be done.
-  input  wire logic                     op_valid,
-  output logic                          op_ready,
-  input  wire engine_op_t               op,
-  input  wire logic                     stored_valid,
-  input  wire logic                     stored_err,
-  input  wire fp_stored_t               stored,
+  input  wire logic                     op_valid,      // operation valid
+  output logic                          op_ready,      // operation taken
+  input  wire engine_op_t               op,            // operation
+  input  wire logic                     stored_valid,  // memory has answered an FP32 store
+  input  wire logic                     stored_err,    // it refused the store
+  input  wire fp_stored_t               stored,        // slot and worker of the store
   input  wire logic                     end_valid,  // of a gather
-  output logic                          end_ready,
-  input  wire gather_end_t              gather_end,
-  input  wire logic                     fill_valid,
-  input  wire logic                     fill_in_pipe,
-  input  wire logic                     fill_take,
-  input  wire logic                     fill_due,
-  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
+  output logic                          end_ready,     // that is taken
+  input  wire gather_end_t              gather_end,    // slot of the gather, and the sum to keep
+  input  wire logic                     fill_valid,    // a fetched state waits
+  input  wire logic                     fill_in_pipe,  // a fill is in the stages
+  input  wire logic                     fill_take,     // the state enters S2
+  input  wire logic                     fill_due,      // the turn of `fill_slot` has come
+  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,     // slot of the state
+  // The operation that waits for the fill is read ahead.
   output logic                          fill_known,
   input  wire logic                     fill_lost,  // the state it brings must be written back
   input  wire logic                     fill_kept,  // a kept sum is part of it
-  input  wire logic [REGIONS-1:0]       invalidate,
+  input  wire logic [REGIONS-1:0]       invalidate,    // regions whose slots are dropped (commit)
   input  wire logic [REGIONS-1:0]       closed,  // FP32 stores of these regions are not made
 
   // Room at the exits.
-  input  wire logic                     store_room,
-  input  wire logic                     gather_room,
-  input  wire logic                     fill_room,
-  input  wire logic                     evict_room,
+  input  wire logic                     store_room,   // for an FP32 store
+  input  wire logic                     gather_room,  // for an FP32 gather
+  input  wire logic                     fill_room,    // for a fetch
+  input  wire logic                     evict_room,   // for a victim
 
   // What is done; `fetch` with a miss whose record is to be fetched into `fetch_slot`.
-  output logic                          issue_valid,
-  output engine_stage_t                 issue,
+  output logic                          issue_valid,  // an action enters S1
+  output engine_stage_t                 issue,        // that action
   output engine_stage_t                 filled,  // the same, if it is a fill
-  output logic                          fetch,
-  output logic [$clog2(SLOTS)-1:0]      fetch_slot,
-  output logic                          slot_hit,
-  output logic                          slot_miss,
+  output logic                          fetch,        // the record of the miss is fetched
+  output logic [$clog2(SLOTS)-1:0]      fetch_slot,   // slot for it
+  output logic                          slot_hit,     // strobe: hit
+  output logic                          slot_miss,    // strobe: miss
   output engine_op_t                    looked_up   // the operation that hits or misses
 );
   localparam int OP_W    = $bits(engine_op_t);

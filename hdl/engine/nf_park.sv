@@ -24,32 +24,33 @@ module nf_park
   parameter int DATA_W = 512,  // lowest bits of an operation, in a protected RAM
   parameter int ECC    = 1
 ) (
-  input  wire logic                       clk,
-  input  wire logic                       rst_n,
-  input  wire ram_flip_t                  ram_flip,
+  input  wire logic                       clk,         // clock, rising edge
+  input  wire logic                       rst_n,       // asynchronous reset, active low
+  input  wire ram_flip_t                  ram_flip,  // bit of a protected RAM to flip (RAS_INJECT)
+  // Fault that the protected RAM has found in this cycle.
   output ram_fault_t                      ram_fault,
-  input  wire logic                       push,
-  input  wire logic [$clog2(SLOTS)-1:0]   push_slot,
-  input  wire logic [2:0]                 push_flags,
-  input  wire logic [WIDTH-1:0]           push_data,
-  input  wire logic                       ask,
-  input  wire logic [$clog2(SLOTS)-1:0]   ask_slot,
-  input  wire logic                       forget,
-  input  wire logic                       popped,
-  output logic                            asks,
-  output logic                            known,
-  output logic [WIDTH-1:0]                ahead_data,
+  input  wire logic                       push,        // append an operation
+  input  wire logic [$clog2(SLOTS)-1:0]   push_slot,   // list to append to
+  input  wire logic [2:0]                 push_flags,  // three facts about it
+  input  wire logic [WIDTH-1:0]           push_data,   // the operation
+  input  wire logic                       ask,         // read the head of `ask_slot` ahead
+  input  wire logic [$clog2(SLOTS)-1:0]   ask_slot,    // that list
+  input  wire logic                       forget,      // forget what was read ahead
+  input  wire logic                       popped,      // it was popped
+  output logic                            asks,        // the read port is used for that
+  output logic                            known,       // `ahead_data` is valid
+  output logic [WIDTH-1:0]                ahead_data,  // head of `ask_slot`
   output logic                            ahead_bad,  // its data cannot be trusted
-  input  wire logic [$clog2(SLOTS)-1:0]   head_slot,
-  output logic [WIDTH-1:0]                head_data,
-  output logic                            head_bad,
-  input  wire logic                       pop,
-  input  wire logic                       pop_ahead,
-  output logic [SLOTS-1:0]                waited,
-  output logic [SLOTS-1:0]                flag0,
-  output logic [SLOTS-1:0]                flag1,
-  output logic [SLOTS-1:0]                flag2,
-  output logic [$clog2(DEPTH+1)-1:0]      count
+  input  wire logic [$clog2(SLOTS)-1:0]   head_slot,   // list whose head is read
+  output logic [WIDTH-1:0]                head_data,   // its head
+  output logic                            head_bad,    // its data cannot be trusted
+  input  wire logic                       pop,         // remove the head of `head_slot`
+  input  wire logic                       pop_ahead,   // remove the head that was read ahead
+  output logic [SLOTS-1:0]                waited,      // lists that are not empty
+  output logic [SLOTS-1:0]                flag0,       // first fact of each head
+  output logic [SLOTS-1:0]                flag1,       // second fact of each head
+  output logic [SLOTS-1:0]                flag2,       // third fact of each head
+  output logic [$clog2(DEPTH+1)-1:0]      count        // operations held
 );
   localparam int SLOT_W  = $clog2(SLOTS);
   localparam int PLACE_W = (DEPTH > 1) ? $clog2(DEPTH) : 1;

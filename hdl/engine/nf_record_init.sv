@@ -20,31 +20,31 @@ module nf_record_init
   parameter int CNT_W    = 8,
   parameter int PATIENCE = 7
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
 
-  input  wire logic               hold,
-  input  wire logic               others,
-  input  wire logic [REGIONS-1:0] start,
-  input  wire logic [REGIONS-1:0] cancel,
-  input  wire logic [DESCS_W-1:0] desc,
-  output logic                    busy,
-  output logic                    busy_writes,
+  input  wire logic               hold,           // pause: let nothing new in
+  input  wire logic               others,         // other writes wait
+  input  wire logic [REGIONS-1:0] start,          // queue the state area of a region
+  input  wire logic [REGIONS-1:0] cancel,         // end it
+  input  wire logic [DESCS_W-1:0] desc,           // active descriptors
+  output logic                    busy,           // some region is not finished
+  output logic                    busy_writes,    // writes are under way
   output logic                    failed,  // pulse, for region `failed_region`
-  output logic [3:0]              failed_region,
+  output logic [3:0]              failed_region,  // that region
 
   // Two lookups: the fill unit and the eviction unit ask about a line.
-  input  wire line_id_t           a,
-  output logic                    a_fresh,
-  input  wire line_id_t           b,
-  output logic                    b_fresh,
+  input  wire line_id_t           a,        // line of the fill unit
+  output logic                    a_fresh,  // its record is not initialised yet
+  input  wire line_id_t           b,        // line of the eviction unit
+  output logic                    b_fresh,  // its record is not initialised yet
 
   // Single-line writes of zeros.
-  output logic                    wr_valid,
-  input  wire logic               wr_ready,
-  output logic [LADDR_W-1:0]      wr_addr,
-  input  wire logic               b_valid,
-  input  wire logic               b_err
+  output logic                    wr_valid,  // write beat valid
+  input  wire logic               wr_ready,  // write beat taken
+  output logic [LADDR_W-1:0]      wr_addr,   // line address of the write
+  input  wire logic               b_valid,   // memory has answered the oldest write
+  input  wire logic               b_err      // it refused that write
 );
   logic [REGIONS-1:0] pending_q, lowest;
   logic               active_q;

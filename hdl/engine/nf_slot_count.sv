@@ -9,13 +9,13 @@ module nf_slot_count #(
   parameter int SLOTS = 64,
   parameter int WIDTH = 8
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire logic                     up,
-  input  wire logic [$clog2(SLOTS)-1:0] up_slot,
-  input  wire logic                     down,
-  input  wire logic [$clog2(SLOTS)-1:0] down_slot,
-  output logic [SLOTS-1:0]              busy
+  input  wire logic                     clk,        // clock, rising edge
+  input  wire logic                     rst_n,      // asynchronous reset, active low
+  input  wire logic                     up,         // one more of `up_slot`
+  input  wire logic [$clog2(SLOTS)-1:0] up_slot,    // that slot
+  input  wire logic                     down,       // one less of `down_slot`
+  input  wire logic [$clog2(SLOTS)-1:0] down_slot,  // that slot
+  output logic [SLOTS-1:0]              busy        // slots whose count is not 0
 );
   logic [WIDTH-1:0] count_q [SLOTS];
   logic [SLOTS-1:0] busy_q;

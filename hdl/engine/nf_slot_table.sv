@@ -22,15 +22,15 @@ module nf_slot_table
   parameter int REGIONS = 8,
   parameter int KEY_W   = 20   // index bits that can differ between two lines
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
+  input  wire logic                     clk,    // clock, rising edge
+  input  wire logic                     rst_n,  // asynchronous reset, active low
 
   // Lookup of a line.
-  input  wire logic                     look,
-  input  wire line_id_t                 look_line,
-  input  wire line_id_t                 lk_line,
-  output logic                          lk_hit,
-  output logic [$clog2(SLOTS)-1:0]      lk_slot,
+  input  wire logic                     look,        // compare the tags with `look_line`
+  input  wire line_id_t                 look_line,   // line to look up
+  input  wire line_id_t                 lk_line,     // the same line from the next cycle on
+  output logic                          lk_hit,      // it has a slot
+  output logic [$clog2(SLOTS)-1:0]      lk_slot,     // that slot
   output logic                          lk_open,     // ready and nobody waits for it
   output logic                          lk_writing,  // FP32 writes under way
   output logic                          lk_reading,  // FP32 gathers under way
@@ -38,39 +38,39 @@ module nf_slot_table
   output logic                          lk_victim,   // it is the victim
 
   // The slot that a miss would take.
-  output logic                          victim_ok,
-  output logic [$clog2(SLOTS)-1:0]      victim_slot,
-  output logic                          victim_dirty,
-  output logic                          victim_kept,
-  output line_id_t                      victim_line,
+  output logic                          victim_ok,  // there is one
+  output logic [$clog2(SLOTS)-1:0]      victim_slot,   // slot that a miss would take
+  output logic                          victim_dirty,  // its line must be written back
+  output logic                          victim_kept,   // with a kept sum
+  output line_id_t                      victim_line,   // line in it
 
   // State of all slots, one bit each.
-  input  wire logic [SLOTS-1:0]         waited,
-  output logic [SLOTS-1:0]              ready,
-  output logic [SLOTS-1:0]              writing,
-  output logic [SLOTS-1:0]              reading,
-  output logic [SLOTS-1:0]              kept,
+  input  wire logic [SLOTS-1:0]         waited,   // operations wait for the slot
+  output logic [SLOTS-1:0]              ready,    // the state is in the slot
+  output logic [SLOTS-1:0]              writing,  // FP32 writes are under way
+  output logic [SLOTS-1:0]              reading,  // FP32 gathers are under way
+  output logic [SLOTS-1:0]              kept,     // an FP32 sum is kept
 
   // Action.
   input  wire logic                     alloc,        // victim_slot takes lk_line
   input  wire logic                     alloc_ready,  // with alloc: there is nothing to bring
   input  wire logic                     filled,       // fill_slot becomes ready
-  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,
-  input  wire logic [$clog2(SLOTS)-1:0] other_slot,
+  input  wire logic [$clog2(SLOTS)-1:0] fill_slot,    // slot that is filled
+  input  wire logic [$clog2(SLOTS)-1:0] other_slot,   // slot of an action that is no lookup
   input  wire logic                     at_hit,       // the action is on lk_slot, else, if it does
                                                       // not alloc, on other_slot:
   input  wire logic                     keep,         // a sum is kept from now on
   input  wire logic                     unkeep,       // no longer
   input  wire logic                     touch,        // its state is modified
   input  wire logic                     write_start,  // one more FP32 write under way
-  input  wire logic                     write_end,
-  input  wire logic [$clog2(SLOTS)-1:0] write_end_slot,
+  input  wire logic                     write_end,       // an FP32 write has ended
+  input  wire logic [$clog2(SLOTS)-1:0] write_end_slot,  // its slot
   input  wire logic                     read_start,   // one more FP32 gather under way
-  input  wire logic                     read_end,
-  input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,
+  input  wire logic                     read_end,        // an FP32 gather has ended
+  input  wire logic [$clog2(SLOTS)-1:0] read_end_slot,   // its slot
   input  wire logic                     damage,       // the state of damage_slot was lost
-  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,
-  input  wire logic [REGIONS-1:0]       invalidate
+  input  wire logic [$clog2(SLOTS)-1:0] damage_slot,     // that slot
+  input  wire logic [REGIONS-1:0]       invalidate       // regions whose slots are dropped
 );
   localparam int SLOT_W = $clog2(SLOTS);
   localparam int PEND_W = 8;

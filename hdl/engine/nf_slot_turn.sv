@@ -12,14 +12,14 @@
 module nf_slot_turn #(
   parameter int SLOTS = 64
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire logic [SLOTS-1:0]         ready_to,
+  input  wire logic                     clk,       // clock, rising edge
+  input  wire logic                     rst_n,     // asynchronous reset, active low
+  input  wire logic [SLOTS-1:0]         ready_to,  // slots that lack nothing but room
   input  wire logic [SLOTS-1:0]         can_go,  // some of them
-  input  wire logic                     take,
-  output logic                          goes,
-  output logic [SLOTS-1:0]              head,
-  output logic [$clog2(SLOTS)-1:0]      head_slot
+  input  wire logic                     take,      // the chosen slot goes
+  output logic                          goes,      // the chosen slot can go
+  output logic [SLOTS-1:0]              head,      // the chosen slot, one-hot or zero
+  output logic [$clog2(SLOTS)-1:0]      head_slot  // the chosen slot
 );
   localparam int SLOT_W = $clog2(SLOTS);
 

@@ -21,39 +21,39 @@ module nf_state_ram
   parameter int CNT_W = 8,
   parameter int ECC   = 1
 ) (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
-  input  wire ram_flip_t                flip,
-  output ram_fault_t                    book_fault,
-  output ram_fault_t                    planes_fault,
+  input  wire logic                     clk,           // clock, rising edge
+  input  wire logic                     rst_n,         // asynchronous reset, active low
+  input  wire ram_flip_t                flip,          // bit of a protected RAM to flip
+  output ram_fault_t                    book_fault,    // fault in the bookkeeping
+  output ram_fault_t                    planes_fault,  // fault in the count planes
 
-  input  wire logic                     read_book,
-  input  wire logic                     read_planes,
-  input  wire logic [$clog2(SLOTS)-1:0] slot0,
-  input  wire logic                     s1_valid,
-  input  wire logic [$clog2(SLOTS)-1:0] slot1,
+  input  wire logic                     read_book,    // S0 reads the bookkeeping
+  input  wire logic                     read_planes,  // S0 reads the count planes
+  input  wire logic [$clog2(SLOTS)-1:0] slot0,        // slot in S0
+  input  wire logic                     s1_valid,     // S1 holds an action
+  input  wire logic [$clog2(SLOTS)-1:0] slot1,        // slot in S1
 
-  input  wire logic                     s2_valid,
-  input  wire logic [$clog2(SLOTS)-1:0] slot2,
-  input  wire logic [5:0]               worker2,
-  output book_t                         book,
+  input  wire logic                     s2_valid,   // S2 holds an action
+  input  wire logic [$clog2(SLOTS)-1:0] slot2,      // slot in S2
+  input  wire logic [5:0]               worker2,    // worker in S2
+  output book_t                         book,       // bookkeeping in S2
   output logic [6:0]                    seen,  // workers in it
   output logic                          mine,  // worker2 is one of them
-  output logic [CNT_W*LINE_W-1:0]       planes,
-  input  wire logic                     use_book,
-  output logic                          lost,
-  input  wire logic                     book_we,
-  input  wire logic                     planes_we,
-  input  wire book_t                    book_d,
-  input  wire logic [CNT_W*LINE_W-1:0]  planes_d,
+  output logic [CNT_W*LINE_W-1:0]       planes,     // count planes in S2
+  input  wire logic                     use_book,   // S2 uses the bookkeeping
+  output logic                          lost,       // what was read cannot be trusted
+  input  wire logic                     book_we,    // S2 writes the bookkeeping
+  input  wire logic                     planes_we,  // S2 writes the count planes
+  input  wire book_t                    book_d,     // bookkeeping to write
+  input  wire logic [CNT_W*LINE_W-1:0]  planes_d,   // count planes to write
 
   // What S3 holds, and has written.
-  input  wire logic                     s3_valid,
-  input  wire logic                     s3_wrote_planes,
-  input  wire logic [$clog2(SLOTS)-1:0] s3_slot,
-  input  wire book_t                    s3_book,
-  input  wire logic [6:0]               s3_seen,
-  input  wire logic [CNT_W*LINE_W-1:0]  s3_planes
+  input  wire logic                     s3_valid,         // S3 holds an action
+  input  wire logic                     s3_wrote_planes,  // it has written count planes
+  input  wire logic [$clog2(SLOTS)-1:0] s3_slot,          // slot in S3
+  input  wire book_t                    s3_book,          // bookkeeping in S3
+  input  wire logic [6:0]               s3_seen,          // workers in it
+  input  wire logic [CNT_W*LINE_W-1:0]  s3_planes         // count planes in S3
 );
   localparam int BOOK_W    = $bits(book_t);
   localparam int PLANES_W  = CNT_W * LINE_W;

@@ -17,13 +17,13 @@ module nf_sum
 #(
   parameter int CNT_W = 8
 ) (
-  input  wire logic                    clk,
+  input  wire logic                    clk,           // clock, rising edge
   input  wire logic                    en,            // without it the line is zero
   input  wire logic                    wide,          // codes of 8 bits, else of 4
-  input  wire logic                    codes_signed,
-  input  wire logic                    bytes,
-  input  wire logic [1:0]              part,
-  input  wire logic [CNT_W*LINE_W-1:0] planes,
+  input  wire logic                    codes_signed,  // the highest bit of a code weighs negative
+  input  wire logic                    bytes,         // SUM8 line, else SUM16
+  input  wire logic [1:0]              part,          // number of the line
+  input  wire logic [CNT_W*LINE_W-1:0] planes,        // count planes
   output logic [LINE_W-1:0]            line           // a clock later
 );
   localparam int HALF_W   = LINE_W / 2;

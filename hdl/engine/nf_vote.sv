@@ -21,14 +21,14 @@ module nf_vote
   parameter int CNT_W = 8,
   parameter int TERN5 = 0
 ) (
-  input  wire logic                    clk,
+  input  wire logic                    clk,            // clock, rising edge
   input  wire logic                    rst_n,          // for the checks alone
   input  wire logic                    en,             // without it `line` means nothing
   input  wire logic                    vote,           // else count plane `plane`
-  input  wire logic [2:0]              plane,
-  input  wire logic                    ternary,
+  input  wire logic [2:0]              plane,          // count plane that is asked for
+  input  wire logic                    ternary,        // G_TERNARY
   input  wire logic [6:0]              contributions,  // m
-  input  wire logic                    tie_minus,
+  input  wire logic                    tie_minus,      // a tie gives minus
   input  wire logic [7:0]              threshold,      // T, at least 1
   input  wire logic [CNT_W*LINE_W-1:0] planes,         // a clock later
   output logic [LINE_W-1:0]            line            // and another

@@ -15,15 +15,15 @@ module nf_vote_steps
 #(
   parameter int PLANES = 4
 ) (
-  input  wire logic                     en,
-  input  wire logic                     nets,
-  input  wire logic [PLANES-1:0]        compares,
-  input  wire logic [PLANES-1:0]        digits,
-  input  wire logic [PLANES*LINE_W-1:0] planes,
-  input  wire logic [LINE_W-1:0]        below_in,
-  input  wire logic [LINE_W-1:0]        borrow_in,
-  output logic [LINE_W-1:0]             below,
-  output logic [LINE_W-1:0]             borrow
+  input  wire logic                     en,         // outputs are used
+  input  wire logic                     nets,       // compare nets of plus and minus
+  input  wire logic [PLANES-1:0]        compares,   // planes that are compared
+  input  wire logic [PLANES-1:0]        digits,     // digits of the scalar
+  input  wire logic [PLANES*LINE_W-1:0] planes,     // count planes
+  input  wire logic [LINE_W-1:0]        below_in,   // columns below the scalar before these planes
+  input  wire logic [LINE_W-1:0]        borrow_in,  // borrow of the nets before these planes
+  output logic [LINE_W-1:0]             below,      // columns below the scalar after these planes
+  output logic [LINE_W-1:0]             borrow      // borrow of the nets after these planes
 );
   localparam logic [LINE_W-1:0] EVEN = {LINE_W/2{2'b01}};
   localparam logic [LINE_W-1:0] ODD  = ~EVEN;

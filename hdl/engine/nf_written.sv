@@ -32,23 +32,24 @@ module nf_written
   parameter int LOG2    = 12,
   parameter int ECC     = 1
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
-  input  wire ram_flip_t          ram_flip,
+  input  wire logic               clk,          // clock, rising edge
+  input  wire logic               rst_n,        // asynchronous reset, active low
+  input  wire ram_flip_t          ram_flip,     // bit of a protected RAM to flip (RAS_INJECT)
+  // Fault that the protected RAM has found in this cycle.
   output ram_fault_t              ram_fault,
-  input  wire logic [DESCS_W-1:0] desc,
-  input  wire logic [REGIONS-1:0] clear,
-  input  wire logic               look,
-  input  wire line_id_t           ask0,
-  input  wire line_id_t           ask1,
-  input  wire logic               second,
-  input  wire logic               ask_leaves,
-  output logic                    maybe,
-  output logic [3:0]              planes,
+  input  wire logic [DESCS_W-1:0] desc,         // active descriptors of all regions
+  input  wire logic [REGIONS-1:0] clear,        // regions to forget (commit)
+  input  wire logic               look,         // look up `ask0` or `ask1`
+  input  wire line_id_t           ask0,         // first line
+  input  wire line_id_t           ask1,         // second line
+  input  wire logic               second,       // look up `ask1`
+  input  wire logic               ask_leaves,   // that line is on its way out of its slot
+  output logic                    maybe,        // memory may hold a record of it
+  output logic [3:0]              planes,       // planes of that record that mean anything
   input  wire logic               used,  // what was asked is fetched
-  input  wire logic               mark,
-  input  wire line_id_t           mark_line,
-  input  wire logic [3:0]         mark_planes,
+  input  wire logic               mark,         // a line is written back
+  input  wire line_id_t           mark_line,    // that line
+  input  wire logic [3:0]         mark_planes,  // its planes
   output logic                    idle   // no mark is under way
 );
   localparam int WORD_LOG2 = (LOG2 < 5) ? LOG2 : 5;  // marks in a row

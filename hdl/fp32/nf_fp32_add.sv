@@ -10,11 +10,11 @@
 `default_nettype none
 
 module nf_fp32_add (
-  input  wire logic        clk,
-  input  wire logic        en,
-  input  wire logic [31:0] a,
-  input  wire logic [31:0] b,
-  output logic [31:0]      sum
+  input  wire logic        clk,  // clock, rising edge
+  input  wire logic        en,   // operands valid
+  input  wire logic [31:0] a,    // first operand
+  input  wire logic [31:0] b,    // second operand
+  output logic [31:0]      sum   // their sum, one cycle later; else 0
 );
   localparam logic [31:0] QNAN = 32'h7FC0_0000;
 

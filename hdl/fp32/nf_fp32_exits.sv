@@ -14,25 +14,25 @@ module nf_fp32_exits
 #(
   parameter int ECC = 1
 ) (
-  input  wire logic       clk,
-  input  wire logic       rst_n,
-  input  wire ram_flip_t  ram_flip,
-  output ram_fault_t      ram_fault,
+  input  wire logic       clk,        // clock, rising edge
+  input  wire logic       rst_n,      // asynchronous reset, active low
+  input  wire ram_flip_t  ram_flip,   // bit of a protected RAM to flip (RAS_INJECT)
+  output ram_fault_t      ram_fault,  // fault that the protected RAM has found in this cycle
 
-  input  wire logic       store_push,
-  input  wire fp_store_t  store_in,
-  output logic            store_room,
-  output logic            store_valid,
-  input  wire logic       store_ready,
-  output fp_store_t       store,
-  output logic            store_bad,
+  input  wire logic       store_push,   // queue a store
+  input  wire fp_store_t  store_in,     // that store
+  output logic            store_room,   // there is room for one more
+  output logic            store_valid,  // store valid
+  input  wire logic       store_ready,  // it is taken
+  output fp_store_t       store,        // oldest store
+  output logic            store_bad,    // its data cannot be trusted
 
-  input  wire logic       gather_push,
-  input  wire gather_op_t gather_in,
-  output logic            gather_room,
-  output logic            gather_valid,
-  input  wire logic       gather_ready,
-  output gather_op_t      gather
+  input  wire logic       gather_push,   // queue a gather
+  input  wire gather_op_t gather_in,     // that gather
+  output logic            gather_room,   // there is room for one more
+  output logic            gather_valid,  // gather valid
+  input  wire logic       gather_ready,  // it is taken
+  output gather_op_t      gather         // oldest gather
 );
   localparam int COUNT_W = $clog2(EXIT_DEPTH + 1);
   localparam int AHEAD   = 2;  // stages
@@ -41,16 +41,23 @@ module nf_fp32_exits
   logic               store_push_ready, gather_push_ready;
 
   nf_data_fifo #(
-    .RAM(RAM_STORES), .ECC(ECC), .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
+    .RAM(RAM_STORES), .ECC(ECC),
+    .WIDTH($bits(fp_store_t)), .DEPTH(EXIT_DEPTH)
   ) u_stores (
-    .clk, .rst_n, .flip (ram_flip), .fault (ram_fault),
-    .in_valid (store_push), .in_ready (store_push_ready), .in_data (store_in),
-    .out_valid (store_valid), .out_ready (store_ready), .out_data (store), .out_bad (store_bad),
+    .clk, .rst_n,
+    .flip (ram_flip), .fault (ram_fault),
+    .in_valid (store_push), .in_ready (store_push_ready),
+    .in_data (store_in),
+    .out_valid (store_valid), .out_ready (store_ready),
+    .out_data (store), .out_bad (store_bad),
     .count (store_count)
   );
   nf_fifo #(.WIDTH($bits(gather_op_t)), .DEPTH(EXIT_DEPTH)) u_gathers (
-    .clk, .rst_n, .in_valid (gather_push), .in_ready (gather_push_ready), .in_data (gather_in),
-    .out_valid (gather_valid), .out_ready (gather_ready), .out_data (gather), .count (gather_count)
+    .clk, .rst_n,
+    .in_valid (gather_push), .in_ready (gather_push_ready),
+    .in_data (gather_in),
+    .out_valid (gather_valid), .out_ready (gather_ready),
+    .out_data (gather), .count (gather_count)
   );
 
   assign store_room  = (32'(store_count) + AHEAD < EXIT_DEPTH);

@@ -23,28 +23,28 @@ module nf_fp32_gather
 #(
   parameter int TRACK = 512  // lines under way: as many as cover the latency of memory
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
-  input  wire logic [DESCS_W-1:0] desc,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
+  input  wire logic [DESCS_W-1:0] desc,   // active descriptors of all regions
 
-  input  wire logic               op_valid,
-  output logic                    op_ready,
-  input  wire gather_op_t         op,
+  input  wire logic               op_valid,  // operation valid
+  output logic                    op_ready,  // operation taken
+  input  wire gather_op_t         op,        // line, workers present, and whether to keep the sum
 
-  output logic                    ar_valid,
-  input  wire logic               ar_ready,
-  output logic [LADDR_W-1:0]      ar_addr,
-  input  wire logic               r_valid,
-  output logic                    r_ready,
-  input  wire read_beat_t         r_beat,
+  output logic                    ar_valid,  // read request valid
+  input  wire logic               ar_ready,  // read request taken
+  output logic [LADDR_W-1:0]      ar_addr,   // line address of the read
+  input  wire logic               r_valid,   // read beat valid
+  output logic                    r_ready,   // read beat taken
+  input  wire read_beat_t         r_beat,    // read beat
 
-  output logic                    drs_valid,
-  input  wire logic               drs_ready,
-  output answer_t                 drs,
+  output logic                    drs_valid,  // answer with data valid
+  input  wire logic               drs_ready,  // answer with data taken
+  output answer_t                 drs,        // answer with data
 
-  output logic                    end_valid,
-  input  wire logic               end_ready,
-  output gather_end_t             gather_end
+  output logic                    end_valid,  // a request has read all its lines
+  input  wire logic               end_ready,  // that is taken
+  output gather_end_t             gather_end  // its slot, and the sum to keep
 );
   localparam int TRACK_W   = $bits(resp_meta_t) + 8 + 7;
   localparam int OUT_DEPTH = 4;
@@ -212,8 +212,10 @@ module nf_fp32_gather
 
   nf_fifo #(.WIDTH(OUT_W), .DEPTH(OUT_DEPTH)) u_out (
     .clk, .rst_n,
-    .in_valid (finished && (out_valid || !out_pop)), .in_ready (out_ready), .in_data (out_new),
-    .out_valid, .out_ready (out_pop), .out_data (out_head), .count (out_count)
+    .in_valid (finished && (out_valid || !out_pop)), .in_ready (out_ready),
+    .in_data (out_new),
+    .out_valid, .out_ready (out_pop),
+    .out_data (out_head), .count (out_count)
   );
 
   assign {drs, gather_end.slot, gather_end.keep} = out_valid ? out_head : out_new;

@@ -14,21 +14,21 @@ module nf_fp32_store
 #(
   parameter int TRACK = 64  // stores under way: the places reserved at admission
 ) (
-  input  wire logic          clk,
-  input  wire logic          rst_n,
+  input  wire logic          clk,    // clock, rising edge
+  input  wire logic          rst_n,  // asynchronous reset, active low
 
-  input  wire logic          store_valid,
-  output logic               store_ready,
-  input  wire fp_store_t     store,
+  input  wire logic          store_valid,  // store valid
+  output logic               store_ready,  // it is taken
+  input  wire fp_store_t     store,        // worker's line and its address
 
-  output logic               wr_valid,
-  input  wire logic          wr_ready,
-  output logic [LADDR_W-1:0] wr_addr,
-  output logic [LINE_W-1:0]  wr_data,
-  output logic [BE_W-1:0]    wr_strb,
-  input  wire logic          b_valid,
+  output logic               wr_valid,  // write beat valid
+  input  wire logic          wr_ready,  // write beat taken
+  output logic [LADDR_W-1:0] wr_addr,   // line address of the write
+  output logic [LINE_W-1:0]  wr_data,   // data of the beat
+  output logic [BE_W-1:0]    wr_strb,   // byte strobes of the beat
+  input  wire logic          b_valid,   // memory has answered the oldest write
 
-  output fp_stored_t         stored
+  output fp_stored_t         stored  // store that memory has answered
 );
   logic track_ready;
 

@@ -8,9 +8,9 @@
 module nf_crc16
   import nf_link_pkg::*;
 (
-  input  wire logic                 en,
-  input  wire logic [PAYLOAD_W-1:0] payload,
-  output logic [CRC_W-1:0]          crc
+  input  wire logic                 en,       // compute; else `crc` is 0
+  input  wire logic [PAYLOAD_W-1:0] payload,  // flit without CRC
+  output logic [CRC_W-1:0]          crc       // CRC of the flit
 );
   for (genvar i = 0; i < CRC_W; i++) begin : g_row
     localparam logic [PAYLOAD_W-1:0] MASK = crc_row(4'(i));

@@ -27,45 +27,45 @@ module nf_link
   parameter int RETRY_TIMEOUT = 4096, // TIMEOUT in flits; link spec §9: 4096 or more
   parameter int ECC           = 1
 ) (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
-  input  wire ram_flip_t    ram_flip,
+  input  wire logic         clk,                // clock, rising edge
+  input  wire logic         rst_n,              // asynchronous reset, active low
+  input  wire ram_flip_t    ram_flip,           // bit of a protected RAM to flip (RAS_INJECT)
   output logic [2*RAM_FAULT_W-1:0] ram_faults,  // RAM_WRITES, RAM_RETRY
 
-  input  wire logic         rx_valid,
-  input  wire logic [15:0]  rx_protocol_id,
-  input  wire logic [527:0] rx_flit,
+  input  wire logic         rx_valid,        // a flit arrives; no back-pressure
+  input  wire logic [15:0]  rx_protocol_id,  // Protocol ID of the flit
+  input  wire logic [527:0] rx_flit,         // flit with CRC
 
-  output logic              tx_valid,
-  output logic [15:0]       tx_protocol_id,
-  output logic [527:0]      tx_flit,
-  input  wire logic         tx_ready,
+  output logic              tx_valid,        // flit valid
+  output logic [15:0]       tx_protocol_id,  // Protocol ID of the flit
+  output logic [527:0]      tx_flit,         // flit with CRC
+  input  wire logic         tx_ready,        // flit taken
 
-  input  wire logic         phy_up,
-  output logic              retrain_request,
+  input  wire logic         phy_up,           // the physical layer is up
+  output logic              retrain_request,  // level: the physical layer should reinitialise
 
   input  wire logic         multi_header,  // send H5 and G6; may change at any time
 
-  output logic              req_valid,
-  input  wire logic         req_ready,
-  output m2s_req_t          req,
+  output logic              req_valid,  // Req valid
+  input  wire logic         req_ready,  // Req taken
+  output m2s_req_t          req,        // Req of the host
 
-  output logic              rwd_valid,
-  input  wire logic         rwd_ready,
-  output m2s_rwd_t          rwd,
+  output logic              rwd_valid,  // RwD valid
+  input  wire logic         rwd_ready,  // RwD taken
+  output m2s_rwd_t          rwd,        // RwD of the host, with its whole line
 
-  input  wire logic         ndr_valid,
-  output logic              ndr_ready,
-  input  wire s2m_ndr_t     ndr,
+  input  wire logic         ndr_valid,  // completion valid
+  output logic              ndr_ready,  // completion taken
+  input  wire s2m_ndr_t     ndr,        // completion (NDR)
 
-  input  wire logic         drs_valid,
-  output logic              drs_ready,
+  input  wire logic         drs_valid,  // answer with data valid
+  output logic              drs_ready,  // answer with data taken
   output logic              drs_gone,  // no DRS taken is left inside (or none will ever leave)
-  input  wire s2m_drs_t     drs,
+  input  wire s2m_drs_t     drs,        // answer with data (DRS)
 
-  output logic              link_up,
-  output link_status_t      status,
-  output link_events_t      events
+  output logic              link_up,  // initialisation is complete
+  output link_status_t      status,   // state of the link, and the error of this cycle
+  output link_events_t      events    // event strobes
 );
   localparam int REQ_CNT_W = $clog2(REQ_CREDITS + 1);
   localparam int RWD_CNT_W = $clog2(RWD_CREDITS + 1);
@@ -76,8 +76,14 @@ module nf_link
   logic                 rx_event, crc_error, pid_correctable, pid_uncorrectable, pid_unexpected;
 
   nf_link_rx_frame u_rx_frame (
-    .clk, .rst_n, .phy_up, .rx_valid, .rx_protocol_id, .rx_flit, .flit_valid, .flit, .lost,
-    .rx_event, .crc_error, .pid_correctable, .pid_uncorrectable, .pid_unexpected
+    .clk, .rst_n,
+    .phy_up, .rx_valid,
+    .rx_protocol_id, .rx_flit,
+    .flit_valid, .flit,
+    .lost,
+    .rx_event, .crc_error,
+    .pid_correctable, .pid_uncorrectable,
+    .pid_unexpected
   );
 
   logic       any_clean, init_received, good_retryable, take_protocol, take_adf, take_credits;
@@ -88,9 +94,17 @@ module nf_link
   logic [NUM_ACK_W-1:0] acked;
 
   nf_link_rx_ctrl u_rx_ctrl (
-    .clk, .rst_n, .flit_valid, .flit, .adf_due(owed > 4'd3), .normal, .discard, .any_clean,
-    .init_received, .good_retryable, .take_protocol, .take_adf, .take_init, .take_credits,
-    .take_ack, .ack_count(acked), .got_frame, .got_req, .got_ack, .got_other, .broken,
+    .clk, .rst_n,
+    .flit_valid, .flit,
+    .adf_due(owed > 4'd3), .normal,
+    .discard, .any_clean,
+    .init_received, .good_retryable,
+    .take_protocol, .take_adf,
+    .take_init, .take_credits,
+    .take_ack, .ack_count(acked),
+    .got_frame, .got_req,
+    .got_ack, .got_other,
+    .broken,
     .protocol_error(control_error), .error_kind(control_kind)
   );
 
@@ -103,9 +117,15 @@ module nf_link
   logic        slot_error, stray_data, cache_message;
 
   nf_link_rx_slots u_rx_slots (
-    .take(take_protocol), .formats(flit[16:5]), .hdr_be(flit[3]), .hdr_sz(flit[4]),
-    .flit(flit[PAYLOAD_W-1:32]), .owed, .req_valid(req_found), .req0, .req1, .hdr_valid, .hdr,
-    .hdr_slots, .hdr_illegal, .is_data, .after_hdr, .protocol_error(slot_error), .cache_message
+    .take(take_protocol), .formats(flit[16:5]),
+    .hdr_be(flit[3]), .hdr_sz(flit[4]),
+    .flit(flit[PAYLOAD_W-1:32]), .owed,
+    .req_valid(req_found), .req0,
+    .req1, .hdr_valid,
+    .hdr,
+    .hdr_slots, .hdr_illegal,
+    .is_data, .after_hdr,
+    .protocol_error(slot_error), .cache_message
   );
 
   logic       rwd_push, rwd_room;
@@ -113,8 +133,14 @@ module nf_link
   m2s_rwd_t   rwd_in;
 
   nf_link_rx_data u_rx_data (
-    .clk, .rst_n, .take_protocol, .take_adf, .flit, .hdr_valid, .hdr, .hdr_slots, .hdr_illegal,
-    .hdr_drop(rwd_accept == 2'd0), .is_data, .after_hdr, .owed, .busy(rwd_busy), .stray_data,
+    .clk, .rst_n,
+    .take_protocol, .take_adf,
+    .flit, .hdr_valid,
+    .hdr, .hdr_slots,
+    .hdr_illegal,
+    .hdr_drop(rwd_accept == 2'd0), .is_data,
+    .after_hdr, .owed,
+    .busy(rwd_busy), .stray_data,
     .out_valid(rwd_push), .out(rwd_in)
   );
 
@@ -123,8 +149,11 @@ module nf_link
   logic [RWD_CNT_W-1:0] rwd_count;
 
   nf_link_req_queue #(.DEPTH(REQ_CREDITS)) u_req_queue (
-    .clk, .rst_n, .in_valid({req_accept[1], |req_accept}), .in0(req0), .in1(req1),
-    .out_valid(req_valid), .out_ready(req_ready), .out(req), .count(req_count)
+    .clk, .rst_n,
+    .in_valid({req_accept[1], |req_accept}), .in0(req0),
+    .in1(req1),
+    .out_valid(req_valid), .out_ready(req_ready),
+    .out(req), .count(req_count)
   );
 
   // Data that cannot be trusted any more goes on as poisoned.
@@ -133,10 +162,14 @@ module nf_link
   ram_fault_t rwd_fault, retry_fault;
 
   nf_data_fifo #(
-    .RAM(RAM_WRITES), .ECC(ECC), .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)
+    .RAM(RAM_WRITES), .ECC(ECC),
+    .WIDTH($bits(m2s_rwd_t)), .DEPTH(RWD_CREDITS)
   ) u_rwd_queue (
-    .clk, .rst_n, .flip(ram_flip), .fault(rwd_fault), .in_valid(rwd_push), .in_ready(rwd_room),
-    .in_data(rwd_in), .out_valid(rwd_valid), .out_ready(rwd_ready), .out_data(rwd_held),
+    .clk, .rst_n,
+    .flip(ram_flip), .fault(rwd_fault),
+    .in_valid(rwd_push), .in_ready(rwd_room),
+    .in_data(rwd_in), .out_valid(rwd_valid),
+    .out_ready(rwd_ready), .out_data(rwd_held),
     .out_bad(rwd_bad), .count(rwd_count)
   );
   always_comb begin
@@ -155,14 +188,20 @@ module nf_link
   assign data_crd = credit_nibble(rwd_code);
 
   nf_link_credit_return #(.CREDITS(REQ_CREDITS)) u_req_credits (
-    .clk, .rst_n, .arrive({req_found[1], req_found[0] && !req_found[1]}), .accept(req_accept),
-    .overrun(req_overrun), .release_one(req_valid && req_ready), .pending(req_pending),
-    .code(req_code), .grant, .held(req_count)
+    .clk, .rst_n,
+    .arrive({req_found[1], req_found[0] && !req_found[1]}), .accept(req_accept),
+    .overrun(req_overrun), .release_one(req_valid && req_ready),
+    .pending(req_pending),
+    .code(req_code), .grant,
+    .held(req_count)
   );
 
   nf_link_credit_return #(.CREDITS(RWD_CREDITS)) u_rwd_credits (
-    .clk, .rst_n, .arrive({1'b0, hdr_valid}), .accept(rwd_accept), .overrun(rwd_overrun),
-    .release_one(rwd_valid && rwd_ready), .pending(rwd_pending), .code(rwd_code), .grant,
+    .clk, .rst_n,
+    .arrive({1'b0, hdr_valid}), .accept(rwd_accept),
+    .overrun(rwd_overrun),
+    .release_one(rwd_valid && rwd_ready), .pending(rwd_pending),
+    .code(rwd_code), .grant,
     .held(rwd_count + RWD_CNT_W'(rwd_busy))
   );
 
@@ -170,19 +209,27 @@ module nf_link
   logic [NUM_ACK_W-1:0] full_ack;
 
   nf_link_ack u_ack (
-    .clk, .rst_n, .link_up(up), .good_retryable, .credits_pending(req_pending || rwd_pending),
-    .header_sent, .llcrd_sent, .ack8, .full_ack, .force_llcrd
+    .clk, .rst_n,
+    .link_up(up), .good_retryable,
+    .credits_pending(req_pending || rwd_pending),
+    .header_sent, .llcrd_sent,
+    .ack8, .full_ack,
+    .force_llcrd
   );
 
   logic [PEER_CREDIT_W-1:0] drs_credits, ndr_credits;
   logic [1:0]               ndr_pop, drs_sent;
 
   nf_link_credit_pool u_drs_pool (
-    .clk, .rst_n, .add(take_credits), .nibble(flit[31:28]), .spend(drs_sent), .count(drs_credits)
+    .clk, .rst_n,
+    .add(take_credits), .nibble(flit[31:28]),
+    .spend(drs_sent), .count(drs_credits)
   );
 
   nf_link_credit_pool u_ndr_pool (
-    .clk, .rst_n, .add(take_credits), .nibble(flit[23:20]), .spend(ndr_pop), .count(ndr_credits)
+    .clk, .rst_n,
+    .add(take_credits), .nibble(flit[23:20]),
+    .spend(ndr_pop), .count(ndr_credits)
   );
 
   // ---- retry state machines --------------------------------------------------------------------
@@ -194,23 +241,44 @@ module nf_link
   logic [RETRY_W-1:0] num_retry, num_phy_reinit, ack_num_retry;
 
   nf_link_lrsm #(.RETRY_TIMEOUT(RETRY_TIMEOUT)) u_lrsm (
-    .clk, .rst_n, .phy_up, .retrain_request, .lost(lost || broken), .good_retryable,
+    .clk, .rst_n,
+    .phy_up, .retrain_request,
+    .lost(lost || broken), .good_retryable,
     .got_init(take_init),
-    .init_wrap(flit[95:88]), .got_frame, .got_req, .got_ack, .got_other, .req_held,
-    .rx_eseq(flit[71:64]), .rx_num_retry(flit[84:80]), .rx_echo(flit[71:67]), .rx_empty(flit[64]),
-    .normal, .discard, .quiet, .local_idle, .aborted, .lrsm, .want_req, .eseq, .num_retry,
-    .num_phy_reinit, .req_sent, .want_ack, .ack_eseq, .ack_num_retry, .ack_begun, .tx_flit(chosen),
-    .ev_local, .ev_timeout, .ev_phy_reinit, .ev_abort, .bad_req, .bad_ack
+    .init_wrap(flit[95:88]), .got_frame,
+    .got_req, .got_ack,
+    .got_other, .req_held,
+    .rx_eseq(flit[71:64]), .rx_num_retry(flit[84:80]),
+    .rx_echo(flit[71:67]), .rx_empty(flit[64]),
+    .normal, .discard,
+    .quiet, .local_idle,
+    .aborted, .lrsm,
+    .want_req, .eseq,
+    .num_retry,
+    .num_phy_reinit, .req_sent,
+    .want_ack, .ack_eseq,
+    .ack_num_retry, .ack_begun,
+    .tx_flit(chosen),
+    .ev_local, .ev_timeout,
+    .ev_phy_reinit, .ev_abort,
+    .bad_req, .bad_ack
   );
 
   logic              ctl_valid, ctl_ready;
   logic [SLOT_W-1:0] ctl_slot;
 
   nf_link_retry_seq u_retry_seq (
-    .clk, .rst_n, .cancel(quiet), .want_ack, .ack_eseq, .ack_num_retry, .wr_ptr,
-    .num_free_buf(free), .want_req(want_req && !silent), .req_eseq(eseq), .num_retry,
-    .num_phy_reinit, .valid(ctl_valid), .ready(ctl_ready), .slot(ctl_slot), .ack_begun, .ack_sent,
-    .rewind_to, .req_sent, .ack_active
+    .clk, .rst_n,
+    .cancel(quiet), .want_ack,
+    .ack_eseq, .ack_num_retry,
+    .wr_ptr,
+    .num_free_buf(free), .want_req(want_req && !silent),
+    .req_eseq(eseq), .num_retry,
+    .num_phy_reinit, .valid(ctl_valid),
+    .ready(ctl_ready), .slot(ctl_slot),
+    .ack_begun, .ack_sent,
+    .rewind_to, .req_sent,
+    .ack_active
   );
 
   // ---- transmit: pack, initialise, choose ------------------------------------------------------
@@ -224,52 +292,96 @@ module nf_link
   assign drs_gone  = (drs_empty && !has_new) || aborted;
 
   nf_link_ndr_queue u_ndr_queue (
-    .clk, .rst_n, .in_valid(ndr_valid), .in_ready(ndr_room), .in_data(ndr),
-    .count(ndr_count), .head0(ndr0), .head1(ndr1), .pop(ndr_pop)
+    .clk, .rst_n,
+    .in_valid(ndr_valid), .in_ready(ndr_room),
+    .in_data(ndr),
+    .count(ndr_count), .head0(ndr0),
+    .head1(ndr1), .pop(ndr_pop)
   );
 
   logic                 pack_valid, pack_ready, pack_header, pack_run;
   logic [PAYLOAD_W-1:0] pack_flit;
 
   nf_link_tx_pack u_tx_pack (
-    .clk, .rst_n, .enable(up), .multi_header, .room_drs, .room_multi, .ndr_count, .ndr0, .ndr1,
-    .ndr_pop, .drs_valid, .drs_ready(drs_room), .drs, .drs_sent,
-    .drs_empty, .ndr_credits, .drs_credits, .ak(ack8), .req_crd, .data_crd, .flit_valid(pack_valid),
-    .flit_ready(pack_ready), .flit(pack_flit), .header(pack_header), .run(pack_run)
+    .clk, .rst_n,
+    .enable(up), .multi_header,
+    .room_drs, .room_multi,
+    .ndr_count, .ndr0,
+    .ndr1,
+    .ndr_pop, .drs_valid,
+    .drs_ready(drs_room), .drs,
+    .drs_sent,
+    .drs_empty, .ndr_credits,
+    .drs_credits, .ak(ack8),
+    .req_crd, .data_crd,
+    .flit_valid(pack_valid),
+    .flit_ready(pack_ready), .flit(pack_flit),
+    .header(pack_header), .run(pack_run)
   );
 
   logic idle_request, param_valid, param_ready, new_valid, new_ready, new_adf, new_run;
   logic [PAYLOAD_W-1:0] new_flit;
 
   nf_link_init u_init (
-    .clk, .rst_n, .any_clean, .init_received, .silent, .idle_request, .param_valid, .param_ready,
+    .clk, .rst_n,
+    .any_clean, .init_received,
+    .silent, .idle_request,
+    .param_valid, .param_ready,
     .link_up(up)
   );
 
   nf_link_tx_arb #(.RETRY_DEPTH(RETRY_DEPTH)) u_tx_arb (
-    .clk, .rst_n, .free, .room_drs, .room_multi, .param_valid, .param_ready, .pack_valid,
-    .pack_ready, .pack_flit, .pack_header, .pack_run, .ack8, .force_llcrd, .full_ack, .req_crd,
-    .data_crd, .header_sent, .llcrd_sent, .new_valid, .new_ready, .new_flit, .new_adf, .new_run
+    .clk, .rst_n,
+    .free, .room_drs,
+    .room_multi, .param_valid,
+    .param_ready, .pack_valid,
+    .pack_ready, .pack_flit,
+    .pack_header, .pack_run,
+    .ack8, .force_llcrd,
+    .full_ack, .req_crd,
+    .data_crd, .header_sent,
+    .llcrd_sent, .new_valid,
+    .new_ready, .new_flit,
+    .new_adf, .new_run
   );
 
   logic                 replay_valid, replay_ready, replay_adf, replay_run, replay_bad, rewind_adf;
   logic [PAYLOAD_W-1:0] replay_flit;
 
   nf_link_retry_buffer #(.DEPTH(RETRY_DEPTH), .ECC(ECC)) u_retry_buffer (
-    .clk, .rst_n, .ram_flip, .ram_fault(retry_fault), .store(new_valid && new_ready),
+    .clk, .rst_n,
+    .ram_flip, .ram_fault(retry_fault),
+    .store(new_valid && new_ready),
     .store_flit(new_flit), .store_adf(new_adf),
-    .store_run(new_run), .ack(take_ack), .ack_count(acked), .ack_error, .asked(flit[71:64]),
-    .asked_held(req_held), .peek(ack_begun), .peek_at(ack_eseq), .restore(quiet), .rewind(ack_sent),
-    .rewind_to, .rewind_adf, .replay_valid, .replay_ready, .replay_flit, .replay_adf, .replay_run,
-    .replay_bad, .wr_ptr, .free
+    .store_run(new_run), .ack(take_ack),
+    .ack_count(acked), .ack_error,
+    .asked(flit[71:64]),
+    .asked_held(req_held), .peek(ack_begun),
+    .peek_at(ack_eseq), .restore(quiet),
+    .rewind(ack_sent),
+    .rewind_to, .rewind_adf,
+    .replay_valid, .replay_ready,
+    .replay_flit, .replay_adf,
+    .replay_run,
+    .replay_bad, .wr_ptr,
+    .free
   );
 
   nf_link_tx u_tx (
-    .clk, .rst_n, .quiet, .idle_request(idle_request || local_idle), .ctl_valid, .ctl_ready,
-    .ctl_slot, .ctl_hold(ack_sent && rewind_adf), .replay_valid, .replay_ready, .replay_flit,
-    .replay_adf, .replay_run, .replay_bad, .new_valid, .new_ready, .new_flit, .new_adf, .new_run,
+    .clk, .rst_n,
+    .quiet, .idle_request(idle_request || local_idle),
+    .ctl_valid, .ctl_ready,
+    .ctl_slot, .ctl_hold(ack_sent && rewind_adf),
+    .replay_valid, .replay_ready,
+    .replay_flit,
+    .replay_adf, .replay_run,
+    .replay_bad, .new_valid,
+    .new_ready, .new_flit,
+    .new_adf, .new_run,
     .chosen,
-    .has_new, .tx_valid, .tx_protocol_id, .tx_flit, .tx_ready
+    .has_new, .tx_valid,
+    .tx_protocol_id, .tx_flit,
+    .tx_ready
   );
 
   // ---- status ----------------------------------------------------------------------------------

@@ -12,19 +12,19 @@
 module nf_link_ack
   import nf_link_pkg::*;
 (
-  input  wire logic            clk,
-  input  wire logic            rst_n,
+  input  wire logic            clk,    // clock, rising edge
+  input  wire logic            rst_n,  // asynchronous reset, active low
 
-  input  wire logic            link_up,
-  input  wire logic            good_retryable,
-  input  wire logic            credits_pending,
+  input  wire logic            link_up,          // initialisation is complete
+  input  wire logic            good_retryable,   // one more flit to acknowledge
+  input  wire logic            credits_pending,  // credits wait to be granted
 
   input  wire logic            header_sent,  // a new protocol flit (with header) left
   input  wire logic            llcrd_sent,   // a new LLCRD left
 
   output logic                 ack8,  // the next header sets Ak
-  output logic [NUM_ACK_W-1:0] full_ack,
-  output logic                 force_llcrd
+  output logic [NUM_ACK_W-1:0] full_ack,    // acknowledgements that an LLCRD would carry
+  output logic                 force_llcrd  // an LLCRD is due
 );
   localparam int TIMER_W = $clog2(FLUSH_RETIMER + 1);
 

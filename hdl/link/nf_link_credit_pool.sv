@@ -10,14 +10,14 @@
 module nf_link_credit_pool
   import nf_link_pkg::*;
 (
-  input  wire logic                clk,
-  input  wire logic                rst_n,
+  input  wire logic                clk,    // clock, rising edge
+  input  wire logic                rst_n,  // asynchronous reset, active low
 
-  input  wire logic                add,
-  input  wire logic [3:0]          nibble,
-  input  wire logic [1:0]          spend,
+  input  wire logic                add,     // the header of this cycle grants credits
+  input  wire logic [3:0]          nibble,  // its credit field
+  input  wire logic [1:0]          spend,   // credits that the packer uses
 
-  output logic [PEER_CREDIT_W-1:0] count
+  output logic [PEER_CREDIT_W-1:0] count  // credits left
 );
   localparam int W = PEER_CREDIT_W;
 

@@ -15,17 +15,18 @@ module nf_link_credit_return
 #(
   parameter int CREDITS = 64
 ) (
-  input  wire logic                         clk,
-  input  wire logic                         rst_n,
+  input  wire logic                         clk,    // clock, rising edge
+  input  wire logic                         rst_n,  // asynchronous reset, active low
 
-  input  wire logic [1:0]                   arrive,
-  output logic [1:0]                        accept,
+  input  wire logic [1:0]                   arrive,       // messages that arrive, 0 to 2
+  output logic [1:0]                        accept,       // those of them that a credit covers
   output logic                              overrun,      // a message without a credit
   input  wire logic                         release_one,  // a message left its queue
 
-  output logic                              pending,
+  output logic                              pending,  // credits wait to be granted
+  // Largest grant that can be sent now, as a header field.
   output logic [2:0]                        code,
-  input  wire logic                         grant,
+  input  wire logic                         grant,    // it is sent
 
   input  wire logic [$clog2(CREDITS+1)-1:0] held  // messages under way or queued; checked only
 );

@@ -13,23 +13,23 @@
 module nf_link_drs_queue
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
+  input  wire logic         clk,    // clock, rising edge
+  input  wire logic         rst_n,  // asynchronous reset, active low
 
-  input  wire logic         in_valid,
-  output logic              in_ready,
-  input  wire s2m_drs_t     in_data,
+  input  wire logic         in_valid,  // input message valid
+  output logic              in_ready,  // input message taken
+  input  wire s2m_drs_t     in_data,   // message to queue
 
   output logic              empty,    // no chunk of any message is left
-  output logic [2:0]        waiting,
-  output drs_header_t       meta0,
-  output drs_header_t       meta1,
-  output drs_header_t       meta2,
-  input  wire logic [1:0]   take_headers,
+  output logic [2:0]        waiting,       // messages whose header has not left
+  output drs_header_t       meta0,         // header of the oldest of them
+  output drs_header_t       meta1,         // header of the second
+  output drs_header_t       meta2,         // header of the third
+  input  wire logic [1:0]   take_headers,  // headers that leave
 
-  output logic [3:0]        owed,
-  output logic [LINE_W-1:0] window,
-  input  wire logic [2:0]   take_chunks
+  output logic [3:0]        owed,        // chunks of 16 bytes whose header has left
+  output logic [LINE_W-1:0] window,      // next four chunks
+  input  wire logic [2:0]   take_chunks  // chunks that leave
 );
   localparam int META_W = $bits(drs_header_t);
 

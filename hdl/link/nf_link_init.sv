@@ -13,17 +13,17 @@
 module nf_link_init
   import nf_link_pkg::*;
 (
-  input  wire logic clk,
-  input  wire logic rst_n,
+  input  wire logic clk,    // clock, rising edge
+  input  wire logic rst_n,  // asynchronous reset, active low
 
-  input  wire logic any_clean,
-  input  wire logic init_received,
+  input  wire logic any_clean,      // a CRC-clean flit has arrived
+  input  wire logic init_received,  // the peer's INIT.Param has arrived
 
-  output logic      silent,
-  output logic      idle_request,
-  output logic      param_valid,
-  input  wire logic param_ready,
-  output logic      link_up
+  output logic      silent,        // no clean flit yet: only RETRY.Idle may leave
+  output logic      idle_request,  // send RETRY.Idle if there is nothing else
+  output logic      param_valid,   // INIT.Param waits to be sent
+  input  wire logic param_ready,   // it is sent
+  output logic      link_up        // initialisation is complete
 );
   init_state_e state_q, state_d;
 

@@ -19,52 +19,53 @@ module nf_link_lrsm
 #(
   parameter int RETRY_TIMEOUT = 4096
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
 
-  input  wire logic               phy_up,
-  output logic                    retrain_request,
+  input  wire logic               phy_up,           // the physical layer is up
+  output logic                    retrain_request,  // level: the physical layer should reinitialise
 
+  // A flit is lost: CRC, Protocol ID, or a broken control flit.
   input  wire logic               lost,
-  input  wire logic               good_retryable,
+  input  wire logic               good_retryable,  // a good flit that counts in ESeq
   input  wire logic               got_init,  // INIT.Param, with the peer's wrap value
-  input  wire logic [SEQ_W-1:0]   init_wrap,
-  input  wire logic               got_frame,
-  input  wire logic               got_req,
-  input  wire logic               got_ack,
-  input  wire logic               got_other,
+  input  wire logic [SEQ_W-1:0]   init_wrap,       // wrap value of the peer's retry buffer
+  input  wire logic               got_frame,       // RETRY.Frame
+  input  wire logic               got_req,         // RETRY.Req
+  input  wire logic               got_ack,         // RETRY.Ack
+  input  wire logic               got_other,       // any other good flit
   input  wire logic               req_held,  // the retry buffer holds the ESeq asked for
   input  wire logic [SEQ_W-1:0]   rx_eseq,   // fields of the RETRY.Req of this clock
-  input  wire logic [RETRY_W-1:0] rx_num_retry,
+  input  wire logic [RETRY_W-1:0] rx_num_retry,    // NUM_RETRY of the RETRY.Req
   input  wire logic [RETRY_W-1:0] rx_echo,   // fields of the RETRY.Ack of this clock
-  input  wire logic               rx_empty,
+  input  wire logic               rx_empty,        // Empty flag of the RETRY.Ack
 
-  output logic                    normal,
-  output logic                    discard,
-  output logic                    quiet,
-  output logic                    local_idle,
-  output logic                    aborted,
-  output lrsm_e                   lrsm,
+  output logic                    normal,      // RETRY_LOCAL_NORMAL: the flit counts
+  output logic                    discard,     // the flit does not count
+  output logic                    quiet,       // send nothing
+  output logic                    local_idle,  // the LRSM is idle
+  output logic                    aborted,     // RETRY_ABORT: dead until reset
+  output lrsm_e                   lrsm,        // state of the LRSM
 
-  output logic                    want_req,
-  output logic [SEQ_W-1:0]        eseq,
-  output logic [RETRY_W-1:0]      num_retry,
-  output logic [RETRY_W-1:0]      num_phy_reinit,
-  input  wire logic               req_sent,
+  output logic                    want_req,        // a RETRY.Req is to be sent
+  output logic [SEQ_W-1:0]        eseq,            // ESeq to ask for
+  output logic [RETRY_W-1:0]      num_retry,       // NUM_RETRY
+  output logic [RETRY_W-1:0]      num_phy_reinit,  // NUM_PHY_REINIT
+  input  wire logic               req_sent,        // the RETRY.Req is sent
 
-  output logic                    want_ack,
-  output logic [SEQ_W-1:0]        ack_eseq,
-  output logic [RETRY_W-1:0]      ack_num_retry,
-  input  wire logic               ack_begun,
+  output logic                    want_ack,       // a RETRY.Ack is to be sent
+  output logic [SEQ_W-1:0]        ack_eseq,       // ESeq that it answers
+  output logic [RETRY_W-1:0]      ack_num_retry,  // NUM_RETRY that it echoes
+  input  wire logic               ack_begun,      // the sequence that answers has begun
 
-  input  wire logic               tx_flit,
+  input  wire logic               tx_flit,  // a flit is sent (counts for TIMEOUT)
 
-  output logic                    ev_local,
-  output logic                    ev_timeout,
-  output logic                    ev_phy_reinit,
-  output logic                    ev_abort,
-  output logic                    bad_req,
-  output logic                    bad_ack
+  output logic                    ev_local,       // strobe: a local retry begins
+  output logic                    ev_timeout,     // strobe: a RETRY.Req timed out
+  output logic                    ev_phy_reinit,  // strobe: a reinitialisation is asked for
+  output logic                    ev_abort,       // strobe: RETRY_ABORT
+  output logic                    bad_req,        // strobe: RETRY.Req of an ESeq that is not held
+  output logic                    bad_ack         // strobe: RETRY.Ack that answers nothing
 );
   localparam int TIMER_W = $clog2(RETRY_TIMEOUT + 1);
 

@@ -10,17 +10,17 @@
 module nf_link_ndr_queue
   import nf_pkg::*;
 (
-  input  wire logic       clk,
-  input  wire logic       rst_n,
+  input  wire logic       clk,    // clock, rising edge
+  input  wire logic       rst_n,  // asynchronous reset, active low
 
-  input  wire logic       in_valid,
-  output logic            in_ready,
-  input  wire s2m_ndr_t   in_data,
+  input  wire logic       in_valid,  // input message valid
+  output logic            in_ready,  // input message taken
+  input  wire s2m_ndr_t   in_data,   // message to queue
 
-  output logic [2:0]      count,
-  output s2m_ndr_t        head0,
-  output s2m_ndr_t        head1,
-  input  wire logic [1:0] pop
+  output logic [2:0]      count,  // messages held
+  output s2m_ndr_t        head0,  // oldest message
+  output s2m_ndr_t        head1,  // second message
+  input  wire logic [1:0] pop     // messages that leave, 0 to 2
 );
   localparam int W = $bits(s2m_ndr_t);
 

@@ -12,18 +12,18 @@ module nf_link_req_queue
 #(
   parameter int DEPTH = 64
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
 
-  input  wire logic [1:0]            in_valid,
-  input  wire m2s_req_t              in0,
-  input  wire m2s_req_t              in1,
+  input  wire logic [1:0]            in_valid,  // 00, 01 or 11
+  input  wire m2s_req_t              in0,       // first message
+  input  wire m2s_req_t              in1,       // second message
 
-  output logic                       out_valid,
-  input  wire logic                  out_ready,
-  output m2s_req_t                   out,
+  output logic                       out_valid,  // output message valid
+  input  wire logic                  out_ready,  // output message taken
+  output m2s_req_t                   out,        // oldest message
 
-  output logic [$clog2(DEPTH+1)-1:0] count
+  output logic [$clog2(DEPTH+1)-1:0] count  // messages held
 );
   localparam int BANK  = (DEPTH + 1) / 2;
   localparam int PTR_W = (BANK > 1) ? $clog2(2 * BANK) : 2;

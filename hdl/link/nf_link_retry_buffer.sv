@@ -22,38 +22,39 @@ module nf_link_retry_buffer
   parameter int DEPTH = 64,
   parameter int ECC   = 1
 ) (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
-  input  wire ram_flip_t            ram_flip,
+  input  wire logic                 clk,        // clock, rising edge
+  input  wire logic                 rst_n,      // asynchronous reset, active low
+  input  wire ram_flip_t            ram_flip,   // bit of a protected RAM to flip (RAS_INJECT)
+  // Fault that the protected RAM has found in this cycle.
   output ram_fault_t                ram_fault,
 
-  input  wire logic                 store,
-  input  wire logic [PAYLOAD_W-1:0] store_flit,
-  input  wire logic                 store_adf,
-  input  wire logic                 store_run,
+  input  wire logic                 store,       // keep the flit that leaves
+  input  wire logic [PAYLOAD_W-1:0] store_flit,  // that flit
+  input  wire logic                 store_adf,   // it is an all-data flit
+  input  wire logic                 store_run,   // all-data flits follow it
 
-  input  wire logic                 ack,
-  input  wire logic [NUM_ACK_W-1:0] ack_count,
-  output logic                      ack_error,
+  input  wire logic                 ack,        // the peer acknowledges flits
+  input  wire logic [NUM_ACK_W-1:0] ack_count,  // number of them
+  output logic                      ack_error,  // more than are outstanding
 
   input  wire logic [SEQ_W-1:0]     asked,  // is it held? an answer in the same clock
-  output logic                      asked_held,
-  input  wire logic                 peek,
-  input  wire logic [SEQ_W-1:0]     peek_at,
-  input  wire logic                 restore,
-  input  wire logic                 rewind,
-  input  wire logic [SEQ_W-1:0]     rewind_to,
-  output logic                      rewind_adf,
+  output logic                      asked_held,  // the flit `asked` is held
+  input  wire logic                 peek,        // read the flit at `peek_at`
+  input  wire logic [SEQ_W-1:0]     peek_at,     // its sequence number
+  input  wire logic                 restore,     // undo a `peek`
+  input  wire logic                 rewind,      // RdPtr := `rewind_to`
+  input  wire logic [SEQ_W-1:0]     rewind_to,   // sequence number to replay from
+  output logic                      rewind_adf,  // the replay begins with an all-data flit
 
-  output logic                      replay_valid,
-  input  wire logic                 replay_ready,
-  output logic [PAYLOAD_W-1:0]      replay_flit,
-  output logic                      replay_adf,
-  output logic                      replay_run,
-  output logic                      replay_bad,
+  output logic                      replay_valid,  // flit to replay valid
+  input  wire logic                 replay_ready,  // it is sent
+  output logic [PAYLOAD_W-1:0]      replay_flit,   // flit to replay
+  output logic                      replay_adf,    // it is an all-data flit
+  output logic                      replay_run,    // all-data flits follow it
+  output logic                      replay_bad,    // it cannot be trusted
 
-  output logic [SEQ_W-1:0]          wr_ptr,
-  output logic [SEQ_W-1:0]          free
+  output logic [SEQ_W-1:0]          wr_ptr,  // WrPtr
+  output logic [SEQ_W-1:0]          free     // NumFreeBuf
 );
   localparam logic [SEQ_W-1:0] LAST = SEQ_W'(DEPTH - 1);
   localparam logic [SEQ_W-1:0] FULL = SEQ_W'(DEPTH);
@@ -112,11 +113,18 @@ module nf_link_retry_buffer
   end
 
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM_RETRY), .ROWS(DEPTH), .WIDTH(WORD_W), .ECC(ECC)) u_guard (
-    .clk, .rst_n, .flip (ram_flip),
-    .wr_en (store), .wr_row (wr_q[PTR_W-1:0]), .wr_data ({store_run, store_adf, store_flit}),
-    .wr_check (check), .rd_en (step), .rd_row (addr_q), .rd_word (out_q[WORD_W-1:0]),
-    .rd_check (out_q[WORD_W +: CHECK_W]), .data (out), .bad (replay_bad), .corrected (),
+  nf_ram_guard #(
+    .RAM(RAM_RETRY), .ROWS(DEPTH),
+    .WIDTH(WORD_W), .ECC(ECC)
+  ) u_guard (
+    .clk, .rst_n,
+    .flip (ram_flip),
+    .wr_en (store), .wr_row (wr_q[PTR_W-1:0]),
+    .wr_data ({store_run, store_adf, store_flit}),
+    .wr_check (check), .rd_en (step),
+    .rd_row (addr_q), .rd_word (out_q[WORD_W-1:0]),
+    .rd_check (out_q[WORD_W +: CHECK_W]), .data (out),
+    .bad (replay_bad), .corrected (),
     .fault (ram_fault)
   );
   /* verilator lint_on PINCONNECTEMPTY */

@@ -14,30 +14,30 @@
 module nf_link_retry_seq
   import nf_link_pkg::*;
 (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
 
-  input  wire logic               cancel,
+  input  wire logic               cancel,  // forget a sequence that has begun
 
-  input  wire logic               want_ack,
-  input  wire logic [SEQ_W-1:0]   ack_eseq,
-  input  wire logic [RETRY_W-1:0] ack_num_retry,
-  input  wire logic [SEQ_W-1:0]   wr_ptr,
-  input  wire logic [SEQ_W-1:0]   num_free_buf,
+  input  wire logic               want_ack,       // a RETRY.Ack is to be sent
+  input  wire logic [SEQ_W-1:0]   ack_eseq,       // ESeq that it answers
+  input  wire logic [RETRY_W-1:0] ack_num_retry,  // NUM_RETRY that it echoes
+  input  wire logic [SEQ_W-1:0]   wr_ptr,         // WrPtr of the retry buffer
+  input  wire logic [SEQ_W-1:0]   num_free_buf,   // NumFreeBuf of the retry buffer
 
-  input  wire logic               want_req,
-  input  wire logic [SEQ_W-1:0]   req_eseq,
-  input  wire logic [RETRY_W-1:0] num_retry,
-  input  wire logic [RETRY_W-1:0] num_phy_reinit,
+  input  wire logic               want_req,        // a RETRY.Req is to be sent
+  input  wire logic [SEQ_W-1:0]   req_eseq,        // ESeq that it asks for
+  input  wire logic [RETRY_W-1:0] num_retry,       // NUM_RETRY
+  input  wire logic [RETRY_W-1:0] num_phy_reinit,  // NUM_PHY_REINIT
 
-  output logic                    valid,
-  input  wire logic               ready,
-  output logic [SLOT_W-1:0]       slot,
+  output logic                    valid,  // control flit valid
+  input  wire logic               ready,  // it is taken
+  output logic [SLOT_W-1:0]       slot,   // slot 0 of the flit
 
-  output logic                    ack_begun,
-  output logic                    ack_sent,
-  output logic [SEQ_W-1:0]        rewind_to,
-  output logic                    req_sent,
+  output logic                    ack_begun,  // the sequence that answers begins
+  output logic                    ack_sent,   // the RETRY.Ack leaves
+  output logic [SEQ_W-1:0]        rewind_to,  // sequence number to replay from
+  output logic                    req_sent,   // the RETRY.Req leaves
   output logic                    ack_active  // RETRY.Ack owed, or its sequence under way
 );
   logic               active_q, is_ack_q, last, fire;

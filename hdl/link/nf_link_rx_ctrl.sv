@@ -15,11 +15,11 @@
 module nf_link_rx_ctrl
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic                 clk,    // clock, rising edge
+  input  wire logic                 rst_n,  // asynchronous reset, active low
 
-  input  wire logic                 flit_valid,
-  input  wire logic [PAYLOAD_W-1:0] flit,
+  input  wire logic                 flit_valid,  // a CRC-clean flit
+  input  wire logic [PAYLOAD_W-1:0] flit,        // its payload
   input  wire logic                 adf_due,  // more than three data slots are owed
   input  wire logic                 normal,   // RETRY_LOCAL_NORMAL
   input  wire logic                 discard,  // PHY_REINIT, ABORT
@@ -27,21 +27,21 @@ module nf_link_rx_ctrl
   output logic                      any_clean,       // some CRC-clean flit
   output logic                      init_received,   // level: the peer's INIT.Param has come
   output logic                      good_retryable,  // one more flit to acknowledge
-  output logic                      take_protocol,
-  output logic                      take_adf,
+  output logic                      take_protocol,   // a protocol flit
+  output logic                      take_adf,        // an all-data flit
   output logic                      take_init,       // the first INIT.Param
   output logic                      take_credits,    // credit nibbles of the header are valid
   output logic                      take_ack,        // flits of ours are acknowledged
-  output logic [NUM_ACK_W-1:0]      ack_count,
+  output logic [NUM_ACK_W-1:0]      ack_count,       // flits acknowledged
 
-  output logic                      got_frame,
-  output logic                      got_req,
-  output logic                      got_ack,
+  output logic                      got_frame,  // RETRY.Frame
+  output logic                      got_req,    // RETRY.Req
+  output logic                      got_ack,    // RETRY.Ack
   output logic                      got_other,  // a flit that is no RETRY.Frame
-  output logic                      broken,
+  output logic                      broken,     // a control flit that breaks its form
 
-  output logic                      protocol_error,
-  output link_error_e               error_kind
+  output logic                      protocol_error,  // a rule of the link is broken
+  output link_error_e               error_kind       // which rule
 );
   logic is_control, is_llcrd, is_retry, is_init, known, statics_clean;
   logic retry_idle, retry_req, retry_ack, retry_frame;

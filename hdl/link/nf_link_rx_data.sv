@@ -18,26 +18,26 @@
 module nf_link_rx_data
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic                 clk,    // clock, rising edge
+  input  wire logic                 rst_n,  // asynchronous reset, active low
 
-  input  wire logic                 take_protocol,
-  input  wire logic                 take_adf,
-  input  wire logic [PAYLOAD_W-1:0] flit,
+  input  wire logic                 take_protocol,  // protocol flit
+  input  wire logic                 take_adf,       // all-data flit
+  input  wire logic [PAYLOAD_W-1:0] flit,           // its payload
 
-  input  wire logic                 hdr_valid,
-  input  wire rwd_header_t          hdr,
-  input  wire logic [3:0]           hdr_slots,
-  input  wire logic                 hdr_illegal,
-  input  wire logic                 hdr_drop,
-  input  wire logic [3:1]           is_data,
-  input  wire logic [3:1]           after_hdr,
+  input  wire logic                 hdr_valid,    // a data header
+  input  wire rwd_header_t          hdr,          // the header
+  input  wire logic [3:0]           hdr_slots,    // data slots that it announces
+  input  wire logic                 hdr_illegal,  // Sz/BE does not fit the opcode
+  input  wire logic                 hdr_drop,     // it has no credit: follow it, deliver nothing
+  input  wire logic [3:1]           is_data,      // slots of format G0
+  input  wire logic [3:1]           after_hdr,    // slots after the data header
 
-  output logic [3:0]                owed,
+  output logic [3:0]                owed,        // data slots owed
   output logic [1:0]                busy,  // unfinished messages that hold a credit
-  output logic                      stray_data,
-  output logic                      out_valid,
-  output m2s_rwd_t                  out
+  output logic                      stray_data,  // a data slot while none is owed
+  output logic                      out_valid,   // whole message; no back-pressure
+  output m2s_rwd_t                  out          // the message
 );
   // The message that is filled, and the one that waits behind it.
   logic              valid_q, drop_q, has_be_q, illegal_q;

@@ -12,24 +12,25 @@
 module nf_link_rx_frame
   import nf_link_pkg::*;
 (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
+  input  wire logic              clk,    // clock, rising edge
+  input  wire logic              rst_n,  // asynchronous reset, active low
 
-  input  wire logic              phy_up,
-  input  wire logic              rx_valid,
-  input  wire logic [15:0]       rx_protocol_id,
-  input  wire logic [FLIT_W-1:0] rx_flit,
+  input  wire logic              phy_up,          // the physical layer is up
+  input  wire logic              rx_valid,        // a flit arrives; no back-pressure
+  input  wire logic [15:0]       rx_protocol_id,  // Protocol ID of the flit
+  input  wire logic [FLIT_W-1:0] rx_flit,         // flit with CRC
 
-  output logic                   flit_valid,
-  output logic [PAYLOAD_W-1:0]   flit,
+  output logic                   flit_valid,  // flit with a clean CRC
+  output logic [PAYLOAD_W-1:0]   flit,        // its payload
 
-  output logic                   lost,
+  output logic                   lost,  // a flit is lost
 
-  output logic                   rx_event,
-  output logic                   crc_error,
+  output logic                   rx_event,           // a flit was seen
+  output logic                   crc_error,          // strobe: the CRC does not match
+  // Strobe: Protocol ID with an error that was corrected.
   output logic                   pid_correctable,
-  output logic                   pid_uncorrectable,
-  output logic                   pid_unexpected
+  output logic                   pid_uncorrectable,  // strobe: Protocol ID not recognised
+  output logic                   pid_unexpected      // strobe: Protocol ID of another protocol
 );
   function automatic logic is_cachemem(input logic [7:0] code);
     is_cachemem = (code == PID_CACHEMEM) || (code == PID_CACHEMEM_EDS);
@@ -65,7 +66,10 @@ module nf_link_rx_frame
   logic [CRC_W-1:0] crc;
   logic             crc_clean;
 
-  nf_crc16 u_crc (.en(present), .payload(rx_flit[PAYLOAD_W-1:0]), .crc(crc));
+  nf_crc16 u_crc (
+    .en(present), .payload(rx_flit[PAYLOAD_W-1:0]),
+    .crc(crc)
+  );
 
   assign crc_clean = (crc == rx_flit[FLIT_W-1:PAYLOAD_W]);
 

@@ -11,26 +11,26 @@
 module nf_link_rx_slots
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic                  take,
+  input  wire logic                  take,     // a protocol flit
   input  wire logic [11:0]           formats,  // flit[16:5]: three bits a slot
   input  wire logic                  hdr_be,   // flit[3]
   input  wire logic                  hdr_sz,   // flit[4]
-  input  wire logic [PAYLOAD_W-1:32] flit,
-  input  wire logic [3:0]            owed,
+  input  wire logic [PAYLOAD_W-1:32] flit,     // its slots
+  input  wire logic [3:0]            owed,     // data slots owed by the previous message
 
   output logic [1:0]                 req_valid,  // 00, 01 or 11
-  output m2s_req_t                   req0,
-  output m2s_req_t                   req1,
+  output m2s_req_t                   req0,       // first request
+  output m2s_req_t                   req1,       // second request
 
-  output logic                       hdr_valid,
-  output rwd_header_t                hdr,
+  output logic                       hdr_valid,    // a data header
+  output rwd_header_t                hdr,          // the header
   output logic [3:0]                 hdr_slots,    // data slots that the header announces
   output logic                       hdr_illegal,  // Sz/BE does not fit the opcode
-  output logic [3:1]                 is_data,
-  output logic [3:1]                 after_hdr,
+  output logic [3:1]                 is_data,      // slots of format G0
+  output logic [3:1]                 after_hdr,    // slots after the data header
 
-  output logic                       protocol_error,
-  output logic                       cache_message
+  output logic                       protocol_error,  // a slot breaks a rule
+  output logic                       cache_message    // a message of CXL.cache, which is ignored
 );
   logic [3:0] is_req, is_rwd, is_cache, is_reserved;
   logic [3:1] must;  // slots that rollover claims

@@ -17,37 +17,37 @@
 module nf_link_tx
   import nf_link_pkg::*;
 (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic                 clk,    // clock, rising edge
+  input  wire logic                 rst_n,  // asynchronous reset, active low
 
-  input  wire logic                 quiet,
-  input  wire logic                 idle_request,
+  input  wire logic                 quiet,         // choose nothing new
+  input  wire logic                 idle_request,  // send RETRY.Idle if there is nothing else
 
-  input  wire logic                 ctl_valid,
-  output logic                      ctl_ready,
-  input  wire logic [SLOT_W-1:0]    ctl_slot,
-  input  wire logic                 ctl_hold,
+  input  wire logic                 ctl_valid,  // RETRY flit valid
+  output logic                      ctl_ready,  // it is taken
+  input  wire logic [SLOT_W-1:0]    ctl_slot,   // slot 0 of the RETRY flit
+  input  wire logic                 ctl_hold,   // a replay must follow at once
 
-  input  wire logic                 replay_valid,
-  output logic                      replay_ready,
-  input  wire logic [PAYLOAD_W-1:0] replay_flit,
-  input  wire logic                 replay_adf,
-  input  wire logic                 replay_run,
-  input  wire logic                 replay_bad,
+  input  wire logic                 replay_valid,  // flit to replay valid
+  output logic                      replay_ready,  // it is taken
+  input  wire logic [PAYLOAD_W-1:0] replay_flit,   // flit to replay
+  input  wire logic                 replay_adf,    // it is an all-data flit
+  input  wire logic                 replay_run,    // all-data flits must follow it
+  input  wire logic                 replay_bad,    // it cannot be trusted: send a wrong CRC
 
-  input  wire logic                 new_valid,
-  output logic                      new_ready,
-  input  wire logic [PAYLOAD_W-1:0] new_flit,
-  input  wire logic                 new_adf,
-  input  wire logic                 new_run,
+  input  wire logic                 new_valid,  // new flit valid
+  output logic                      new_ready,  // it is taken
+  input  wire logic [PAYLOAD_W-1:0] new_flit,   // new flit
+  input  wire logic                 new_adf,    // it is an all-data flit
+  input  wire logic                 new_run,    // all-data flits must follow it
 
   output logic                      chosen,  // a flit was taken from some source
   output logic                      has_new, // a new flit is on its way to the pins
 
-  output logic                      tx_valid,
-  output logic [15:0]               tx_protocol_id,
-  output logic [FLIT_W-1:0]         tx_flit,
-  input  wire logic                 tx_ready
+  output logic                      tx_valid,        // flit valid
+  output logic [15:0]               tx_protocol_id,  // Protocol ID of the flit
+  output logic [FLIT_W-1:0]         tx_flit,         // flit with CRC
+  input  wire logic                 tx_ready         // flit taken
 );
   logic                 valid1_q, valid2_q, new1_q, new2_q, run_q, ready1, ready2, go, bad1_q;
   logic                 pick_ctl, pick_replay, pick_new, idle;
@@ -72,7 +72,10 @@ module nf_link_tx
   assign new_ready    = go && !pick_ctl && !replay_valid;
   assign chosen       = go && (pick_ctl || pick_replay || pick_new || idle);
 
-  nf_crc16 u_crc (.en(valid1_q), .payload(flit1_q), .crc(crc));
+  nf_crc16 u_crc (
+    .en(valid1_q), .payload(flit1_q),
+    .crc(crc)
+  );
 
   always_ff @(posedge clk or negedge rst_n) begin
     if (!rst_n) begin

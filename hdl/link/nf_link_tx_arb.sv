@@ -16,36 +16,36 @@ module nf_link_tx_arb
 #(
   parameter int RETRY_DEPTH = 64
 ) (
-  input  wire logic                 clk,
-  input  wire logic                 rst_n,
+  input  wire logic                 clk,    // clock, rising edge
+  input  wire logic                 rst_n,  // asynchronous reset, active low
 
-  input  wire logic [SEQ_W-1:0]     free,
-  output logic                      room_drs,
-  output logic                      room_multi,
+  input  wire logic [SEQ_W-1:0]     free,        // NumFreeBuf
+  output logic                      room_drs,    // a data header may leave
+  output logic                      room_multi,  // a multi-header slot may leave
 
-  input  wire logic                 param_valid,
-  output logic                      param_ready,
+  input  wire logic                 param_valid,  // INIT.Param waits
+  output logic                      param_ready,  // it leaves
 
-  input  wire logic                 pack_valid,
-  output logic                      pack_ready,
-  input  wire logic [PAYLOAD_W-1:0] pack_flit,
-  input  wire logic                 pack_header,
-  input  wire logic                 pack_run,
+  input  wire logic                 pack_valid,   // flit of the packer valid
+  output logic                      pack_ready,   // it is taken
+  input  wire logic [PAYLOAD_W-1:0] pack_flit,    // flit of the packer
+  input  wire logic                 pack_header,  // it has a header
+  input  wire logic                 pack_run,     // all-data flits follow it
 
-  input  wire logic                 ack8,
-  input  wire logic                 force_llcrd,
-  input  wire logic [NUM_ACK_W-1:0] full_ack,
-  input  wire logic [3:0]           req_crd,
-  input  wire logic [3:0]           data_crd,
+  input  wire logic                 ack8,         // the header sets Ak
+  input  wire logic                 force_llcrd,  // an LLCRD is due
+  input  wire logic [NUM_ACK_W-1:0] full_ack,     // acknowledgements of the LLCRD
+  input  wire logic [3:0]           req_crd,      // credit field for Req
+  input  wire logic [3:0]           data_crd,     // credit field for RwD
 
   output logic                      header_sent,  // a protocol flit left with Ak and credits
-  output logic                      llcrd_sent,
+  output logic                      llcrd_sent,   // an LLCRD left
 
-  output logic                      new_valid,
-  input  wire logic                 new_ready,
-  output logic [PAYLOAD_W-1:0]      new_flit,
-  output logic                      new_adf,
-  output logic                      new_run
+  output logic                      new_valid,  // new flit valid
+  input  wire logic                 new_ready,  // it is taken
+  output logic [PAYLOAD_W-1:0]      new_flit,   // new flit
+  output logic                      new_adf,    // it is an all-data flit
+  output logic                      new_run     // all-data flits follow it
 );
   logic [SLOT_W-1:0] param_slot, llcrd_slot;
   logic              plenty, last_one, pack_go, llcrd_go;

@@ -19,37 +19,39 @@
 module nf_link_tx_pack
   import nf_pkg::*, nf_link_pkg::*;
 (
-  input  wire logic                     clk,
-  input  wire logic                     rst_n,
+  input  wire logic                     clk,    // clock, rising edge
+  input  wire logic                     rst_n,  // asynchronous reset, active low
 
   input  wire logic                     enable,  // the link is up
-  input  wire logic                     multi_header,
+  input  wire logic                     multi_header,  // send H5 and G6 slots
+  // The retry buffer has room for a DRS header and its data.
   input  wire logic                     room_drs,
+  // It has room for a multi-header slot and its data.
   input  wire logic                     room_multi,
 
-  input  wire logic [2:0]               ndr_count,
-  input  wire s2m_ndr_t                 ndr0,
-  input  wire s2m_ndr_t                 ndr1,
-  output logic [1:0]                    ndr_pop,
+  input  wire logic [2:0]               ndr_count,  // NDRs that wait, up to 2 count
+  input  wire s2m_ndr_t                 ndr0,       // oldest NDR
+  input  wire s2m_ndr_t                 ndr1,       // second NDR
+  output logic [1:0]                    ndr_pop,    // NDRs that leave
 
-  input  wire logic                     drs_valid,
-  output logic                          drs_ready,
-  input  wire s2m_drs_t                 drs,
+  input  wire logic                     drs_valid,  // answer with data valid
+  output logic                          drs_ready,  // answer with data taken
+  input  wire s2m_drs_t                 drs,        // DRS to queue
   output logic [1:0]                    drs_sent,  // DRS headers that leave in this clock
   output logic                          drs_empty, // every DRS taken has left, whole
 
   input  wire logic [PEER_CREDIT_W-1:0] ndr_credits,  // credits of the host that are left
-  input  wire logic [PEER_CREDIT_W-1:0] drs_credits,
+  input  wire logic [PEER_CREDIT_W-1:0] drs_credits,  // the same for DRS
 
-  input  wire logic                     ak,
-  input  wire logic [3:0]               req_crd,
-  input  wire logic [3:0]               data_crd,
+  input  wire logic                     ak,        // Ak of the header
+  input  wire logic [3:0]               req_crd,   // credit field for Req
+  input  wire logic [3:0]               data_crd,  // credit field for RwD
 
-  output logic                          flit_valid,
-  input  wire logic                     flit_ready,
-  output logic [PAYLOAD_W-1:0]          flit,
-  output logic                          header,
-  output logic                          run
+  output logic                          flit_valid,  // flit valid
+  input  wire logic                     flit_ready,  // it is taken
+  output logic [PAYLOAD_W-1:0]          flit,        // payload of the flit
+  output logic                          header,      // it has a header
+  output logic                          run          // all-data flits must follow it
 );
   logic              adf, fire;
   logic [2:0]        waiting;
@@ -60,9 +62,14 @@ module nf_link_tx_pack
   logic [2:0]        take;
 
   nf_link_drs_queue u_drs_queue (
-    .clk, .rst_n, .in_valid(drs_valid), .in_ready(drs_ready), .in_data(drs),
-    .empty(drs_empty), .waiting, .meta0, .meta1, .meta2, .take_headers(drs_sent),
-    .owed, .window, .take_chunks(fire ? take : 3'd0)
+    .clk, .rst_n,
+    .in_valid(drs_valid), .in_ready(drs_ready),
+    .in_data(drs),
+    .empty(drs_empty), .waiting,
+    .meta0, .meta1,
+    .meta2, .take_headers(drs_sent),
+    .owed, .window,
+    .take_chunks(fire ? take : 3'd0)
   );
 
   // ---- what leaves -----------------------------------------------------------------------------

@@ -16,18 +16,18 @@ module nf_axi_read
   parameter int CLIENTS = 3,
   parameter int ADDR_W  = 26
 ) (
-  input  wire logic                       clk,
-  input  wire logic                       rst_n,
+  input  wire logic                       clk,    // clock, rising edge
+  input  wire logic                       rst_n,  // asynchronous reset, active low
 
-  input  wire logic [CLIENTS-1:0]         c_valid,
-  output logic [CLIENTS-1:0]              c_ready,
-  input  wire logic [CLIENTS*LADDR_W-1:0] c_addr,
-  input  wire logic [CLIENTS*8-1:0]       c_len,
-  output logic [CLIENTS-1:0]              r_valid,
-  input  wire logic [CLIENTS-1:0]         r_ready,
-  output read_beat_t                      r_beat,
-  output logic                            error,
-  output logic                            poisoned,
+  input  wire logic [CLIENTS-1:0]         c_valid,   // request of each client
+  output logic [CLIENTS-1:0]              c_ready,   // request taken; one-hot
+  input  wire logic [CLIENTS*LADDR_W-1:0] c_addr,    // line address of each client
+  input  wire logic [CLIENTS*8-1:0]       c_len,     // AXI length of each client
+  output logic [CLIENTS-1:0]              r_valid,   // beat for the client; one-hot
+  input  wire logic [CLIENTS-1:0]         r_ready,   // the client takes its beat
+  output read_beat_t                      r_beat,    // beat, shared by all clients
+  output logic                            error,     // strobe: memory refused a beat
+  output logic                            poisoned,  // strobe: memory marks a beat as poisoned
 
   `NF_AXI_READ_PORTS(ADDR_W)
 );
@@ -39,7 +39,10 @@ module nf_axi_read
   logic [LADDR_W-1:0] addr;
   logic [7:0]         len;
 
-  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn(grant));
+  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (
+    .request(c_valid), .last(last_q),
+    .turn(grant)
+  );
 
   assign addr = c_addr[32'(grant)*LADDR_W +: LADDR_W];
   assign len  = c_len[32'(grant)*8 +: 8];

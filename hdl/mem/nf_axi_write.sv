@@ -16,20 +16,20 @@ module nf_axi_write
   parameter int CLIENTS = 4,
   parameter int ADDR_W  = 26
 ) (
-  input  wire logic                       clk,
-  input  wire logic                       rst_n,
+  input  wire logic                       clk,    // clock, rising edge
+  input  wire logic                       rst_n,  // asynchronous reset, active low
 
-  input  wire logic [CLIENTS-1:0]         c_valid,
-  output logic [CLIENTS-1:0]              c_ready,
-  input  wire logic [CLIENTS*LADDR_W-1:0] c_addr,
-  input  wire logic [CLIENTS*8-1:0]       c_len,
-  input  wire logic [CLIENTS*LINE_W-1:0]  c_data,
-  input  wire logic [CLIENTS*BE_W-1:0]    c_strb,
-  input  wire logic [CLIENTS-1:0]         c_poison,
-  input  wire logic [CLIENTS-1:0]         c_last,
-  output logic [CLIENTS-1:0]              b_valid,
-  output logic                            b_err,
-  input  wire logic [CLIENTS-1:0]         b_stall,
+  input  wire logic [CLIENTS-1:0]         c_valid,   // beat of each client
+  output logic [CLIENTS-1:0]              c_ready,   // beat taken; one-hot
+  input  wire logic [CLIENTS*LADDR_W-1:0] c_addr,    // line address of each client's burst
+  input  wire logic [CLIENTS*8-1:0]       c_len,     // AXI length of each client's burst
+  input  wire logic [CLIENTS*LINE_W-1:0]  c_data,    // data of each client's beat
+  input  wire logic [CLIENTS*BE_W-1:0]    c_strb,    // byte strobes of each client's beat
+  input  wire logic [CLIENTS-1:0]         c_poison,  // the beat is poisoned
+  input  wire logic [CLIENTS-1:0]         c_last,    // last beat of the burst
+  output logic [CLIENTS-1:0]              b_valid,   // answer for the client; one-hot
+  output logic                            b_err,  // memory refused the write, valid with `b_valid`
+  input  wire logic [CLIENTS-1:0]         b_stall,   // clients that cannot take an answer now
 
   `NF_AXI_WRITE_PORTS(ADDR_W)
 );
@@ -45,7 +45,10 @@ module nf_axi_write
   logic [BE_W-1:0]    strb;
   logic               poison, last;
 
-  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (.request(c_valid), .last(last_q), .turn);
+  nf_round_robin #(.CLIENTS(CLIENTS)) u_turn (
+    .request(c_valid), .last(last_q),
+    .turn
+  );
 
   assign grant = locked_q ? last_q : turn;  // a burst goes on with the client that began it
   assign any   = c_valid[CLIENT_W'(grant)];

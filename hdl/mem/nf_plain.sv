@@ -14,32 +14,32 @@ module nf_plain
 #(
   parameter int TRACK = 64  // transactions under way each way: the places reserved at admission
 ) (
-  input  wire logic          clk,
-  input  wire logic          rst_n,
+  input  wire logic          clk,    // clock, rising edge
+  input  wire logic          rst_n,  // asynchronous reset, active low
 
-  input  wire logic          op_valid,
-  output logic               op_ready,
-  input  wire plain_op_t     op,
+  input  wire logic          op_valid,  // operation valid
+  output logic               op_ready,  // operation taken
+  input  wire plain_op_t     op,        // read or write of one line
 
-  output logic               wr_valid,
-  input  wire logic          wr_ready,
-  output logic [LADDR_W-1:0] wr_addr,
-  output logic [LINE_W-1:0]  wr_data,
-  output logic [BE_W-1:0]    wr_strb,
-  output logic               wr_poison,
+  output logic               wr_valid,   // write beat valid
+  input  wire logic          wr_ready,   // write beat taken
+  output logic [LADDR_W-1:0] wr_addr,    // line address of the write
+  output logic [LINE_W-1:0]  wr_data,    // line
+  output logic [BE_W-1:0]    wr_strb,    // byte strobes of the beat
+  output logic               wr_poison,  // the line is poisoned
   input  wire logic          b_valid,  // with ndr_ready
 
-  output logic               ar_valid,
-  input  wire logic          ar_ready,
-  output logic [LADDR_W-1:0] ar_addr,
-  input  wire logic          r_valid,
-  output logic               r_ready,
-  input  wire read_beat_t    r_beat,
+  output logic               ar_valid,  // read request valid
+  input  wire logic          ar_ready,  // read request taken
+  output logic [LADDR_W-1:0] ar_addr,   // line address of the read
+  input  wire logic          r_valid,   // read beat valid
+  output logic               r_ready,   // read beat taken
+  input  wire read_beat_t    r_beat,    // read beat
 
   output resp_meta_t         ndr_meta,  // valid with b_valid
-  output logic               drs_valid,
-  input  wire logic          drs_ready,
-  output answer_t            drs
+  output logic               drs_valid,  // answer with data valid
+  input  wire logic          drs_ready,  // answer with data taken
+  output answer_t            drs         // answer with data
 );
   localparam int META_W = $bits(resp_meta_t);
 
@@ -58,13 +58,17 @@ module nf_plain
   /* verilator lint_off PINCONNECTEMPTY */
   nf_fifo #(.WIDTH(META_W), .DEPTH(TRACK)) u_writes (
     .clk, .rst_n,
-    .in_valid (wr_valid && wr_ready), .in_ready (wr_track_ready), .in_data (op.meta),
-    .out_valid (), .out_ready (b_valid), .out_data (ndr_meta), .count ()
+    .in_valid (wr_valid && wr_ready), .in_ready (wr_track_ready),
+    .in_data (op.meta),
+    .out_valid (), .out_ready (b_valid),
+    .out_data (ndr_meta), .count ()
   );
   nf_fifo #(.WIDTH(META_W), .DEPTH(TRACK)) u_reads (
     .clk, .rst_n,
-    .in_valid (ar_valid && ar_ready), .in_ready (rd_track_ready), .in_data (op.meta),
-    .out_valid (rd_track_valid), .out_ready (r_valid && r_ready), .out_data (drs_meta), .count ()
+    .in_valid (ar_valid && ar_ready), .in_ready (rd_track_ready),
+    .in_data (op.meta),
+    .out_valid (rd_track_valid), .out_ready (r_valid && r_ready),
+    .out_data (drs_meta), .count ()
   );
   /* verilator lint_on PINCONNECTEMPTY */
 

@@ -9,9 +9,9 @@
 module nf_round_robin #(
   parameter int CLIENTS = 2
 ) (
-  input  wire logic [CLIENTS-1:0] request,
-  input  wire logic [2:0]         last,
-  output logic [2:0]              turn
+  input  wire logic [CLIENTS-1:0] request,  // clients that ask
+  input  wire logic [2:0]         last,     // client that was served last
+  output logic [2:0]              turn      // client whose turn it is
 );
   if (CLIENTS < 1 || CLIENTS > 8) begin : g_bad_clients
     initial $fatal(1, "nf_round_robin: CLIENTS must be 1..8");

@@ -16,21 +16,21 @@ module nf_data_fifo
   parameter int DATA_W = 512,
   parameter int DEPTH  = 2
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
-  input  wire ram_flip_t             flip,
-  output ram_fault_t                 fault,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
+  input  wire ram_flip_t             flip,   // bit of a protected RAM to flip
+  output ram_fault_t                 fault,  // fault found in the message that leaves
 
-  input  wire logic                  in_valid,
-  output logic                       in_ready,
-  input  wire logic [WIDTH-1:0]      in_data,
+  input  wire logic                  in_valid,  // input message valid
+  output logic                       in_ready,  // input message taken
+  input  wire logic [WIDTH-1:0]      in_data,   // input message
 
-  output logic                       out_valid,
-  input  wire logic                  out_ready,
-  output logic [WIDTH-1:0]           out_data,
-  output logic                       out_bad,
+  output logic                       out_valid,  // output message valid
+  input  wire logic                  out_ready,  // output message taken
+  output logic [WIDTH-1:0]           out_data,   // output message, stable while it waits
+  output logic                       out_bad,  // its data cannot be trusted
 
-  output logic [$clog2(DEPTH+1)-1:0] count
+  output logic [$clog2(DEPTH+1)-1:0] count  // messages held
 );
   localparam int CHECK_W = ram_check_w(DATA_W, ECC);
   localparam int ROW_W   = $clog2(DEPTH);
@@ -46,8 +46,11 @@ module nf_data_fifo
   assign pop  = out_valid && out_ready;
 
   nf_fifo #(.WIDTH(WIDTH + CHECK_W), .DEPTH(DEPTH)) u_fifo (
-    .clk, .rst_n, .in_valid, .in_ready, .in_data ({in_check, in_data}),
-    .out_valid, .out_ready, .out_data ({out_check, head}), .count
+    .clk, .rst_n,
+    .in_valid, .in_ready,
+    .in_data ({in_check, in_data}),
+    .out_valid, .out_ready,
+    .out_data ({out_check, head}), .count
   );
 
   // The rows that the FIFO uses, in turn.
@@ -62,11 +65,18 @@ module nf_data_fifo
   end
 
   /* verilator lint_off PINCONNECTEMPTY */
-  nf_ram_guard #(.RAM(RAM), .ROWS(DEPTH), .WIDTH(DATA_W), .ECC(ECC)) u_guard (
-    .clk, .rst_n, .flip,
-    .wr_en (push), .wr_row (wr_row_q), .wr_data (in_data[DATA_W-1:0]), .wr_check (in_check),
-    .rd_en (pop), .rd_row (rd_row_q), .rd_word (head[DATA_W-1:0]), .rd_check (out_check),
-    .data, .bad (out_bad), .corrected (), .fault
+  nf_ram_guard #(
+    .RAM(RAM), .ROWS(DEPTH),
+    .WIDTH(DATA_W), .ECC(ECC)
+  ) u_guard (
+    .clk, .rst_n,
+    .flip,
+    .wr_en (push), .wr_row (wr_row_q),
+    .wr_data (in_data[DATA_W-1:0]), .wr_check (in_check),
+    .rd_en (pop), .rd_row (rd_row_q),
+    .rd_word (head[DATA_W-1:0]), .rd_check (out_check),
+    .data, .bad (out_bad),
+    .corrected (), .fault
   );
   /* verilator lint_on PINCONNECTEMPTY */
 

@@ -18,12 +18,12 @@ module nf_ram_code
   parameter int ECC     = 1,
   parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
 ) (
-  input  wire logic [WIDTH-1:0]   word,
-  input  wire logic [CHECK_W-1:0] check,
-  output logic [CHECK_W-1:0]      encoded,
-  output logic [WIDTH-1:0]        data,
-  output logic                    corrected,
-  output logic                    bad
+  input  wire logic [WIDTH-1:0]   word,       // data, as stored or to be stored
+  input  wire logic [CHECK_W-1:0] check,      // check bits that were stored with it
+  output logic [CHECK_W-1:0]      encoded,    // check bits of `word`
+  output logic [WIDTH-1:0]        data,       // `word`, with SECDED corrected
+  output logic                    corrected,  // one wrong bit was put right
+  output logic                    bad         // `data` cannot be trusted
 );
   localparam int WORDS = ram_words(WIDTH);
 
@@ -40,8 +40,10 @@ module nf_ram_code
     assign padded = (64*WORDS)'(word);
     for (genvar w = 0; w < WORDS; w++) begin : g_word
       nf_secded u_secded (
-        .word (padded[64*w +: 64]), .check (check[8*w +: 8]), .encoded (encoded[8*w +: 8]),
-        .data (right[64*w +: 64]), .corrected (one[w]), .bad (more[w])
+        .word (padded[64*w +: 64]), .check (check[8*w +: 8]),
+        .encoded (encoded[8*w +: 8]),
+        .data (right[64*w +: 64]), .corrected (one[w]),
+        .bad (more[w])
       );
     end
     assign unused_right = ^right;

@@ -26,23 +26,23 @@ module nf_ram_guard
   parameter int SYNC    = 0,
   parameter int CHECK_W = ram_check_w(WIDTH, ECC)  // not to be set
 ) (
-  input  wire logic                    clk,
-  input  wire logic                    rst_n,
-  input  wire ram_flip_t               flip,
+  input  wire logic                    clk,    // clock, rising edge
+  input  wire logic                    rst_n,  // asynchronous reset, active low
+  input  wire ram_flip_t               flip,   // bit of a row to flip
 
-  input  wire logic                    wr_en,
-  input  wire logic [$clog2(ROWS)-1:0] wr_row,
-  input  wire logic [WIDTH-1:0]        wr_data,
-  output logic [CHECK_W-1:0]           wr_check,
+  input  wire logic                    wr_en,     // a row is written
+  input  wire logic [$clog2(ROWS)-1:0] wr_row,    // row that is written
+  input  wire logic [WIDTH-1:0]        wr_data,   // data that is written
+  output logic [CHECK_W-1:0]           wr_check,  // its check bits, to be stored with it
 
-  input  wire logic                    rd_en,
-  input  wire logic [$clog2(ROWS)-1:0] rd_row,
-  input  wire logic [WIDTH-1:0]        rd_word,
-  input  wire logic [CHECK_W-1:0]      rd_check,
-  output logic [WIDTH-1:0]             data,
-  output logic                         bad,
-  output logic                         corrected,
-  output ram_fault_t                   fault
+  input  wire logic                    rd_en,      // the word read is used
+  input  wire logic [$clog2(ROWS)-1:0] rd_row,     // row that is read
+  input  wire logic [WIDTH-1:0]        rd_word,    // data as the RAM returns it
+  input  wire logic [CHECK_W-1:0]      rd_check,   // check bits as the RAM returns them
+  output logic [WIDTH-1:0]             data,       // data, with SECDED corrected
+  output logic                         bad,        // `data` cannot be trusted
+  output logic                         corrected,  // one wrong bit was put right
+  output ram_fault_t                   fault       // fault of a word that is used
 );
   localparam int TOTAL = WIDTH + CHECK_W;
   localparam int ROW_W = $clog2(ROWS);
@@ -132,11 +132,13 @@ module nf_ram_guard
   logic [CHECK_W-1:0] unused_encoded;
 
   nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_write (
-    .word (wr_data), .check (CHECK_W'(0)), .encoded (wr_check), .data (unused_data),
+    .word (wr_data), .check (CHECK_W'(0)),
+    .encoded (wr_check), .data (unused_data),
     .corrected (unused_corrected), .bad (unused_bad)
   );
   nf_ram_code #(.WIDTH(WIDTH), .ECC(ECC)) u_read (
-    .word (stored[WIDTH-1:0]), .check (stored[TOTAL-1:WIDTH]), .encoded (unused_encoded), .data,
+    .word (stored[WIDTH-1:0]), .check (stored[TOTAL-1:WIDTH]),
+    .encoded (unused_encoded), .data,
     .corrected, .bad
   );
 

@@ -8,6 +8,7 @@ module nf_ram_report
   import nf_ram_pkg::*;
 (
   input  wire logic [RAMS*RAM_FAULT_W-1:0] faults,  // RAM i at i * RAM_FAULT_W
+  // Number of bad and corrected words, place of the first bad one.
   output ram_events_t                      events
 );
   localparam int BAD = RAM_FAULT_W - 1, CORRECTED = RAM_FAULT_W - 2;  // places in ram_fault_t

@@ -10,12 +10,12 @@
 module nf_secded
   import nf_ram_pkg::*;
 (
-  input  wire logic [63:0] word,
-  input  wire logic [7:0]  check,
+  input  wire logic [63:0] word,       // stored data
+  input  wire logic [7:0]  check,      // stored check bits
   output logic [7:0]       encoded,  // of `word`
-  output logic [63:0]      data,
-  output logic             corrected,
-  output logic             bad
+  output logic [63:0]      data,       // `word`, with one wrong bit put right
+  output logic             corrected,  // one bit was wrong
+  output logic             bad         // more than one bit was wrong
 );
   logic [7:0]  syndrome;
   logic [63:0] wrong;

@@ -18,14 +18,16 @@ module nf_commit_check
   parameter int CNT_W          = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic [3:0]                 region,
-  input  wire region_desc_t               desc,
-  input  wire logic [DESCS_W-1:0]         others,
+  input  wire logic [3:0]                 region,            // region of the commit
+  input  wire region_desc_t               desc,              // descriptor to judge
+  input  wire logic [DESCS_W-1:0]         others,            // active descriptors of all regions
+  // Line after the state area of each region.
   input  wire logic [REGIONS*MADDR_W-1:0] others_state_end,
+  // The window would overlap the control window.
   input  wire logic                       ctrl_clash,
 
-  output commit_code_e                    code,
-  output logic [MADDR_W-1:0]              state_end
+  output commit_code_e                    code,      // first rule broken, or COMMIT_OK
+  output logic [MADDR_W-1:0]              state_end  // line after the state area
 );
   localparam logic [8:0] COUNTS = 9'd1 << CNT_W;  // a counter holds fewer
 

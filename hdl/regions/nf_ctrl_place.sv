@@ -13,20 +13,20 @@ module nf_ctrl_place
   parameter int REGIONS        = 8,
   parameter int MEM_LINES_LOG2 = 20
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
 
-  input  wire logic               move,
-  input  wire logic [LADDR_W-1:0] place,
-  input  wire logic [REGIONS-1:0] committed,
-  input  wire logic [DESCS_W-1:0] descs,
-  output commit_code_e            code,
+  input  wire logic               move,       // move the control window to `place`
+  input  wire logic [LADDR_W-1:0] place,      // line address asked for
+  input  wire logic [REGIONS-1:0] committed,  // regions with an active descriptor
+  input  wire logic [DESCS_W-1:0] descs,      // active descriptors of all regions
+  output commit_code_e            code,       // result of `place`
 
-  input  wire region_desc_t       region,
-  output logic                    clash,
+  input  wire region_desc_t       region,  // descriptor whose window is compared
+  output logic                    clash,   // that window would overlap the control window
 
-  output logic                    on,
-  output logic [LADDR_W-1:0]      base
+  output logic                    on,   // the control window exists
+  output logic [LADDR_W-1:0]      base  // its first line address
 );
   // Both are naturally aligned, and a region's window is the larger one.
   function automatic logic overlaps(input region_desc_t desc, input logic [LADDR_W-1:0] line);

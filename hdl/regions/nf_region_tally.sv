@@ -7,22 +7,32 @@
 `default_nettype none
 
 module nf_region_tally (
-  input  wire logic  clk,
-  input  wire logic  rst_n,
+  input  wire logic  clk,    // clock, rising edge
+  input  wire logic  rst_n,  // asynchronous reset, active low
 
-  input  wire logic  clear,
-  input  wire logic  refused_event,
-  input  wire logic  late_event,
-  input  wire logic  poisoned_event,
+  input  wire logic  clear,           // commit of the region
+  input  wire logic  refused_event,   // strobe: an access was refused
+  input  wire logic  late_event,      // strobe: a contribution came after CLOSE
+  input  wire logic  poisoned_event,  // strobe: a line was poisoned
 
-  output logic [31:0] refused,
-  output logic [31:0] late,
-  output logic [31:0] poisoned
+  output logic [31:0] refused,  // refused accesses since the commit
+  output logic [31:0] late,     // late contributions since the commit
+  output logic [31:0] poisoned  // poisoned lines since the commit
 );
-  nf_counter #(.INC_W(1)) u_refused (.clk, .rst_n, .clear, .inc(refused_event), .count(refused));
-  nf_counter #(.INC_W(1)) u_late (.clk, .rst_n, .clear, .inc(late_event), .count(late));
+  nf_counter #(.INC_W(1)) u_refused (
+    .clk, .rst_n,
+    .clear, .inc(refused_event),
+    .count(refused)
+  );
+  nf_counter #(.INC_W(1)) u_late (
+    .clk, .rst_n,
+    .clear, .inc(late_event),
+    .count(late)
+  );
   nf_counter #(.INC_W(1)) u_poisoned (
-    .clk, .rst_n, .clear, .inc(poisoned_event), .count(poisoned)
+    .clk, .rst_n,
+    .clear, .inc(poisoned_event),
+    .count(poisoned)
   );
 endmodule
 

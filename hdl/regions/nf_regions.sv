@@ -32,47 +32,47 @@ module nf_regions
   parameter int MEM_LINES_LOG2 = 20,
   parameter int GEN_W          = 32
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
 
-  input  wire logic                  commit_valid,
+  input  wire logic                  commit_valid,   // commit asked for; held until `commit_done`
   input  wire logic                  commit_close,  // close the region instead
-  input  wire logic [3:0]            commit_region,
-  input  wire region_desc_t          commit_desc,
-  input  wire logic [31:0]           commit_epoch,
+  input  wire logic [3:0]            commit_region,  // region of the commit
+  input  wire region_desc_t          commit_desc,    // descriptor to make active
+  input  wire logic [31:0]           commit_epoch,   // epoch to set
   input  wire logic                  commit_move,   // move the control window instead
-  input  wire logic [LADDR_W-1:0]    commit_place,
-  output logic                       commit_done,
-  output commit_code_e               commit_code,
+  input  wire logic [LADDR_W-1:0]    commit_place,   // line address asked for the control window
+  output logic                       commit_done,    // the commit has ended
+  output commit_code_e               commit_code,    // its result, valid with `commit_done`
 
-  output logic                       hold,
-  input  wire logic                  core_idle,
+  output logic                       hold,         // stop admission
+  input  wire logic                  core_idle,    // no operation is under way in the core
   input  wire logic                  reads_gone,   // every answer with data has left the device
   input  wire logic [REGIONS-1:0]    untrusted,    // records unknown after a failed write
   output logic [REGIONS-1:0]         apply,        // pulse: region starts a new round
   output logic [REGIONS-1:0]         init_start,   // pulse with apply: rewrite bookkeeping
   output logic [REGIONS-1:0]         init_cancel,  // pulse with apply: nothing to rewrite any more
 
-  output logic [REGIONS-1:0]         committed,
-  output logic [DESCS_W-1:0]         desc,
-  output logic [REGIONS*MADDR_W-1:0] state_end,
-  output logic [REGIONS*REC_GEN_W-1:0] gen,
-  output logic [REGIONS*32-1:0]      epoch,
-  output logic [REGIONS-1:0]         closed,
-  output logic                       ctrl_on,
-  output logic [LADDR_W-1:0]         ctrl_base,
+  output logic [REGIONS-1:0]         committed,  // regions with an active descriptor
+  output logic [DESCS_W-1:0]         desc,       // active descriptors
+  output logic [REGIONS*MADDR_W-1:0] state_end,  // line after the state area of each region
+  output logic [REGIONS*REC_GEN_W-1:0] gen,      // generations, REC_GEN_W bits a region
+  output logic [REGIONS*32-1:0]      epoch,      // epoch of each region, 32 bits a region
+  output logic [REGIONS-1:0]         closed,     // regions whose round is closed
+  output logic                       ctrl_on,    // the control window exists
+  output logic [LADDR_W-1:0]         ctrl_base,  // first line address of the control window
 
   // What the engine reports.
-  input  wire logic                  line_complete,
-  input  wire logic                  saturated_set,
-  input  wire logic                  illegal_set,
-  input  wire logic [3:0]            event_region,
+  input  wire logic                  line_complete,  // strobe: a line has become complete
+  input  wire logic                  saturated_set,  // strobe: a count has saturated
+  input  wire logic                  illegal_set,    // strobe: an illegal code was seen
+  input  wire logic [3:0]            event_region,   // region of these strobes
 
-  output logic [REGIONS*32-1:0]      complete,
-  output logic [REGIONS-1:0]         done,
+  output logic [REGIONS*32-1:0]      complete,   // complete lines of each region, 32 bits a region
+  output logic [REGIONS-1:0]         done,       // regions whose lines are all complete
   output logic                       done_set,  // pulse
-  output logic [REGIONS-1:0]         saturated,
-  output logic [REGIONS-1:0]         illegal
+  output logic [REGIONS-1:0]         saturated,  // regions in which a count has saturated
+  output logic [REGIONS-1:0]         illegal     // regions in which an illegal code was seen
 );
   if (REGIONS < 1 || REGIONS > MAX_REGIONS) begin : g_bad_regions
     initial $fatal(1, "nf_regions: REGIONS must be 1..16");
@@ -88,7 +88,8 @@ module nf_regions
   logic [REGIONS-1:0] done_now;
 
   nf_commit_check #(
-    .REGIONS(REGIONS), .CNT_W(CNT_W), .MEM_LINES_LOG2(MEM_LINES_LOG2)
+    .REGIONS(REGIONS), .CNT_W(CNT_W),
+    .MEM_LINES_LOG2(MEM_LINES_LOG2)
   ) u_check (
     .region           (commit_region),
     .desc             (commit_desc),

@@ -17,31 +17,31 @@ module nf_status_view
 #(
   parameter int REGIONS = 8
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
 
-  input  wire logic [REGIONS*32-1:0] epoch,
-  input  wire logic [REGIONS*32-1:0] complete,
-  input  wire logic [REGIONS-1:0]    done,
-  input  wire logic [REGIONS-1:0]    fallback,
-  input  wire logic [REGIONS*32-1:0] refused,
-  input  wire logic [REGIONS*32-1:0] late,
-  input  wire logic [REGIONS*32-1:0] poisoned,
+  input  wire logic [REGIONS*32-1:0] epoch,     // epoch of each region, 32 bits a region
+  input  wire logic [REGIONS*32-1:0] complete,  // complete lines of each region, 32 bits a region
+  input  wire logic [REGIONS-1:0]    done,      // regions whose lines are all complete
+  input  wire logic [REGIONS-1:0]    fallback,  // regions in FALLBACK
+  input  wire logic [REGIONS*32-1:0] refused,   // refused accesses of each region
+  input  wire logic [REGIONS*32-1:0] late,      // late contributions of each region
+  input  wire logic [REGIONS*32-1:0] poisoned,  // poisoned lines of each region
 
-  input  wire logic                  op_valid,
-  output logic                       op_ready,
-  input  wire logic [2:0]            op_selector,
-  input  wire resp_meta_t            op_meta,
+  input  wire logic                  op_valid,     // operation valid
+  output logic                       op_ready,     // operation taken
+  input  wire logic [2:0]            op_selector,  // line of the view, 2 to 6
+  input  wire resp_meta_t            op_meta,      // requester and region
 
-  output logic                       count_valid,
-  input  wire logic                  count_ready,
-  output logic [3:0]                 count_region,
-  output logic [5:0]                 count_worker,
-  input  wire logic [31:0]           count,
+  output logic                       count_valid,   // read of a worker's lines
+  input  wire logic                  count_ready,   // read taken
+  output logic [3:0]                 count_region,  // its region
+  output logic [5:0]                 count_worker,  // its worker
+  input  wire logic [31:0]           count,         // lines of that worker, one cycle later
 
-  output logic                       drs_valid,
-  input  wire logic                  drs_ready,
-  output answer_t                    drs
+  output logic                       drs_valid,  // answer with data valid
+  input  wire logic                  drs_ready,  // answer with data taken
+  output answer_t                    drs         // answer with data
 );
   localparam int WORDS = LINE_W / 32;
 

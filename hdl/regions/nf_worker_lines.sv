@@ -11,19 +11,19 @@
 module nf_worker_lines #(
   parameter int REGIONS = 8
 ) (
-  input  wire logic               clk,
-  input  wire logic               rst_n,
+  input  wire logic               clk,    // clock, rising edge
+  input  wire logic               rst_n,  // asynchronous reset, active low
 
-  input  wire logic [REGIONS-1:0] clear,
-  input  wire logic               add,
-  input  wire logic [3:0]         add_region,
-  input  wire logic [5:0]         add_worker,
+  input  wire logic [REGIONS-1:0] clear,       // regions to forget (commit)
+  input  wire logic               add,         // strobe: one line more
+  input  wire logic [3:0]         add_region,  // its region
+  input  wire logic [5:0]         add_worker,  // its worker
 
-  input  wire logic               read_valid,
-  output logic                    read_ready,
-  input  wire logic [3:0]         read_region,
-  input  wire logic [5:0]         read_worker,
-  output logic [31:0]             read_count
+  input  wire logic               read_valid,   // read valid
+  output logic                    read_ready,   // read taken
+  input  wire logic [3:0]         read_region,  // region that is read
+  input  wire logic [5:0]         read_worker,  // worker that is read
+  output logic [31:0]             read_count    // its lines, one cycle after the read was taken
 );
   localparam int WORDS = REGIONS * 64;
 

@@ -22,22 +22,22 @@ module nf_axil_slave
 #(
   parameter int ADDR_W = 12
 ) (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
+  input  wire logic         clk,    // clock, rising edge
+  input  wire logic         rst_n,  // asynchronous reset, active low
 
   `NF_AXIL_PORTS(ADDR_W),
 
-  output logic              wr_valid,
-  output logic [ADDR_W-1:0] wr_addr,
-  output logic [31:0]       wr_data,
-  output logic [31:0]       wr_mask,
-  input  wire logic         wr_done,
-  input  wire logic         wr_error,
+  output logic              wr_valid,  // write under way; held until `wr_done`
+  output logic [ADDR_W-1:0] wr_addr,   // byte address, a multiple of 4
+  output logic [31:0]       wr_data,   // data
+  output logic [31:0]       wr_mask,   // byte strobes, one bit for each bit of data
+  input  wire logic         wr_done,   // the write takes effect in this cycle
+  input  wire logic         wr_error,  // the write is answered with SLVERR
 
-  output logic [ADDR_W-1:0] rd_addr,
-  input  wire logic [31:0]  rd_data,
-  input  wire logic         rd_error,
-  input  wire logic         rd_wait
+  output logic [ADDR_W-1:0] rd_addr,   // byte address, a multiple of 4
+  input  wire logic [31:0]  rd_data,   // register at `rd_addr`, in the same cycle
+  input  wire logic         rd_error,  // the read is answered with SLVERR
+  input  wire logic         rd_wait    // read nothing in this cycle
 );
   logic              aw_full_q, w_full_q, b_full_q, ar_full_q, r_full_q;
   logic              b_error_q, r_error_q;

@@ -11,11 +11,11 @@ module nf_counter #(
   parameter int WIDTH = 32,
   parameter int INC_W = 1
 ) (
-  input  wire logic             clk,
-  input  wire logic             rst_n,
-  input  wire logic             clear,
-  input  wire logic [INC_W-1:0] inc,
-  output logic [WIDTH-1:0]      count
+  input  wire logic             clk,    // clock, rising edge
+  input  wire logic             rst_n,  // asynchronous reset, active low
+  input  wire logic             clear,  // set the count to 0
+  input  wire logic [INC_W-1:0] inc,    // events of this cycle
+  output logic [WIDTH-1:0]      count   // events since the last clear, saturating
 );
   if (INC_W > WIDTH) begin : g_bad_width
     initial $fatal(1, "nf_counter: INC_W must not exceed WIDTH");

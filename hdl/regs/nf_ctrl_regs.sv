@@ -11,22 +11,22 @@ module nf_ctrl_regs
   import nf_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire logic          clk,
-  input  wire logic          rst_n,
+  input  wire logic          clk,    // clock, rising edge
+  input  wire logic          rst_n,  // asynchronous reset, active low
 
-  input  wire logic          wr_en,
-  input  wire logic [11:0]   wr_addr,
-  input  wire logic [31:0]   wr_data,
-  input  wire logic [31:0]   wr_mask,
+  input  wire logic          wr_en,    // write one register
+  input  wire logic [11:0]   wr_addr,  // its byte address
+  input  wire logic [31:0]   wr_data,  // data
+  input  wire logic [31:0]   wr_mask,  // bits that are written
 
-  output logic               move,
-  output logic [LADDR_W-1:0] place,
-  input  wire logic          move_done,
-  input  wire commit_code_e  code,
+  output logic               move,       // move of the control window asked for
+  output logic [LADDR_W-1:0] place,      // line address asked for
+  input  wire logic          move_done,  // the move has ended
+  input  wire commit_code_e  code,       // its result
 
-  output logic [31:0]        window_lo,
-  output logic [31:0]        window_hi,
-  output logic [31:0]        ld_mask
+  output logic [31:0]        window_lo,  // CTRL_WINDOW_LO as read
+  output logic [31:0]        window_hi,  // CTRL_WINDOW_HI as read
+  output logic [31:0]        ld_mask     // CTRL_LD_MASK as read
 );
   logic [W_CTRL_WINDOW_LO_ADDR-1:0] low_q;
   logic [31:0]                      window_hi_q, ld_mask_q;

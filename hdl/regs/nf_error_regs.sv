@@ -9,14 +9,14 @@ module nf_error_regs
   import nf_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire logic          clk,
-  input  wire logic          rst_n,
-  input  wire access_error_t seen,
-  input  wire logic          rearm,
-  output logic [31:0]        err_info,
-  output logic [31:0]        err_addr_lo,
-  output logic [31:0]        err_addr_hi,
-  output logic [31:0]        err_tag
+  input  wire logic          clk,          // clock, rising edge
+  input  wire logic          rst_n,        // asynchronous reset, active low
+  input  wire access_error_t seen,         // refused access of this cycle
+  input  wire logic          rearm,        // arm the capture again
+  output logic [31:0]        err_info,     // ERR_INFO as read
+  output logic [31:0]        err_addr_lo,  // ERR_ADDR_LO as read
+  output logic [31:0]        err_addr_hi,  // ERR_ADDR_HI as read
+  output logic [31:0]        err_tag       // ERR_TAG as read
 );
   logic          err_valid_q;
   access_error_t err_q;  // member `valid` is not used: err_valid_q says whether it is armed

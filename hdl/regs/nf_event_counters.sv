@@ -12,14 +12,14 @@ module nf_event_counters
   import nf_ram_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
-  input  wire logic         clear,
-  input  wire core_events_t core_events,
-  input  wire link_events_t link_events,
-  input  wire ram_events_t  ram_events,
-  input  wire logic [5:0]   rd_line,
-  output logic [511:0]      rd_data
+  input  wire logic         clk,          // clock, rising edge
+  input  wire logic         rst_n,        // asynchronous reset, active low
+  input  wire logic         clear,        // clears all counters
+  input  wire core_events_t core_events,  // core event strobes and small counts
+  input  wire link_events_t link_events,  // link event strobes
+  input  wire ram_events_t  ram_events,   // faults of the protected RAMs in this cycle
+  input  wire logic [5:0]   rd_line,      // line of 16 registers that is read
+  output logic [511:0]      rd_data       // its 16 words
 );
   logic unused_place;
   assign unused_place = ^{ram_events.ram, ram_events.row};
@@ -73,7 +73,8 @@ module nf_event_counters
     if (is_register(ADDR_FIRST_COUNTER + 12'(4 * i))) begin : g_counter
       // 9 bits hold the 256 elements of a line; the other counters use one of them.
       nf_counter #(.INC_W(9)) u_counter (
-        .clk, .rst_n, .clear,
+        .clk, .rst_n,
+        .clear,
         .inc(i == index(ADDR_ILLEGAL_CODE)      ? core_events.illegal_code
              : i == index(ADDR_POISON_RECEIVED) ? 9'(core_events.poison_received)
              : i == index(ADDR_RAM_PARITY)      ? 9'(ram_events.ram_parity)

@@ -9,12 +9,12 @@ module nf_link_regs
   import nf_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
-  input  wire link_status_t status,
-  input  wire logic         rearm,
-  output logic [31:0]       err_info,
-  output logic [31:0]       state
+  input  wire logic         clk,       // clock, rising edge
+  input  wire logic         rst_n,     // asynchronous reset, active low
+  input  wire link_status_t status,    // state of the link, and the error of this cycle
+  input  wire logic         rearm,     // arm the capture again
+  output logic [31:0]       err_info,  // LINK_ERR_INFO as read
+  output logic [31:0]       state      // LINK_STATE as read
 );
   logic        link_err, link_err_clear, link_err_valid_q;
   link_error_e link_err_kind_q;

@@ -12,16 +12,16 @@ module nf_ras_regs
   import nf_ram_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire logic        clk,
-  input  wire logic        rst_n,
-  input  wire logic        wr_valid,
-  input  wire logic [11:0] wr_addr,
-  input  wire logic [31:0] wr_data,
-  input  wire logic [31:0] wr_mask,
-  input  wire ram_events_t ram_events,
-  output ram_flip_t        flip,
-  output logic [31:0]      ras_error,
-  output logic [31:0]      ras_inject
+  input  wire logic        clk,         // clock, rising edge
+  input  wire logic        rst_n,       // asynchronous reset, active low
+  input  wire logic        wr_valid,    // write of a register
+  input  wire logic [11:0] wr_addr,     // its byte address
+  input  wire logic [31:0] wr_data,     // data
+  input  wire logic [31:0] wr_mask,     // bits that are written
+  input  wire ram_events_t ram_events,  // faults of the protected RAMs in this cycle
+  output ram_flip_t        flip,        // bit to flip, valid for one cycle
+  output logic [31:0]      ras_error,   // RAS_ERROR as read
+  output logic [31:0]      ras_inject   // RAS_INJECT as read
 );
   // ---- first error ------------------------------------------------------------------------------
   logic        found, clear, valid_q;

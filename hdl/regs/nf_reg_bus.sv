@@ -14,28 +14,28 @@
 module nf_reg_bus
   import nf_pkg::*;
 (
-  input  wire logic              clk,
-  input  wire logic              rst_n,
+  input  wire logic              clk,    // clock, rising edge
+  input  wire logic              rst_n,  // asynchronous reset, active low
 
   `NF_AXIL_PORTS(12),
 
-  input  wire ctrl_bus_t         ctrl_bus,
-  output logic                   ctrl_free,
-  output logic                   ctrl_done,
+  input  wire ctrl_bus_t         ctrl_bus,   // request of the control window
+  output logic                   ctrl_free,  // the control window may begin a write
+  output logic                   ctrl_done,  // its write has ended
 
-  output logic                   in_band,
-  output logic                   wr_valid,
-  output logic [11:0]            wr_addr,
-  output logic [31:0]            wr_data,
-  output logic [31:0]            wr_mask,
-  input  wire logic              wr_done,
-  input  wire logic              wr_error,
-  input  wire logic              committing,
+  output logic                   in_band,     // the control window writes
+  output logic                   wr_valid,    // write under way; held until `wr_done`
+  output logic [11:0]            wr_addr,     // byte address
+  output logic [31:0]            wr_data,     // data
+  output logic [31:0]            wr_mask,     // bits that are written
+  input  wire logic              wr_done,     // the write takes effect in this cycle
+  input  wire logic              wr_error,    // the write is refused
+  input  wire logic              committing,  // a commit is under way
 
-  output logic [5:0]             rd_line,
+  output logic [5:0]             rd_line,   // line of registers that is read
   output logic [11:0]            rd_addr,   // of AXI4-Lite
   input  wire logic              rd_error,  // to it
-  input  wire logic [LINE_W-1:0] line
+  input  wire logic [LINE_W-1:0] line       // registers of `rd_line`
 );
   logic        axil_valid;
   logic [11:0] axil_addr;
@@ -44,7 +44,8 @@ module nf_reg_bus
   nf_axil_slave u_axil (
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
-    .wr_valid (axil_valid), .wr_addr (axil_addr), .wr_data (axil_data), .wr_mask (axil_mask),
+    .wr_valid (axil_valid), .wr_addr (axil_addr),
+    .wr_data (axil_data), .wr_mask (axil_mask),
     .wr_done  (wr_done && !in_band), .wr_error,
     .rd_addr, .rd_error,
     .rd_data  (line[int'(rd_addr[5:2]) * 32 +: 32]),

@@ -9,19 +9,19 @@ module nf_region_line
   import nf_pkg::*;
   import nf_regs_pkg::*;
 (
-  input  wire region_desc_t desc,
-  input  wire owner_t       owner,
-  input  wire logic [31:0]  epoch,
-  input  wire commit_code_e code,
-  input  wire logic         committed,
-  input  wire logic         done,
-  input  wire logic         fallback,
-  input  wire logic         saturated,
-  input  wire logic         illegal,
-  input  wire logic         closed,
-  input  wire logic [31:0]  complete,
+  input  wire region_desc_t desc,       // shadow descriptor
+  input  wire owner_t       owner,      // owner of the region
+  input  wire logic [31:0]  epoch,      // EPOCH as read
+  input  wire commit_code_e code,       // result of the last commit
+  input  wire logic         committed,  // the region has an active descriptor
+  input  wire logic         done,       // all its lines are complete
+  input  wire logic         fallback,   // it is in FALLBACK
+  input  wire logic         saturated,  // a count has saturated
+  input  wire logic         illegal,    // an illegal code was seen
+  input  wire logic         closed,     // its round is closed
+  input  wire logic [31:0]  complete,   // number of complete lines
 
-  output logic [LINE_W-1:0] line
+  output logic [LINE_W-1:0] line  // registers of the region
 );
   logic [31:0] config_rd, owner_rd, status;
   logic [63:0] base, state_base;

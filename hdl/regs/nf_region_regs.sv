@@ -15,22 +15,22 @@ module nf_region_regs
 #(
   parameter int TERN5 = 0
 ) (
-  input  wire logic         clk,
-  input  wire logic         rst_n,
+  input  wire logic         clk,    // clock, rising edge
+  input  wire logic         rst_n,  // asynchronous reset, active low
 
-  input  wire logic         wr_en,
-  input  wire logic [11:0]  wr_off,
-  input  wire logic [31:0]  wr_data,
-  input  wire logic [31:0]  wr_mask,
-  input  wire logic         in_band,
+  input  wire logic         wr_en,    // write a shadow register
+  input  wire logic [11:0]  wr_off,   // its offset in the region's block
+  input  wire logic [31:0]  wr_data,  // data
+  input  wire logic [31:0]  wr_mask,  // bits that are written
+  input  wire logic         in_band,  // the control window writes
 
-  input  wire logic         commit_end,
-  input  wire commit_code_e commit_code,
-  input  wire logic [31:0]  commit_epoch,
-  output region_desc_t      desc,
-  output owner_t            owner,
-  output logic [31:0]       epoch,
-  output commit_code_e      code
+  input  wire logic         commit_end,    // a commit of this region ends
+  input  wire commit_code_e commit_code,   // its result
+  input  wire logic [31:0]  commit_epoch,  // its epoch
+  output region_desc_t      desc,          // shadow descriptor
+  output owner_t            owner,         // owner of the region
+  output logic [31:0]       epoch,         // epoch of the last commit that was accepted
+  output commit_code_e      code           // result of the last commit
 );
   logic [31:0] base_lo_q, base_hi_q, state_lo_q, state_hi_q, lines_q, workers_q, config_q;
   logic [31:0] threshold_q, ld_mask_q, owner_q, epoch_q;

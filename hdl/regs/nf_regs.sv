@@ -38,53 +38,58 @@ module nf_regs
   parameter int ECC            = 1,
   parameter int TERN5          = 0
 ) (
-  input  wire logic                  clk,
-  input  wire logic                  rst_n,
+  input  wire logic                  clk,    // clock, rising edge
+  input  wire logic                  rst_n,  // asynchronous reset, active low
 
   `NF_AXIL_PORTS(12),
 
-  output logic                       irq,
+  output logic                       irq,  // interrupt, level
 
-  input  wire logic                  link_up,
+  input  wire logic                  link_up,       // initialisation is complete
+  // State of the link, and the first error of this cycle.
   input  wire link_status_t          link_status,
-  input  wire link_events_t          link_events,
-  input  wire core_events_t          core_events,
+  input  wire link_events_t          link_events,   // link event strobes
+  input  wire core_events_t          core_events,   // core event strobes and small counts
+  // First cause of a refused access, with its strobe.
   input  wire access_error_t         access_error,
-  input  wire ram_events_t           ram_events,
-  output ram_flip_t                  ram_flip,
+  input  wire ram_events_t           ram_events,    // faults of the protected RAMs in this cycle
+  output ram_flip_t                  ram_flip,      // bit of a protected RAM to flip (RAS_INJECT)
 
-  output logic                       commit_valid,
-  output logic                       commit_close,
-  output logic [3:0]                 commit_region,
-  output region_desc_t               commit_desc,
-  output logic [31:0]                commit_epoch,
-  output logic                       commit_move,
-  output logic [LADDR_W-1:0]         commit_place,
-  input  wire logic                  commit_done,
-  input  wire commit_code_e          commit_code,
+  output logic                       commit_valid,   // commit asked for; held until `commit_done`
+  output logic                       commit_close,   // close the region instead
+  output logic [3:0]                 commit_region,  // region of the commit
+  output region_desc_t               commit_desc,    // descriptor to make active
+  output logic [31:0]                commit_epoch,   // epoch to set
+  output logic                       commit_move,    // move the control window instead
+  output logic [LADDR_W-1:0]         commit_place,   // line address asked for the control window
+  input  wire logic                  commit_done,    // the commit has ended
+  input  wire commit_code_e          commit_code,    // its result, valid with `commit_done`
+  // Records of some region are still being initialised.
   input  wire logic                  init_busy,
 
-  input  wire logic [REGIONS-1:0]    region_committed,
-  input  wire logic [REGIONS-1:0]    region_done,
-  input  wire logic [REGIONS-1:0]    region_closed,
-  input  wire logic                  region_done_set,
+  input  wire logic [REGIONS-1:0]    region_committed,  // regions with an active descriptor
+  input  wire logic [REGIONS-1:0]    region_done,       // regions whose lines are all complete
+  input  wire logic [REGIONS-1:0]    region_closed,     // regions whose round is closed
+  input  wire logic                  region_done_set,   // strobe: a region has become done
+  // Strobe: misses of the region exceed the threshold.
   input  wire logic [REGIONS-1:0]    fallback_set,
-  input  wire logic [REGIONS-1:0]    region_saturated,
-  input  wire logic [REGIONS-1:0]    region_illegal,
-  input  wire logic [REGIONS*32-1:0] region_complete,
+  input  wire logic [REGIONS-1:0]    region_saturated,  // regions in which a count has saturated
+  input  wire logic [REGIONS-1:0]    region_illegal,    // regions in which an illegal code was seen
+  input  wire logic [REGIONS*32-1:0] region_complete,   // complete lines, 32 bits a region
 
-  output logic [REGIONS-1:0]         fallback,
-  output logic [8:0]                 cap_window,
-  output logic [8:0]                 cap_threshold,
+  output logic [REGIONS-1:0]         fallback,           // regions in FALLBACK
+  output logic [8:0]                 cap_window,         // contributions in the window; 0: no check
+  output logic [8:0]                 cap_threshold,  // misses in the window that FALLBACK allows
+  // {severe, moderate, optimal}; 0: level off.
   output logic [23:0]                devload_threshold,
-  output logic                       multi_header,
+  output logic                       multi_header,       // send H5 and G6 slots
 
-  output logic [15:0]                ctrl_ld_mask,
-  output logic [REGIONS*OWNER_W-1:0] owners,
-  input  wire ctrl_bus_t             ctrl_bus,
-  output logic                       ctrl_free,
-  output logic                       ctrl_done,
-  output logic [LINE_W-1:0]          ctrl_read
+  output logic [15:0]                ctrl_ld_mask,  // LD-IDs that may write every register
+  output logic [REGIONS*OWNER_W-1:0] owners,        // owner of each region (owner_t)
+  input  wire ctrl_bus_t             ctrl_bus,      // request of the control window
+  output logic                       ctrl_free,     // the control window may begin a write
+  output logic                       ctrl_done,     // its write has ended
+  output logic [LINE_W-1:0]          ctrl_read      // registers that it reads: one line
 );
   localparam int STRIDE_W = $clog2(REGION_STRIDE);
   localparam int TOP      = REGIONS * REGION_STRIDE;  // size of the region area
@@ -108,9 +113,14 @@ module nf_regs
   nf_reg_bus u_bus (
     .clk, .rst_n,
     `NF_AXIL_CONNECT,
-    .ctrl_bus, .ctrl_free, .ctrl_done, .in_band,
-    .wr_valid, .wr_addr, .wr_data, .wr_mask, .wr_done, .wr_error, .committing (commit_valid),
-    .rd_line, .rd_addr, .rd_error, .line
+    .ctrl_bus, .ctrl_free,
+    .ctrl_done, .in_band,
+    .wr_valid, .wr_addr,
+    .wr_data, .wr_mask,
+    .wr_done, .wr_error,
+    .committing (commit_valid),
+    .rd_line, .rd_addr,
+    .rd_error, .line
   );
 
   logic [11:0] wr_rel, rd_rel, wr_off, rd_off;  // within the region area, within the region
@@ -178,9 +188,13 @@ module nf_regs
 
     nf_region_regs #(.TERN5(TERN5)) u_regs (
       .clk, .rst_n,
-      .wr_en(wr_valid && wr_in_region && selected), .wr_off, .wr_data, .wr_mask, .in_band,
-      .commit_end(commit_end && selected), .commit_code, .commit_epoch,
-      .desc(shadow), .owner, .epoch(epoch[r*32 +: 32]), .code
+      .wr_en(wr_valid && wr_in_region && selected), .wr_off,
+      .wr_data, .wr_mask,
+      .in_band,
+      .commit_end(commit_end && selected), .commit_code,
+      .commit_epoch,
+      .desc(shadow), .owner,
+      .epoch(epoch[r*32 +: 32]), .code
     );
   end
 
@@ -225,7 +239,9 @@ module nf_regs
   end
 
   nf_event_counters u_counters (
-    .clk, .rst_n, .clear(clear_counters), .core_events, .link_events, .ram_events,
+    .clk, .rst_n,
+    .clear(clear_counters), .core_events,
+    .link_events, .ram_events,
     .rd_line, .rd_data(counter_line)
   );
 
@@ -233,24 +249,31 @@ module nf_regs
   logic [31:0] ras_error, ras_inject;
 
   nf_ras_regs u_ras (
-    .clk, .rst_n, .wr_valid(wr_device), .wr_addr, .wr_data, .wr_mask, .ram_events,
-    .flip(ram_flip), .ras_error, .ras_inject
+    .clk, .rst_n,
+    .wr_valid(wr_device), .wr_addr,
+    .wr_data, .wr_mask,
+    .ram_events,
+    .flip(ram_flip), .ras_error,
+    .ras_inject
   );
 
   // ---- first refused access -------------------------------------------------------------------
   logic [31:0] err_info, err_addr_lo, err_addr_hi, err_tag;
 
   nf_error_regs u_error (
-    .clk, .rst_n, .seen (access_error),
+    .clk, .rst_n,
+    .seen (access_error),
     .rearm (|(ones(wr_device && wr_addr == ADDR_ERR_INFO, wr_ones) & 32'(1) << LSB_ERR_INFO_VALID)),
-    .err_info, .err_addr_lo, .err_addr_hi, .err_tag
+    .err_info, .err_addr_lo,
+    .err_addr_hi, .err_tag
   );
 
   // ---- link -----------------------------------------------------------------------------------
   logic [31:0] link_err_info, link_state;
 
   nf_link_regs u_link (
-    .clk, .rst_n, .status (link_status),
+    .clk, .rst_n,
+    .status (link_status),
     .rearm (|(ones(wr_device && wr_addr == ADDR_LINK_ERR_INFO, wr_ones)
               & 32'(1) << LSB_LINK_ERR_INFO_VALID)),
     .err_info (link_err_info), .state (link_state)
@@ -292,9 +315,13 @@ module nf_regs
   logic [31:0] window_lo, window_hi, window_ld_mask;
 
   nf_ctrl_regs u_ctrl (
-    .clk, .rst_n, .wr_en (wr_device && !in_band), .wr_addr, .wr_data, .wr_mask,
-    .move (commit_move), .place (commit_place), .move_done (commit_done), .code (commit_code),
-    .window_lo, .window_hi, .ld_mask (window_ld_mask)
+    .clk, .rst_n,
+    .wr_en (wr_device && !in_band), .wr_addr,
+    .wr_data, .wr_mask,
+    .move (commit_move), .place (commit_place),
+    .move_done (commit_done), .code (commit_code),
+    .window_lo, .window_hi,
+    .ld_mask (window_ld_mask)
   );
 
   assign ctrl_ld_mask      = window_ld_mask[W_CTRL_LD_MASK_VALUE-1:0];

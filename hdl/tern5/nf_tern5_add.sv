@@ -13,10 +13,10 @@ module nf_tern5_add
 #(
   parameter int CNT_W = 8
 ) (
-  input  wire logic                    en,
-  input  wire trits_t                  trits,
-  input  wire logic [CNT_W*LINE_W-1:0] planes_in,
-  output logic [CNT_W*LINE_W-1:0]      planes_out
+  input  wire logic                    en,         // add; else the planes pass unchanged
+  input  wire trits_t                  trits,      // elements of the contribution
+  input  wire logic [CNT_W*LINE_W-1:0] planes_in,  // count planes before
+  output logic [CNT_W*LINE_W-1:0]      planes_out  // count planes after
 );
   logic [TRITS-1:0] carry, plane;
 

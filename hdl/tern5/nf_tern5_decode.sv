@@ -10,10 +10,10 @@ module nf_tern5_decode
   import nf_pkg::*;
   import nf_tern5_pkg::*;
 (
-  input  wire logic              clk,
-  input  wire logic              take,
-  input  wire logic [LINE_W-1:0] data,
-  output trits_t                 trits
+  input  wire logic              clk,   // clock, rising edge
+  input  wire logic              take,  // the operation of the line enters S2
+  input  wire logic [LINE_W-1:0] data,  // bytes of the line
+  output trits_t                 trits  // its elements, one cycle later
 );
   trits_t              decoded;
   logic [2*DIGITS-1:0] digits;

@@ -14,10 +14,10 @@ module nf_tern5_vote
   parameter int CNT_W = 8
 ) (
   input  wire logic                    en,             // without it the line is zero
-  input  wire logic [CNT_W*LINE_W-1:0] planes,
+  input  wire logic [CNT_W*LINE_W-1:0] planes,         // count planes
   input  wire logic [6:0]              contributions,  // m
   input  wire logic [7:0]              threshold,      // T, at least 1
-  output logic [LINE_W-1:0]            line
+  output logic [LINE_W-1:0]            line            // reduced line
 );
   localparam int WIDE = 9;  // 64 + 255
 
