@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CXL.mem over 68-byte flits for cocotb: host, device and monitor on pins; numpy-free.
+"""CXL.mem over 68-byte flits for cocotb: host, device and monitor on pins, without numpy.
 
-The names below are imported when they are used, so that ``cocotbext.cxl.wire`` and
-``cocotbext.cxl.link`` work without cocotb, and all but ``cocotbext.cxl.uvm_agent`` without pyuvm.
+Names are imported on first use, so that ``cocotbext.cxl.wire`` and ``cocotbext.cxl.link`` work
+without cocotb, and all modules but ``cocotbext.cxl.uvm_agent`` without pyuvm.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handles of a flit interface, so that any device or host can be bound, and its reset."""
+"""Signal handles of a flit interface and its reset, so that any device or host can be bound."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cocotb.triggers import FallingEdge, RisingEdge
 
 
 def bits_reader(handle: Any, absent: str = "0") -> Callable[[], str]:
-    """A call that gives the value of a handle as text of 0, 1, X and Z, one character a bit.
+    """Return a function that reads a handle as text of 0, 1, X and Z, one character per bit.
 
-    ``absent`` is read where the handle is None. ``handle.value`` builds a LogicArray, which costs
-    several times the read itself; cocotb's own inner read is taken where it exists.
+    ``absent`` is returned if the handle is None. ``handle.value`` builds a LogicArray, which costs
+    several times the read itself; the function uses cocotb's internal read if it exists.
     """
     if handle is None:
         return lambda: absent
@@ -29,10 +29,10 @@ def bits_reader(handle: Any, absent: str = "0") -> Callable[[], str]:
 class CxlMemBus:
     """Signals of a link: m2s from the host to the device, s2m from the device to the host.
 
-    ``*_valid``, ``*_protocol_id`` (16 bits) and ``*_flit`` (528 bits) are one 68-byte flit a clock.
-    Optional signals are None: ``s2m_ready`` (the host can stall the device; without it, it never
-    does), ``phy_up`` (the physical layer is up; always) and ``retrain_request`` (the device asks
-    for a retrain; never).
+    ``*_valid``, ``*_protocol_id`` (16 bits) and ``*_flit`` (528 bits) carry one 68-byte flit per
+    clock. Optional signals may be None: ``s2m_ready`` (the host stalls the device; default: never),
+    ``phy_up`` (the physical layer is up; default: always) and ``retrain_request`` (the device
+    requests a retrain; default: never).
     """
 
     m2s_valid: Any
@@ -45,15 +45,19 @@ class CxlMemBus:
     phy_up: Any = None
     retrain_request: Any = None
     name: str = "cxl"
-    """For logs."""
+    """Name for logs."""
 
     @classmethod
     def from_entity(cls, entity: Any, *, host: bool = False, **signals: str) -> CxlMemBus:
-        """The signals ``rx_*``, ``tx_*``, ``phy_up`` and ``retrain_request`` of ``entity``.
+        """Bind the signals ``rx_*``, ``tx_*``, ``phy_up`` and ``retrain_request`` of ``entity``.
 
-        A device receives on rx and sends on tx; with ``host`` the entity is a host: its tx is m2s.
-        Keywords name signals that are called something else (``m2s_valid="in_valid"``).
-        AttributeError names a signal that is missing.
+        Args:
+            entity: a device, which receives on rx and sends on tx.
+            host: the entity is a host: its tx is m2s.
+            signals: names of signals that differ (``m2s_valid="in_valid"``).
+
+        Raises:
+            AttributeError: a signal is missing; the text names it.
         """
         return cls.from_prefix(entity, "", host=host, **signals)
 
@@ -61,7 +65,7 @@ class CxlMemBus:
     def from_prefix(
         cls, entity: Any, prefix: str, *, host: bool = False, **signals: str
     ) -> CxlMemBus:
-        """from_entity() for signals whose names begin with ``prefix`` and ``_``."""
+        """Bind signals whose names begin with ``prefix`` and ``_``; see from_entity()."""
         ways = {"m2s": "tx" if host else "rx", "s2m": "rx" if host else "tx"}
         handles: dict[str, Any] = {}
         path = getattr(entity, "_path", None) or getattr(entity, "_name", "entity")
@@ -82,9 +86,9 @@ class CxlMemBus:
 async def follow_reset(
     reset: Any, active_level: bool, entered: Callable[[], None], left: Callable[[], None]
 ) -> None:
-    """Calls ``left`` and ``entered`` as ``reset`` goes inactive and active, for ever.
+    """Call ``entered`` and ``left`` whenever ``reset`` becomes active and inactive, without end.
 
-    A value that is X counts as active before the first of them; without a signal there is no reset.
+    X counts as active before the first valid value; without a signal there is no reset.
     """
     if reset is None:
         left()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of CxlMemHost and CxlMemMonitor; what is random comes from generators passed in."""
+"""Settings of CxlMemHost and CxlMemMonitor; random choices come from generators passed in."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.packer import PackOptions
 
 Damage = Callable[[WireFlit], WireFlit]
-"""What the wire does to a flit."""
+"""Hook that changes a flit on the wire."""
 
 
 @dataclass(slots=True)
 class ReadyPattern:
-    """s2m_ready: always, with a chance per clock, or after a pattern that repeats.
+    """Pattern of s2m_ready: always high, high with a probability per clock, or a repeated pattern.
 
-    ``hold`` (min, max): once low, how many clocks it stays low; only with ``rate`` below 1.
+    ``hold`` (min, max): number of clocks for which it stays low; only with ``rate`` below 1.
     """
 
     rate: float = 1.0
@@ -28,7 +28,7 @@ class ReadyPattern:
     hold: tuple[int, int] = (1, 1)
 
     def values(self, rng: random.Random) -> Iterator[bool]:
-        """One value a clock, for ever."""
+        """Yield one value per clock, without end."""
         if self.pattern:
             return cycle(self.pattern)
         if self.rate >= 1.0:
@@ -45,24 +45,27 @@ class ReadyPattern:
 
 @dataclass(slots=True)
 class CxlConfig:
-    """Knobs of host and monitor; the defaults are the fastest legal host.
+    """Settings of host and monitor; the defaults are the fastest legal host.
 
-    ``link``: packing, credits that the host grants, acknowledgements, retry (see LinkConfig).
-    ``idle_rate``: chance per clock that the host sends nothing although it could.
-    ``ready``: back-pressure on the device's output.
-    ``queue_depth``: messages that may wait in the host before ``issue`` blocks.
-    ``max_outstanding``: requests without their response before ``issue`` blocks.
-    ``phy_up_delay``: clocks from the end of reset to phy_up. ``retrain_clocks``: length of a
-    retrain. ``damage_to_device`` / ``damage_to_host``: hooks that change flits on the wire, before
-    the device's pins / behind them (the monitor sees the pins).
-    ``response_timeout``: clocks that the oldest request may wait for its response (from when it
-    became the oldest, or from a link-level retry), and that a queue may stand still.
-    ``link_up_timeout``: clocks from the end of reset to the first credits of both kinds. 0: no
-    limit. A call that waits raises CxlTimeout.
-    ``waive(rule, direction)``: True for broken rules that a test provokes on purpose; ("timeout",
-    "S2M") is what the device does not answer.
-    ``device_wrap``: LLR wrap value that the device must announce (None: any).
-    ``check_stable``: the s2m pins must hold their value while s2m_ready is low.
+    Attributes:
+        link: packing, credits that the host grants, acknowledgements, retry (LinkConfig).
+        idle_rate: probability per clock that the host sends nothing although it could.
+        ready: back-pressure on the device's output.
+        queue_depth: messages that may be queued in the host before ``issue`` waits.
+        max_outstanding: requests without a response before ``issue`` waits.
+        phy_up_delay: clocks from the end of reset to phy_up.
+        retrain_clocks: length of a retrain in clocks.
+        damage_to_device: hook that changes flits before the device's pins.
+        damage_to_host: hook that changes flits after the device's pins (the monitor sees the pins).
+        response_timeout: clocks that the oldest request may wait for its response, from when it
+            became the oldest or from a link-level retry, and that a queue may stall; 0 for no
+            limit. A call that waits then raises CxlTimeout.
+        link_up_timeout: clocks from the end of reset to the first credits of both kinds; 0 for no
+            limit.
+        waive: ``waive(rule, direction)`` is True for rules that a test breaks deliberately;
+            ("timeout", "S2M") waives missing responses.
+        device_wrap: LLR wrap value that the device must announce; None for any.
+        check_stable: the s2m pins must hold their value while s2m_ready is low.
     """
 
     link: LinkConfig = field(default_factory=LinkConfig)
@@ -84,13 +87,13 @@ class CxlConfig:
 
     @classmethod
     def dense(cls, seed: int) -> CxlConfig:
-        """As fast as the rules allow: 4 writes per 5 flits, 2 reads per flit."""
+        """Return the densest legal packing: 4 writes per 5 flits, 2 reads per flit."""
         rng = random.Random(seed)
         return cls(link=LinkConfig(rng=rng, pack=PackOptions(rng=rng)), rng=rng)
 
     @classmethod
     def sparse(cls, seed: int) -> CxlConfig:
-        """Random slot placement, idle clocks, empty flits: every legal corner of packing."""
+        """Return random slot placement, idle clocks and empty flits: all legal forms of packing."""
         rng = random.Random(seed)
         pack = PackOptions(dense=False, rng=rng, empty_weight=rng.choice((0.2, 0.6, 1.5)))
         link = LinkConfig(rng=rng, pack=pack, idle_flit_rate=0.1, eds_rate=0.05)
@@ -98,7 +101,7 @@ class CxlConfig:
 
     @classmethod
     def starved(cls, seed: int, credits: int = 2) -> CxlConfig:
-        """Few response credits that come back late, and random back-pressure."""
+        """Return few response credits, returned late, and random back-pressure."""
         rng = random.Random(seed)
         pack = PackOptions(dense=rng.random() < 0.5, rng=rng)
         link = LinkConfig(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CxlMemDevice: a Type-3 device with a memory, on the pins of a host that is to be verified.
+"""Type-3 device model with a memory, on the pins of a host under verification (`CxlMemDevice`).
 
-The timing contract is in ``endpoint``; link and memory, which need no simulator, are in
-``link.device_stub``. The device takes a flit in every clock with m2s_valid.
+See `endpoint` for the timing contract and `link.device_stub` for link and memory, which need no
+simulator. The device accepts a flit in every clock with m2s_valid.
 """
 
 from __future__ import annotations
@@ -24,17 +24,23 @@ from cocotbext.cxl.wire.messages import LINE_BYTES, M2SMessage, S2MMessage, line
 
 
 class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):
-    """Answers reads and writes from ``memory``, which read() and write() reach without the link.
+    """Device model that answers reads and writes from ``memory``.
 
-    ``size``: bytes of memory (0: no limit). ``link_config``: packing, credits that the device
-    grants, retry. ``latency`` (min, max): clocks from a request to its response; responses
-    overtake each other where it is random. ``stub``: a device of your own behind the pins, in place
-    of all these. ``damage_to_host`` / ``damage_to_device``: hooks that change flits before the
-    device's pins / behind them. ``stub.change_response``: hook that changes or drops responses.
+    read() and write() access the memory directly, without the link. Errors of the host are logged,
+    kept in ``errors`` and raised by check(): broken link rules, illegal messages, addresses beyond
+    ``size``, and bad flits if retry is off. A CxlMemMonitor on the same pins checks all other link
+    rules.
 
-    Errors of the host are logged and kept in ``errors``, and check() raises the first of them: a
-    broken rule of the link, a message that no host may send, an address beyond ``size``, a bad
-    flit where there is no retry. A CxlMemMonitor on the same pins judges every other link rule.
+    Args:
+        size: bytes of memory; 0 for no limit.
+        link_config: packing, credits that the device grants, retry.
+        latency: (min, max) clocks from a request to its response; with a random latency responses
+            overtake each other.
+        stub: user-defined device model that replaces all of the above.
+        damage_to_host: hook that changes flits before they reach the host.
+        damage_to_device: hook that changes flits after the device's pins.
+
+    ``stub.change_response`` is a hook that changes or drops responses.
     """
 
     role = "device"
@@ -72,21 +78,21 @@ class CxlMemDevice(LinkEndpoint[S2MMessage, M2SMessage]):
     # -------------------------------------------------------------------------- memory
 
     def read(self, address: int, length: int) -> bytes:
-        """Bytes of the memory as they are, poisoned or not."""
+        """Return bytes of the memory, whether or not they are poisoned."""
         return self.memory.read(address, length)
 
     def write(self, address: int, data: bytes, *, poison: bool = False) -> None:
-        """Sets bytes of the memory; ``poison`` holds for every line that they touch."""
+        """Set bytes of the memory; ``poison`` applies to every line that contains one of them."""
         self.memory.write(address, data, poison)
 
     def poisoned(self, address: int, length: int) -> list[int]:
-        """Addresses of the poisoned lines among these bytes."""
+        """Return the addresses of the poisoned lines in this range."""
         lines = self.memory.lines
         touched = (line for line, _, _ in lines_of(address, length))
         return [line for line in touched if lines.get(line // LINE_BYTES, (b"", False))[1]]
 
     def retrain(self) -> None:
-        """Asks the host for a retrain of the physical layer (retrain_request)."""
+        """Request a retrain of the physical layer from the host (retrain_request)."""
         self._retrain = True
 
     # -------------------------------------------------------------------------- pins

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What host, device and monitor share: the pins and their reset, tasks, errors, received flits.
+"""Common base of host, device and monitor: pins, reset, tasks, errors and received flits.
 
-Timing contract: once a clock, right after RisingEdge(clock), each samples what was driven before
-that edge; what an end of the link then drives is sampled at the next edge. ``clock`` must be the
-clock that cocotb drives itself.
+Timing contract: once per clock, immediately after RisingEdge(clock), each one samples the values
+driven before that edge; values that it then drives are sampled at the next edge. ``clock`` must be
+the clock that cocotb drives itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ RxT = TypeVar("RxT")
 
 
 class PinUser:
-    """On the pins of ``bus``; ``cycle`` counts clocks, ``errors`` holds every error found here."""
+    """Base of all users of the pins of ``bus``; ``cycle`` counts clocks, ``errors`` collects
+    errors.
+    """
 
     role: str
 
@@ -48,13 +50,13 @@ class PinUser:
         self._tasks: list[Task[None]] = []
 
     def start(self) -> None:
-        """Starts to use the pins; the constructor does, unless it was given start=False."""
+        """Start to use the pins. The constructor calls it unless start=False."""
         hooks = self._reset_entered, self._reset_left
         follow = follow_reset(self._reset, self._active_level, *hooks)
         self._tasks = [cocotb.start_soon(loop) for loop in (self._run(), follow)]
 
     def stop(self) -> None:
-        """Leaves the pins as they are, for good."""
+        """Stop for good; the pins keep their values."""
         for task in self._tasks:
             task.cancel()
 
@@ -68,23 +70,23 @@ class PinUser:
         self._in_reset = True
 
     def _error(self, text: str, kind: type[CxlError] = CxlError, quiet: bool = False) -> None:
-        """Logs an error and ends every wait; ``quiet``: it is raised, but the test may pass."""
+        """Log an error and end every wait; ``quiet``: raise it, but let the test pass."""
         if not quiet:
             self.errors.append(f"clock {self.cycle}: {text}")
         self.error_log.report(self.cycle, text, kind=kind, quiet=quiet)
 
     def finish(self) -> list[str]:
-        """End of test: all errors, one text each."""
+        """End the test: return all errors, one text each."""
         return list(self.errors)
 
     def check(self) -> None:
-        """End of test: raises CxlError if there was any error."""
+        """End the test: raise CxlError if there was any error."""
         errors = self.finish()
         if errors:
             raise CxlError(f"{len(errors)} {self.role} errors, first: {errors[0]}")
 
     def _words(self, protocol_id: str, flit: str) -> WireFlit | None:
-        """The pins of a valid flit as numbers."""
+        """Return the pins of a valid flit as numbers."""
         try:
             return int(protocol_id, 2), int(flit, 2)
         except ValueError:
@@ -93,7 +95,7 @@ class PinUser:
 
 
 class LinkEndpoint(PinUser, Generic[TxT, RxT]):
-    """One end of a link; ``link`` is its link partner. A subclass drives the pins."""
+    """One end of a link; ``link`` is its link partner. Subclasses drive the pins."""
 
     peer: str
     link: LinkPartner[TxT, RxT]
@@ -106,7 +108,7 @@ class LinkEndpoint(PinUser, Generic[TxT, RxT]):
         self.error_log.clear()
 
     def _judge_link(self) -> None:
-        """Reports what the link partner has against the flit that it was just given."""
+        """Report the errors that the link partner found in the last flit."""
         link = self.link
         for text in link.issues[self._issues :]:
             self._error(f"{self.role} link: {text}")

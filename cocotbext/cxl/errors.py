@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of a link: logged when they are found, and raised in every call that waits."""
+"""Errors of a link: logged when found, and raised in every call that waits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Final
 
 
 class CxlError(Exception):
-    """The link is broken. One line: what is wrong, what is still owed, and the data last."""
+    """Broken link. One line: the cause, the responses still owed, and then the data."""
 
 
 class CxlTimeout(CxlError):
-    """Something that is owed has not come within the clocks that CxlConfig allows."""
+    """An owed response or credit did not arrive within the clocks that CxlConfig allows."""
 
 
 class CxlPoisonError(CxlError):
-    """A read met poison: ``lines`` are the addresses of poisoned lines, ``data`` all the bytes."""
+    """A read returned poison: ``lines`` are the addresses of poisoned lines, ``data`` all the
+    bytes.
+    """
 
     def __init__(self, lines: list[int], data: bytes) -> None:
         super().__init__(f"poisoned data from {', '.join(map(hex, lines))}")
@@ -24,15 +26,15 @@ class CxlPoisonError(CxlError):
 
 
 class ErrorLog:
-    """What host, device and monitor have found.
+    """Error log that host, device and monitor share.
 
-    The first error stays until a reset and ends every wait, as the later ones mostly follow from
-    it. ``log`` writes a line; ``owed`` says what the device owes; ``wake`` are called at the first
-    error, so that whoever waits looks here.
+    The first error stays until a reset and ends every wait, because later errors mostly follow from
+    it. ``log`` writes a line; ``owed`` describes missing responses; each function in ``wake`` is
+    called at the first error so that waiting calls check this log.
     """
 
     LOGGED: Final = 20
-    """Errors that are logged; a broken device may make one a clock."""
+    """Maximum number of logged errors; a broken device may cause one per clock."""
 
     def __init__(self, log: Callable[[str], None]) -> None:
         self._log = log
@@ -49,7 +51,7 @@ class ErrorLog:
         kind: type[CxlError] = CxlError,
         quiet: bool = False,
     ) -> None:
-        """An error was found in ``clock``; ``quiet``: it is raised and not logged."""
+        """Record an error found in ``clock``; ``quiet``: raise it without logging."""
         self._logged += not quiet
         logged = not quiet and self._logged <= self.LOGGED
         if not logged and self._first is not None:
@@ -67,11 +69,11 @@ class ErrorLog:
                 wake()
 
     def check(self) -> None:
-        """Raises the first error, if there is one."""
+        """Raise the first error, if any."""
         if self._first is not None:
             kind, text = self._first
             raise kind(text)
 
     def clear(self) -> None:
-        """A reset: calls may wait again. What was logged stays an error of the test."""
+        """Let calls wait again after a reset. Logged errors still fail the test."""
         self._first = None

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults on the wire of a CXL.mem link, by rate or at chosen places, and their bookkeeping.
+"""Fault injection on the wire of a CXL.mem link, by rate or at chosen flits, with a fault table.
 
-A FaultPlan is a list of FaultRules; a FaultInjector carries it out through the hooks of CxlConfig
-(damage before the device's pins, and behind them) and through the host's link partner. It counts
-what it did by kind and direction, and sees by itself when both receivers take flits again, which
-is what *recovered* means. What was *detected* is for counters to say: see ``fault_table``.
+A FaultPlan is a list of FaultRules. A FaultInjector executes it through the hooks of CxlConfig
+(before and after the device's pins) and through the host's link partner. It counts injected faults
+by kind and direction, and detects when both receivers accept flits again: the fault is then
+*recovered*. Counters of the receivers show which faults were *detected* (`judge`).
 
-"Lost" means that a NULL flit comes instead: receivers drop it in silence (spec: link spec §1).
+A lost flit is replaced by a NULL flit, which receivers drop silently (spec: link spec §1).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from cocotbext.cxl.wire.crc import FLIT_BITS, PAYLOAD_MASK
 from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
 
 MAX_BURST = 14
-"""Longest burst that the CRC sees wherever it lies in the flit (spec: link spec §2)."""
+"""Longest burst that the CRC detects at any position of the flit (spec: link spec §2)."""
 _NULL = ProtocolCode.NULL.word
 _VALID = frozenset(code.word & 0xFF for code in ProtocolCode)
 
 
 class FaultKind(Enum):
-    """What happens; the value is how tables name it."""
+    """Kind of fault; the value is its name in tables."""
 
     FLIP_1 = "1 bit"
     FLIP_2 = "2 bits"
@@ -75,11 +75,16 @@ _TARGETS = {
 class FaultRule:
     """One kind of fault on one direction (None: both).
 
-    ``rate``: chance for each flit that the kind can hit; ``places``: these of them by number, from
-    0 when the injector is armed. ``where`` narrows the flits that can be hit. ``spare_retry``: no
-    RETRY flit is hit; ``in_retry``: flits that pass while either end is in a retry are hit alone.
-    ``clocks`` (min, max): length of an episode (delayed acknowledgements, exhausted credits).
-    ValueError: the rate is no chance, or nothing says when.
+    Attributes:
+        rate: probability for each flit that the kind can hit.
+        places: numbers of the flits to hit, counted from 0 among these when the injector is armed.
+        where: predicate that restricts the flits that can be hit.
+        spare_retry: hit no RETRY flit.
+        in_retry: hit only flits that pass while either end is in a retry.
+        clocks: (min, max) length of an episode (delayed acknowledgements, exhausted credits).
+
+    Raises:
+        ValueError: the rate is no probability, or the rule never fires.
     """
 
     kind: FaultKind
@@ -100,7 +105,7 @@ class FaultRule:
 
 @dataclass(frozen=True)
 class FaultPlan:
-    """What is to happen; the same plan and seed on the same traffic do the same."""
+    """Faults to inject. The same plan and seed on the same traffic inject the same faults."""
 
     rules: tuple[FaultRule, ...]
     seed: int = 0
@@ -108,7 +113,7 @@ class FaultPlan:
 
 @dataclass(slots=True)
 class _Open:
-    """A fault from which the link has not recovered; direction -> flit that must be passed."""
+    """Fault from which the link has not recovered; direction -> flit that must be accepted."""
 
     kind: FaultKind
     direction: Direction
@@ -127,8 +132,12 @@ Key = tuple[FaultKind, Direction]
 
 
 class FaultInjector:
-    """Life: ``attach(cfg)`` before the build, ``bind`` when the link partner exists, ``armed``
-    once the link is up; ``tick`` once a clock, ``observed`` for every flit on the pins."""
+    """Fault injector of a link.
+
+    Call ``attach(cfg)`` before the agent is built, ``bind`` once the link partner exists, set
+    ``armed`` once the link is up; call ``tick`` once per clock and ``observed`` for every flit on
+    the pins.
+    """
 
     def __init__(self, plan: FaultPlan) -> None:
         self.plan = plan
@@ -137,11 +146,11 @@ class FaultInjector:
         self.injected: Counter[Key] = Counter()
         self.recovered: Counter[Key] = Counter()
         self.noticed: Counter[Key] = Counter()
-        """Episodes that brought their sender to a stop."""
+        """Episodes that stopped their sender."""
         self.passed: Counter[Direction] = Counter()
-        """Flits that went through the hooks."""
+        """Flits that passed the hooks."""
         self.on_fault: list[Callable[[FaultKind, Direction], None]] = []
-        """Observers, called when a fault is injected."""
+        """Observers, called for each injected fault."""
         self._seen = 0  # M2S flits that the monitor has seen
         self._candidates: Counter[tuple[int, Direction]] = Counter()
         self._open: list[_Open] = []
@@ -154,7 +163,9 @@ class FaultInjector:
     # -------------------------------------------------------------------------- wiring
 
     def attach(self, cfg: CxlConfig) -> None:
-        """Takes the hooks of an agent, and waives what damaged M2S flits look like on the pins."""
+        """Install the hooks in the settings of an agent, and waive the link rules that faults
+        break.
+        """
         cfg.damage_to_device = self.to_device
         cfg.damage_to_host = self.to_host
         inner = cfg.waive
@@ -169,17 +180,23 @@ class FaultInjector:
         retrain: Callable[[], bool] = lambda: False,
         tracker: LinkTracker | None = None,
     ) -> None:
-        """The host's end; ``retrain`` takes the physical layer down and up; False: not begun."""
+        """Set the host's link partner.
+
+        Args:
+            host: link partner of the host.
+            retrain: takes the physical layer down and up again; returns False if it did not start.
+            tracker: link tracker of the monitor.
+        """
         self._host, self._retrain, self._tracker = host, retrain, tracker
 
     @property
     def settled(self) -> bool:
-        """No episode is going on and the link has recovered from everything."""
+        """Return True if no episode is active and the link has recovered from all faults."""
         return not self._open and not self._episodes
 
     @property
     def retrying(self) -> bool:
-        """Either end asks for, waits for or sends a replay."""
+        """Return True if either end requests, waits for or sends a replay."""
         host, way = self._host, self._tracker.m2s if self._tracker else None
         missing = way is not None and (way.frozen or way.cursor < way.accepted)
         return missing or (host is not None and (host.retry.busy or host.buffer.replaying))
@@ -187,18 +204,18 @@ class FaultInjector:
     # -------------------------------------------------------------------------- hooks
 
     def to_device(self, wire: WireFlit) -> WireFlit:
-        """Hook of the host's output."""
+        """Apply the plan to a flit that the host sends."""
         return self._pass(Direction.M2S, wire)
 
     def to_host(self, wire: WireFlit) -> WireFlit:
-        """Hook of the host's input."""
+        """Apply the plan to a flit that the host receives."""
         host = self._host
         if host is not None and host.retry.lrsm is Lrsm.NORMAL:
             self._advance(Direction.S2M, self.passed[Direction.S2M])
         return self._pass(Direction.S2M, wire)
 
     def observed(self, event: FlitEvent) -> None:
-        """A flit on the pins, as the monitor's link_port gives it."""
+        """Take a flit on the pins from the monitor's link_port."""
         if event.direction is not Direction.M2S:
             return
         self._seen += 1
@@ -231,7 +248,7 @@ class FaultInjector:
                 continue
             place = self._candidates[number, direction]
             self._candidates[number, direction] += 1
-            # One fault a flit: the first rule that wants it has it.
+            # At most one fault per flit: the first matching rule wins.
             chance = rule.rate > 0 and self.rng.random() < rule.rate
             if hit is None and (chance or place in rule.places):
                 hit = rule
@@ -248,8 +265,8 @@ class FaultInjector:
         if kind in _FLIPS or kind in (FaultKind.BURST, FaultKind.PID_HALF, FaultKind.PID_BOTH):
             waits = {direction: self.passed[direction]}
         else:
-            # Whose retry it disturbs is not looked at: both receivers must take flits again.
-            # A retrain takes a clock to begin, in which one flit more may come.
+            # The fault may disturb a retry of either end, so both receivers must accept flits
+            # again. A retrain starts one clock later; one more flit may arrive before.
             late = 2 * (kind is FaultKind.PHY_REINIT)
             waits = {way: self.passed[way] + late + (way is not direction) for way in Direction}
         self._open.append(_Open(kind, direction, waits))
@@ -271,14 +288,14 @@ class FaultInjector:
         self._injected(rule.kind, direction)
         episode = _Episode(rule, direction, self._clock + self.rng.randint(*rule.clocks))
         self._episodes.append(episode)
-        # What the host does is held from the next clock on: its flit of this one is on the wire.
+        # The host is held from the next clock on; its flit of this clock is already on the wire.
         if rule.kind is FaultKind.DELAYED_ACK and direction is Direction.M2S:
             host.hold_peer_acks(True)
         elif rule.kind is FaultKind.NO_CREDIT and direction is Direction.S2M:
             host.hold_credits(True)
 
     def tick(self) -> None:
-        """One clock."""
+        """Advance by one clock."""
         self._clock += 1
         for episode in list(self._episodes):
             self._hold(episode)
@@ -337,7 +354,7 @@ def _can_hit(rule: FaultRule, wire: WireFlit) -> bool:
 
 
 def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
-    """The flit as this kind of fault leaves it; unchanged for kinds that do not touch flits."""
+    """Return the flit after a fault of this kind; episodes leave it unchanged."""
     pid, flit = wire
     if kind in _FLIPS or kind in CRC_KINDS - {FaultKind.BURST}:
         return pid, flit ^ random_flips(rng, _FLIPS.get(kind) or rng.randint(1, 3))
@@ -360,15 +377,15 @@ def damage(kind: FaultKind, wire: WireFlit, rng: random.Random) -> WireFlit:
 
 
 def random_flips(rng: random.Random, count: int) -> int:
-    """An error pattern of ``count`` bits anywhere in the 528."""
+    """Return an error pattern of ``count`` bits at random positions of the 528."""
     return sum(1 << bit for bit in rng.sample(range(FLIT_BITS), count))
 
 
-# Injected, detected and recovered faults by kind, judged against the counters of both ends.
+# Fault table: injected, detected and recovered faults by kind, checked against the counters of both
+# ends.
 #
-# Detection is what receivers counted: the device's registers for M2S, the host partner's counters
-# for S2M. Kinds that share a counter are judged by their sum: where it is exact, each was
-# detected.
+# Receivers count detections: the device's registers for M2S, the host partner's counters for S2M.
+# Kinds that share a counter are checked by their sum; if the sum is exact, each fault was detected.
 
 
 _EXACT = {
@@ -377,14 +394,14 @@ _EXACT = {
     "PID_UNCORRECTABLE": frozenset({FaultKind.PID_BOTH}),
 }
 COUNTERS = (*_EXACT, "RETRY_LOCAL", "RETRY_REMOTE", "RETRY_TIMEOUT", "PHY_REINIT")
-"""Registers of the device that a table needs; the host's counters have the same names."""
+"""Device registers that a table needs; the host's counters have the same names."""
 _CAUGHT_BY_RETRAIN = 4
-"""Flits that a falling phy_up may catch between the pins and the device's checks."""
+"""Flits that a falling phy_up may drop between the pins and the device's checks."""
 
 
 @dataclass
 class FaultRow:
-    """One kind on one direction."""
+    """Counts of one kind of fault on one direction."""
 
     kind: str
     direction: str
@@ -395,14 +412,14 @@ class FaultRow:
 
 @dataclass
 class FaultTable:
-    """``problems``: what does not add up, one line each."""
+    """Fault table; ``problems`` lists the inconsistencies, one line each."""
 
     rows: list[FaultRow] = field(default_factory=list)
     flits: tuple[int, int] = (0, 0)
     problems: list[str] = field(default_factory=list)
 
     def text(self) -> str:
-        """The table for a log."""
+        """Return the table as text for a log."""
         head = f"{'fault':26} {'way':4} {'injected':>9} {'detected':>9} {'recovered':>9}"
         lines = [head]
         lines += [
@@ -413,7 +430,7 @@ class FaultTable:
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, object]:
-        """For the run's record."""
+        """Return the table as JSON data for the record of the run."""
         return {"rows": [list(astuple(row)) for row in self.rows], "flits": list(self.flits)}
 
 
@@ -423,7 +440,14 @@ def judge(
     host: Mapping[str, int],
     flits: tuple[int, int] = (0, 0),
 ) -> FaultTable:
-    """The table of a finished run. ``device`` / ``host``: counters by the names of COUNTERS."""
+    """Build the table of a finished run and check it.
+
+    Args:
+        faults: injector of the run.
+        device: counters of the device, by the names in COUNTERS.
+        host: counters of the host's link partner, by the same names.
+        flits: number of M2S and S2M flits.
+    """
     table = FaultTable(flits=flits)
     for direction, counted in ((Direction.M2S, device), (Direction.S2M, host)):
         detected = _detected(faults, direction, counted, table.problems)
@@ -433,10 +457,10 @@ def judge(
                 continue
             got = detected.get(kind, 0)
             if kind in LOST_KINDS:
-                # Nobody sees a flit that is not there: the end that waits for it times out. Both
-                # ends may wait for a Frame, so their time-outs are taken together.
+                # A lost flit is not seen; the end that waits for it times out. Both ends may wait
+                # for a RETRY.Frame, so the time-outs of both are added.
                 got = min(injected, device["RETRY_TIMEOUT"] + host["RETRY_TIMEOUT"])
-                # A retrain that comes first makes it ask anew without.
+                # An earlier retrain restarts the request without a time-out.
                 if not got and not device["PHY_REINIT"] + host["PHY_REINIT"]:
                     table.problems.append(f"{kind.value} {direction.value}: nobody timed out")
             recovered = faults.recovered[kind, direction]
@@ -467,7 +491,7 @@ def _detected(
         for kind, number in injected.items():
             out[kind] = number - min(short, number) if short > 0 else number
             short -= number - out[kind]
-    # Either hook may ask for a retrain; both ends see every one.
+    # A retrain is requested by either hook and counted by both ends.
     if counted["PHY_REINIT"] < retrains:
         problems.append(f"{direction.value} PHY_REINIT is {counted['PHY_REINIT']} of {retrains}")
     phy = faults.injected[FaultKind.PHY_REINIT, direction]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CxlMemHost: the host's end of a link, on the pins of a Type-3 device.
+"""CXL.mem host on the pins of a Type-3 device (`CxlMemHost`).
 
-One flit a clock leaves when there is enough to send; m2s_valid is 0 otherwise. The timing contract
-is in ``endpoint``, link behaviour in ``link.link``, tags and the pairing of responses are in
-``transactions``, time-outs in ``watchdog``.
+The host sends one flit per clock while it has enough to send; m2s_valid is 0 otherwise. See
+`endpoint` for the timing contract and `link.partner` for the behaviour of the link.
 
-Every call that waits raises CxlError at the first error of the host or of a monitor that shares
-its error log, CxlTimeout where something that is owed does not come.
+Every call that waits raises CxlError at the first error of the host, or of a monitor that shares
+its error log, and CxlTimeout if an owed response or credit does not arrive in time.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ from cocotbext.cxl.wire.messages import (
     lines_of,
 )
 
-# Requests that are owed a response: their tags, and which response is whose.
+# Requests that are owed a response: tags, and pairing of responses with requests.
 
 _TAGS = 1 << 16
 _NAMED = 3  # requests that a text names
 
 
 class Transaction:
-    """A request that was given to a host; ``message`` has the tag that it travels under."""
+    """Request that was queued in a host; ``message`` carries the tag that is sent."""
 
     __slots__ = ("_errors", "_event", "aborted", "end", "expects", "message", "response", "start")
 
@@ -61,41 +60,46 @@ class Transaction:
         self.message = message
         self.expects = expects
         self.start = start
-        """Clock in which it was queued."""
+        """Clock in which the request was queued."""
         self.end = -1
-        """Clock in which its response was complete; -1: not yet."""
+        """Clock in which the response was complete; -1 before."""
         self.response: S2MMessage | None = None
         self.aborted = False
-        """A reset came first."""
+        """True if a reset ended the request."""
         self._errors = errors
         self._event: Event | None = None
 
     @property
     def done(self) -> bool:
-        """Nothing more will happen to it."""
+        """Return True if the request has ended: by its response or by a reset."""
         return self.end >= 0 or self.aborted
 
     def finish(self, response: S2MMessage | None, clock: int) -> None:
-        """Called by the host."""
+        """Record the response and wake the waiting call. Called by the host."""
         self.response = response
         self.end = clock
         self.wake()
 
     def abort(self) -> None:
-        """Called by the host on a reset."""
+        """End the request because of a reset. Called by the host."""
         self.aborted = True
         self.wake()
 
     def wake(self) -> None:
-        """Whoever waits looks again."""
+        """Wake the waiting call so that it checks the state again."""
         if self._event is not None:
             self._event.set()
             self._event = None
 
     async def wait(self) -> S2MMessage | None:
-        """Waits for the end; the response, or None where none is owed or a reset came first.
+        """Wait for the end of the request.
 
-        CxlError: the link broke first. CxlTimeout: something has not come in time.
+        Returns:
+            The response; None if none is owed or a reset came first.
+
+        Raises:
+            CxlError: the link broke.
+            CxlTimeout: the response did not arrive in time.
         """
         while not self.done:
             self._errors.check()
@@ -106,7 +110,7 @@ class Transaction:
 
 
 class Outstanding:
-    """The host's book of requests."""
+    """Table of requests in flight: tags, expected responses and ages."""
 
     def __init__(self, errors: ErrorLog, rng: random.Random, sequential: bool = False) -> None:
         self._errors = errors
@@ -121,7 +125,7 @@ class Outstanding:
         self.completed = 0
 
     def new_tag(self) -> int:
-        """A tag that no request in flight has. CxlError: there is none."""
+        """Return a tag that no request in flight uses. Raise CxlError if all are in use."""
         if len(self._tags) == _TAGS:
             raise CxlError(
                 f"all {_TAGS:,} tags are in flight: wait for responses, or send with keep_tag"
@@ -134,7 +138,7 @@ class Outstanding:
                 return tag
 
     def expect(self, message: M2SMessage, clock: int) -> Transaction:
-        """A request was queued; it is done at once where no response is owed."""
+        """Record a queued request; a request that is owed no response ends at once."""
         kind = completion_of(message)
         transaction = Transaction(message, kind, clock, self._errors)
         if kind is Completion.NONE:
@@ -148,7 +152,7 @@ class Outstanding:
         return transaction
 
     def respond(self, message: S2MMessage, clock: int) -> str:
-        """A response has come; the text says what is wrong with it, if anything."""
+        """Pair a response with its request; return the rule that it breaks, or ""."""
         key = key_of(message)
         queue = self._waiting.get(key)
         if not queue:
@@ -163,7 +167,7 @@ class Outstanding:
         return ""
 
     def abort(self) -> None:
-        """A reset: nobody will answer."""
+        """End all requests because of a reset."""
         for transaction in self.open():
             transaction.abort()
         self._waiting.clear()
@@ -172,19 +176,19 @@ class Outstanding:
         self.count = 0
 
     def open(self) -> list[Transaction]:
-        """What is owed a response, oldest first."""
+        """Return the requests that are owed a response, oldest first."""
         return [transaction for transaction in self._by_age if not transaction.done]
 
     @property
     def oldest(self) -> Transaction | None:
-        """The request that has waited for the longest time."""
+        """Return the oldest request that is owed a response."""
         by_age = self._by_age
         while by_age and by_age[0].done:
             by_age.popleft()
         return by_age[0] if by_age else None
 
     def owed(self, clock: int) -> str:
-        """The oldest requests with the response that each is owed and their age in clocks."""
+        """Describe the oldest requests: the response owed to each, and its age in clocks."""
         waiting = self.open()
         if not waiting:
             return ""
@@ -198,23 +202,23 @@ class Outstanding:
         return "owed: " + ", ".join(parts)
 
     def wake(self) -> None:
-        """There is an error: calls that wait for a response look at it."""
+        """Wake all waiting calls after an error."""
         for transaction in self.open():
             transaction.wake()
 
 
-# Ends what would wait for ever: link-up, responses, requests that cannot leave. No simulator.
+# Time-outs: link-up, responses, and requests that cannot be sent. No simulator is needed.
 
 _RETRIES = ("retry_local", "retry_remote", "retry_timeout", "phy_reinit")
 _OFTEN = 64  # clocks between two looks, at most
 
 
 class Watchdog:
-    """Call ``check`` every ``interval`` clocks.
+    """Detector of time-outs; call ``check`` every ``interval`` clocks.
 
-    A response time-out begins when a request becomes the oldest one, so that a slow device may
-    have any number of them queued. A link-level retry begins it anew, as retries have limits of
-    their own; a device that retries beyond these is not waited for.
+    The response time-out starts when a request becomes the oldest one, so that a slow device may
+    have any number of requests queued. A link-level retry restarts it, because retries have their
+    own limits; beyond these limits a retrying device is not waited for.
     """
 
     def __init__(self, cfg: CxlConfig, link: HostLink, requests: Outstanding) -> None:
@@ -230,9 +234,16 @@ class Watchdog:
         self._told = False
 
     def check(self, clock: int, up: bool, in_reset: bool = False, awaited: bool = True) -> str:
-        """The text of a time-out that is over in this clock, or nothing.
+        """Check for a time-out.
 
-        ``up``: credits have come; ``awaited``: somebody waits, in reset too.
+        Args:
+            clock: current clock.
+            up: credits of both kinds have been received.
+            in_reset: the reset is active.
+            awaited: a call is waiting; if so, time-outs also count during reset.
+
+        Returns:
+            The text of a time-out that expires in this clock, or "".
         """
         state, limit, what = self._look(up, in_reset, awaited)
         retries = sum(self._link.counters[name] for name in _RETRIES)
@@ -250,7 +261,7 @@ class Watchdog:
         return f"time-out: {what} within {limit:,} clocks; {self._link_text(in_reset)}"
 
     def _look(self, up: bool, in_reset: bool, awaited: bool) -> tuple[object, int, str]:
-        """What is waited for, for how many clocks, and its name."""
+        """Return the state that is awaited, its limit in clocks, and its name."""
         cfg, oldest = self._cfg, self._requests.oldest
         if in_reset and not awaited:
             return None, 0, ""
@@ -263,7 +274,7 @@ class Watchdog:
         return None, 0, ""
 
     def _link_text(self, in_reset: bool) -> str:
-        """Everything that may be the reason, credits first."""
+        """Describe the state of the link for a time-out message, credits first."""
         link = self._link
         if in_reset:
             return "rst_n is not 1"
@@ -297,10 +308,12 @@ class Watchdog:
 
 
 class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
-    """Reads and writes memory of the device: bytes by read() and write(), messages by issue().
+    """CXL.mem host: bytes with read() and write(), messages with issue() and call().
 
-    ``cfg``: packing, credits, back-pressure, retry, time-outs. ``error_log``: one that a monitor
-    shares. ``start``: False leaves the pins alone until start().
+    Args:
+        cfg: packing, credits, back-pressure, retry and time-outs (CxlConfig).
+        error_log: error log that is shared with a monitor.
+        start: False to leave the pins untouched until start().
     """
 
     role = "host"
@@ -323,7 +336,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         log = self.error_log
         self.link = HostLink(cfg.link)
         self.up = Event()
-        """Set once the link is up and credits have come."""
+        """Set once the link is up and credits have been received."""
         self.requests = Outstanding(log, cfg.rng, cfg.sequential_tags)
         self.watchdog = Watchdog(cfg, self.link, self.requests)
         self._look_at = 0
@@ -341,9 +354,12 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
     # -------------------------------------------------------------------------- bytes
 
     async def read(self, address: int, length: int, *, ldid: int = 0) -> bytes:
-        """``length`` bytes from byte ``address`` on: a MemRd a line, all of them in flight at once.
+        """Read ``length`` bytes from byte ``address`` on, with one MemRd per line, all in flight at
+        once.
 
-        CxlPoisonError: some of the lines are poisoned. CxlError: the link broke, or a reset came.
+        Raises:
+            CxlPoisonError: some of the lines are poisoned.
+            CxlError: the link broke, or a reset came first.
         """
         lines = list(lines_of(address, length))
         reads = [M2SReq(ReqOp.MEM_RD, 0, line, ldid) for line, _, _ in lines]
@@ -362,10 +378,19 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
     async def write(
         self, address: int, data: bytes, *, ldid: int = 0, poison: bool = False
     ) -> None:
-        """Writes bytes from byte ``address`` on: MemWr for whole lines, MemWrPtl for parts of one.
+        """Write bytes from byte ``address`` on: MemWr for whole lines, MemWrPtl for parts of a
+        line.
 
-        It returns when every completion has come, after which a read gives the data. ``poison``
-        marks all lines. CxlError: the link broke, or a reset came.
+        The call returns when all completions have arrived; a later read returns the data.
+
+        Args:
+            address: first byte.
+            data: bytes to write.
+            ldid: logical device.
+            poison: mark all written lines as poisoned.
+
+        Raises:
+            CxlError: the link broke, or a reset came first.
         """
         writes: list[M2SMessage] = []
         at = 0
@@ -378,9 +403,13 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         await self.call_all(writes)
 
     async def call_all(self, messages: Iterable[M2SMessage]) -> list[S2MMessage | None]:
-        """Sends requests as fast as the link takes them; the responses in request order.
+        """Send requests as fast as the link accepts them.
 
-        CxlError: the link broke, or a reset came before the last response.
+        Returns:
+            The responses, in the order of the requests.
+
+        Raises:
+            CxlError: the link broke, or a reset came before the last response.
         """
         flying = [await self.issue(message) for message in messages]
         responses = [await transaction.wait() for transaction in flying]
@@ -391,7 +420,9 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
     # -------------------------------------------------------------------------- requests
 
     def submit(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """Queue a request without waiting; it gets a tag that is unique among those in flight."""
+        """Queue a request without waiting; it gets a tag that is unique among the requests in
+        flight.
+        """
         if not keep_tag:
             message = message.with_tag(self.requests.new_tag())
         transaction = self.requests.expect(message, self.cycle)
@@ -399,32 +430,32 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         return transaction
 
     async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """submit() after waiting until the host has room for it."""
+        """Wait until the host has room, then submit() the request."""
         await self._until(lambda: self.has_room, self._room)
         return self.submit(message, keep_tag)
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
-        """Send a request and wait for its response (None where none is owed)."""
+        """Send a request and wait for its response (None if none is owed)."""
         return await (await self.issue(message)).wait()
 
     @property
     def outstanding(self) -> int:
-        """Requests without their response."""
+        """Return the number of requests without a response."""
         return self.requests.count
 
     @property
     def has_room(self) -> bool:
-        """issue() would not wait."""
+        """Return True if issue() would not wait."""
         cfg = self.cfg
         return self.link.packer.waiting < cfg.queue_depth and self.outstanding < cfg.max_outstanding
 
     @property
     def idle(self) -> bool:
-        """No request waits, none is without its response."""
+        """Return True if no request is queued and none is owed a response."""
         return not self.outstanding and self.link.tx_idle
 
     async def wait_up(self) -> None:
-        """Waits until the link is up and the device has granted credits of both kinds."""
+        """Wait until the link is up and the device has granted credits of both kinds."""
         self._awaits_up += 1
         try:
             await self._until(self.up.is_set, self._woken)
@@ -432,11 +463,13 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
             self._awaits_up -= 1
 
     async def drain(self) -> None:
-        """Waits until idle."""
+        """Wait until the host is idle."""
         await self._until(lambda: self.idle, self._drained)
 
     async def _until(self, reached: Callable[[], bool], event: Event) -> None:
-        """Waits; ``event`` is set when it may be reached, and at an error, which is raised."""
+        """Wait for a condition; ``event`` is set when it may hold, and at an error, which is
+        raised.
+        """
         self.error_log.check()
         while not reached():
             event.clear()
@@ -453,19 +486,26 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         data: int = 0,
         expect: Iterable[M2SMessage] = (),
     ) -> list[Transaction]:
-        """Queue a raw 528-bit flit, whatever is in it; consecutive ones stay together.
+        """Queue a raw 528-bit flit of any content; consecutive raw flits stay together.
 
-        ``retryable``: the device will acknowledge it. ``plain`` / ``data``: Req / RwD credits that
-        it costs. ``expect``: requests in it whose responses will come (under their own tags).
+        Args:
+            flit: 528 bits.
+            protocol_id: 16-bit Protocol ID.
+            retryable: the device acknowledges the flit.
+            plain: Req credits that the flit uses.
+            data: RwD credits that the flit uses.
+            expect: requests in the flit whose responses will arrive, under the tags that they
+                carry.
         """
         self.link.inject(protocol_id, flit, retryable, plain, data)
         return [self.requests.expect(message, self.cycle) for message in expect]
 
     def retrain(self) -> bool:
-        """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks.
+        """Take the physical layer down at the next clock, for CxlConfig.retrain_clocks clocks.
 
-        False, and nothing more, when that was asked for already, the layer is down or the bus has
-        no phy_up.
+        Returns:
+            False, without any effect, if a retrain is already pending, the layer is down, or the
+            bus has no phy_up.
         """
         if self._retrain or not self.link.phy or self.bus.phy_up is None:
             return False
@@ -480,7 +520,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
         return waive is not None and waive("timeout", Direction.S2M.value)
 
     def _look(self) -> None:
-        """Looks for what will never come."""
+        """Check for time-outs."""
         self._look_at = self.cycle + self.watchdog.interval
         awaited = self._awaits_up > 0 or not self.idle
         text = self.watchdog.check(self.cycle, self.up.is_set(), self._in_reset, awaited)
@@ -491,7 +531,7 @@ class CxlMemHost(LinkEndpoint[M2SMessage, S2MMessage]):
             self._error("the link is in ABORT: the device has not acknowledged any retry")
 
     def finish(self) -> list[str]:
-        """End of test: all errors, with what never got its response."""
+        """End the test: return all errors, including requests that were never answered."""
         errors = list(self.errors)
         if not self._timeouts_waived:
             texts = (describe_message(one.message) for one in self.requests.open())

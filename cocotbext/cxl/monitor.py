@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CxlMemMonitor: decodes both directions of a link from the pins and checks the link rules.
+"""Monitor that decodes both directions of a link from the pins and checks the link rules.
 
-The timing contract is in ``endpoint``: a value is what the device samples in the same clock. An
-s2m flit is transferred in a clock with s2m_valid and s2m_ready.
+See `endpoint` for the timing contract: a value is the one that the device samples in the same
+clock. An s2m flit is transferred in a clock with s2m_valid and s2m_ready.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 
 @dataclass(frozen=True, slots=True)
 class ObservedRequest:
-    """An M2S message, complete on the pins in clock ``cycle``; ``misframed``: illegal Sz / BE."""
+    """M2S message that was complete on the pins in clock ``cycle``; ``misframed``: illegal Sz /
+    BE.
+    """
 
     message: M2SMessage
     cycle: int
@@ -38,7 +40,7 @@ class ObservedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObservedResponse:
-    """An S2M message, complete on the pins in clock ``cycle``."""
+    """S2M message that was complete on the pins in clock ``cycle``."""
 
     message: S2MMessage
     cycle: int
@@ -46,13 +48,18 @@ class ObservedResponse:
 
 
 class CxlMemMonitor(PinUser):
-    """Hooks: every callable in ``on_request`` gets each ObservedRequest, in ``on_response`` each
-    ObservedResponse, in ``on_flit`` a FlitEvent for every flit, in ``on_phy`` each new level of
-    phy_up, before the link rules hear of it.
+    """Link monitor.
 
-    ``errors`` holds every broken rule; each is logged when it is found. With the ``error_log`` of a
-    host, the first one is raised in the calls that wait there. ``records``: it writes the link
-    trace that NF_LINK_TRACE asks for. ``start``: False waits for start().
+    Every callable in ``on_request`` is called with each ObservedRequest, in ``on_response`` with
+    each ObservedResponse, in ``on_flit`` with a FlitEvent per flit, in ``on_phy`` with each new
+    level of phy_up, before the link rules are checked.
+
+    ``errors`` holds every broken rule; each is logged when found. If the monitor shares the
+    ``error_log`` of a host, waiting calls of the host raise the first one.
+
+    Args:
+        records: write the link trace that NF_LINK_TRACE requests.
+        start: False to wait for start().
     """
 
     role = "monitor"
@@ -86,7 +93,7 @@ class CxlMemMonitor(PinUser):
             self.start()
 
     def stop(self) -> None:
-        """Watches no more, and closes the trace."""
+        """Stop, and close the trace."""
         super().stop()
         if self.trace is not None:
             self.trace.close()
@@ -173,7 +180,7 @@ class CxlMemMonitor(PinUser):
             self.trace.note("reset")
 
     def finish(self) -> list[str]:
-        """End of test: adds what is still owed (once) and gives all errors."""
+        """End the test: report missing responses once, and return all errors."""
         if not self._finished:
             self._finished = True
             self.tracker.finish(self.cycle)

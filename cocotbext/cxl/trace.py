@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link traces: every flit at the pins of a device, as text, and back (`nf flits` prints them).
+"""Link traces: every flit at the pins of a device as text, written and read.
 
-One flit a line: clock, direction, Protocol ID, the 528-bit flit, the last two in hex; a line with
-``reset`` alone forgets the state of the link, one with ``phy_down`` tells that the physical layer
-went down; ``#`` begins a comment. NF_LINK_TRACE in the environment makes the active agent's monitor
-write one: a file name, or 1 for ``link.trace`` beside the run's metrics.
+One flit per line: clock, direction, Protocol ID and the 528-bit flit, the last two in hex. A line
+with ``reset`` clears the state of the link, one with ``phy_down`` records a drop of the physical
+layer; ``#`` starts a comment. With NF_LINK_TRACE in the environment, the monitor of the active
+agent writes a trace: a file name, or 1 for ``link.trace`` in the folder of the run.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _LINE = re.compile(
 
 
 class TraceError(ValueError):
-    """A file that is no link trace; one clear line."""
+    """File that is not a link trace; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class TraceFlit:
-    """One line; ``flit`` None: ``note`` says what happened to the link instead."""
+    """One line of a trace; if ``flit`` is None, ``note`` names the event."""
 
     clock: int
     direction: Direction = Direction.M2S
@@ -50,10 +50,12 @@ class TraceFlit:
 
 
 class TraceWriter:
-    """Writes as the flits come; a simulator that is killed leaves all but the last few.
+    """Writer of a trace; if the simulator is killed, at most the last few flits are missing.
 
-    Nothing is written after ``close``. A disk that is full ends the trace with a warning and not
-    the test. TraceError: the file cannot be written at all.
+    Nothing is written after ``close``. A full disk ends the trace with a warning, not the test.
+
+    Raises:
+        TraceError: the file cannot be written.
     """
 
     def __init__(self, path: Path, more: bool = False) -> None:
@@ -68,11 +70,11 @@ class TraceWriter:
         self._write("reset\n" if more else HEADER + "\n")
 
     def flit(self, clock: int, direction: Direction, protocol_id: int, flit: int) -> None:
-        """A flit that was transferred."""
+        """Write a transferred flit."""
         self._write(f"{clock} {direction.value} {protocol_id:04X} {flit:0{_FLIT_DIGITS}X}\n")
 
     def note(self, what: str) -> None:
-        """``reset`` or ``phy_down``."""
+        """Write the event ``reset`` or ``phy_down``."""
         self._write(f"{what}\n")
 
     def _write(self, line: str) -> None:
@@ -86,7 +88,7 @@ class TraceWriter:
                 self._out = None
 
     def close(self) -> None:
-        """Everything is in the file, and no more will be."""
+        """Flush and close the file."""
         out, self._out = self._out, None
         if out is not None:
             try:
@@ -103,7 +105,9 @@ _writers: dict[Path, TraceWriter] = {}
 
 
 def from_environment() -> TraceWriter | None:
-    """The writer that NF_LINK_TRACE asks for; later tests of a process go on in the same file."""
+    """Return the writer that NF_LINK_TRACE requests; later tests of a process append to its
+    file.
+    """
     wanted = os.environ.get(VARIABLE, "")
     if not wanted or wanted == "0":
         return None
@@ -119,13 +123,13 @@ def from_environment() -> TraceWriter | None:
 
 @atexit.register
 def _close_all() -> None:
-    """A test that failed leaves its last flits, which are the ones that matter, in a buffer."""
+    """Flush at exit: the buffered last flits of a failed test are the relevant ones."""
     for writer in _writers.values():
         writer.close()
 
 
 def read(path: Path) -> Iterator[TraceFlit]:
-    """The lines of a trace. TraceError names the first that is none."""
+    """Yield the lines of a trace. Raise TraceError at the first malformed one."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -141,7 +145,7 @@ def read(path: Path) -> Iterator[TraceFlit]:
         if words in (["reset"], ["phy_down"]):
             yield TraceFlit(clock, note=words[0])
             continue
-        # int() would also take signs, underscores, 0x and the digits of other scripts.
+        # int() also accepts signs, underscores, 0x and the digits of other scripts.
         fields = _LINE.fullmatch(" ".join(words))
         if fields is None:
             raise TraceError(
@@ -156,7 +160,7 @@ def read(path: Path) -> Iterator[TraceFlit]:
 
 
 def explain(trace: Iterable[TraceFlit]) -> Iterator[tuple[TraceFlit, str]]:
-    """Each flit with its text, slot by slot, and what the tracker has against it."""
+    """Yield each flit with its slots as text and the rules that it breaks."""
     tracker = LinkTracker(retry=True)
     owed: dict[tuple[Direction, int], int] = {}  # of flits that were taken, for their replays
     for item in trace:
@@ -187,7 +191,7 @@ def _text(event: FlitEvent, owed: dict[tuple[Direction, int], int]) -> str:
         name = f" ({code.name})" if code else ""
         return f"{head}{event.direction.value} {kind.value}{name}"
     if kind is FlitKind.DISCARDED:
-        # What it is cannot be known: the receiver does not follow the data that is owed.
+        # The type is unknown: the receiver does not track the owed data.
         slots = [f"{event.flit >> 128 * k & (1 << 128) - 1:032x}" for k in range(4)]
         lines = [f"{head}{event.direction.value} {kind.value}"]
         return "\n".join(lines + [f"  slot {k}: {slot}" for k, slot in enumerate(slots)])

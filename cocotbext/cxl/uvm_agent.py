@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pyuvm agent: sequencer, driver and monitor around CxlMemHost and CxlMemMonitor.
+"""pyuvm agent: sequencer, driver and monitor, built on CxlMemHost and CxlMemMonitor.
 
 pyuvm is an extra of the package: ``pip install './cocotbext/cxl[uvm]'``.
 """
@@ -29,15 +29,15 @@ from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqO
 
 
 class CxlMemAgent(uvm_agent):
-    """Set ``bus``, ``clock`` and ``reset``, and ``cfg`` if the defaults will not do, before the
-    build phase. ``host`` and ``monitor`` exist from the start_of_simulation phase on.
+    """CXL.mem agent. Set ``bus``, ``clock`` and ``reset``, and ``cfg`` to change the defaults,
+    before the build phase. ``host`` and ``monitor`` exist from the start_of_simulation phase on.
 
-    Analysis ports: ``request_port`` gives ObservedRequest, ``response_port`` ObservedResponse,
-    ``link_port`` a FlitEvent for every flit, ``phy_port`` each new level of phy_up. ``active`` =
-    False leaves out sequencer, driver and host: the monitor alone works on any link. An error is
-    logged when it is found, and every call that waits raises it as CxlError; check_phase fails if
-    there was one, unless ``judged`` = False: then an environment around the agent asks finish(),
-    and puts what it has to say beside the errors of its other checkers.
+    Analysis ports: ``request_port`` (ObservedRequest), ``response_port`` (ObservedResponse),
+    ``link_port`` (a FlitEvent per flit) and ``phy_port`` (each new level of phy_up). With
+    ``active`` = False there is no sequencer, driver or host: the monitor alone works on any link.
+    An error is logged when found, and every call that waits raises it as CxlError. check_phase
+    fails if there was an error, unless ``judged`` is False: an environment that contains the agent
+    then calls finish() and reports the errors with those of its other checkers.
     """
 
     bus: CxlMemBus
@@ -85,14 +85,14 @@ class CxlMemAgent(uvm_agent):
             self.host.start()
 
     def extract_phase(self) -> None:
-        # What runs on would see the next run of this cocotb test, drive its pins, and write to a
-        # closed trace.
+        # A monitor that keeps running would see the next run of this cocotb test, drive its pins,
+        # and write to a closed trace.
         self.monitor.stop()
         if self.active:
             self.host.stop()
 
     def finish(self) -> list[str]:
-        """End of test: all errors of monitor and host (check_phase fails on them too)."""
+        """End the test: return all errors of monitor and host (check_phase fails on them too)."""
         return [*self.monitor.finish(), *(self.host.finish() if self.active else [])]
 
     def check_phase(self) -> None:
@@ -103,7 +103,9 @@ class CxlMemAgent(uvm_agent):
 
 
 class CxlMemDriver(uvm_driver):
-    """Gives the requests of CxlMemItem and CxlBatchItem to ``host``, which the agent sets."""
+    """Driver that submits the requests of CxlMemItem and CxlBatchItem to ``host``; the agent
+    sets it.
+    """
 
     host: CxlMemHost
 
@@ -125,38 +127,42 @@ class CxlMemDriver(uvm_driver):
 
 
 class _Requests(uvm_sequence_item):
-    """Requests that the driver makes into transactions."""
+    """Base of items: requests that the driver turns into transactions."""
 
     def __init__(self, messages: Iterable[M2SMessage], keep_tag: bool, name: str) -> None:
         super().__init__(name)
         self.messages = list(messages)
         self.keep_tag = keep_tag
         self.error: CxlError | None = None
-        """Why the driver has not taken all of them."""
+        """Error that kept the driver from accepting all requests."""
         self.taken: list[Transaction] = []
-        """For the driver."""
+        """Transactions that the driver has started."""
 
     @property
     def transactions(self) -> list[Transaction]:
-        """One a message, once the driver has taken them. CxlError: the link broke first."""
+        """Return one transaction per message once the driver has accepted them. Raise CxlError if
+        the link broke first.
+        """
         if self.error is not None:
             raise self.error
         return self.taken
 
 
 class CxlMemItem(_Requests):
-    """One request. finish_item() returns when the driver has taken it, ``wait()`` at the end."""
+    """One request. finish_item() returns when the driver has accepted it, ``wait()`` when it has
+    ended.
+    """
 
     def __init__(self, message: M2SMessage, keep_tag: bool = False, name: str = "cxl") -> None:
         super().__init__([message], keep_tag, name)
 
     async def wait(self) -> S2MMessage | None:
-        """Waits for the response."""
+        """Wait for the response."""
         return await self.transactions[0].wait()
 
 
 class CxlBatchItem(_Requests):
-    """Many requests in one item: far cheaper than one item each."""
+    """Many requests in one item, which costs far less than one item each."""
 
     def __init__(
         self, messages: Iterable[M2SMessage], keep_tag: bool = False, name: str = "cxl_batch"
@@ -164,39 +170,39 @@ class CxlBatchItem(_Requests):
         super().__init__(messages, keep_tag, name)
 
     async def wait(self) -> list[S2MMessage | None]:
-        """Waits for all responses, in the order of the requests."""
+        """Wait for all responses, in the order of the requests."""
         return [await transaction.wait() for transaction in self.transactions]
 
 
 class CxlMemSequence(uvm_sequence):
-    """Verbs for traffic; ``body`` is the user's."""
+    """Base of sequences, with methods for traffic; subclasses define ``body``."""
 
     async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """Hand one request to the driver; await ``.wait()`` of the result for its response."""
+        """Pass one request to the driver; await ``.wait()`` of the result for its response."""
         item = CxlMemItem(message, keep_tag)
         await self.start_item(item)
         await self.finish_item(item)
         return item.transactions[0]
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
-        """One request and its response."""
+        """Send one request and return its response."""
         return await (await self.issue(message)).wait()
 
     async def send_all(self, messages: Iterable[M2SMessage]) -> list[S2MMessage | None]:
-        """Many requests, as fast as the link takes them; all responses in request order."""
+        """Send requests as fast as the link accepts them; return all responses in request order."""
         item = CxlBatchItem(messages)
         await self.start_item(item)
         await self.finish_item(item)
         return await item.wait()
 
     async def read(self, addr: int, ldid: int = 0) -> S2MMessage | None:
-        """MemRd of the line at a byte address."""
+        """Read the line at a byte address (MemRd)."""
         return await self.call(M2SReq(ReqOp.MEM_RD, 0, addr, ldid))
 
     async def write(
         self, addr: int, data: bytes, ldid: int = 0, be: int = BE_ALL, poison: bool = False
     ) -> S2MMessage | None:
-        """MemWr of 64 bytes, or MemWrPtl where some byte is not enabled."""
+        """Write 64 bytes (MemWr), or the enabled bytes if some are not (MemWrPtl)."""
         opcode = RwdOp.MEM_WR if be == BE_ALL else RwdOp.MEM_WR_PTL
         message = M2SRwD(opcode, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
         return await self.call(message)

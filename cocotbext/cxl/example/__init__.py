@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agent against a device of your own, and how to run it with nothing but cocotbext.cxl."""
+"""Example of the agent with a user-defined device; it needs nothing but cocotbext.cxl."""

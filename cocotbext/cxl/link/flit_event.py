@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tracker says about a flit, and what it remembers of a direction."""
+"""Events of the link tracker, and its state of each direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cocotbext.cxl.wire.unpack import FlitReport
 
 
 class FlitKind(Enum):
-    """What a flit turned out to be."""
+    """Classification of a flit."""
 
     PROTOCOL = "protocol"
     DATA = "all-data"
@@ -29,10 +29,11 @@ class FlitKind(Enum):
 
 @dataclass(slots=True)
 class FlitEvent:
-    """One flit on the pins; ``report`` for protocol and all-data flits, ``control`` for others.
+    """One flit on the pins, with ``report`` for protocol and all-data flits, ``control`` for
+    others.
 
-    ``number``: which retryable flit of its direction it is, from 0; -1 if none was accepted. One
-    that is replayed has the number that it had at first.
+    ``number`` counts the retryable flits of the direction from 0; -1 if none was accepted. A
+    replayed flit keeps its first number.
     """
 
     direction: Direction
@@ -47,13 +48,13 @@ class FlitEvent:
 
     @property
     def messages(self) -> list[Any]:
-        """Messages that are complete with this flit."""
+        """Return the messages that are complete with this flit."""
         return self.report.messages if self.report else []
 
 
 @dataclass(slots=True)
 class Way:
-    """One direction: what its sender has said and what its receiver has accepted."""
+    """One direction: announcements of its sender and progress of its receiver."""
 
     direction: Direction
     unpacker: Any

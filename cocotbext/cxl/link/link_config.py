@@ -12,14 +12,17 @@ from cocotbext.cxl.wire.packer import PackOptions
 
 @dataclass(slots=True)
 class LinkConfig:
-    """Knobs of HostLink and DeviceLink; the defaults are the fastest legal partner.
+    """Settings of HostLink and DeviceLink; the defaults are the fastest legal partner.
 
-    ``grant_plain`` / ``grant_data``: credits that the peer gets after INIT (a host grants NDR /
-    DRS, a device Req / RwD). A credit is free again ``return_delay`` (min, max) clocks after its
-    message was received, and goes back once ``return_batch`` of its kind are free.
-    ``retry``: link-level retry; without it a bad flit is counted and lost.
-    ``idle_flit_rate``: chance of a flit of empty slots in a clock that has nothing to send.
-    ``eds_rate``: chance of the end-of-data-stream Protocol ID.
+    Attributes:
+        grant_plain: credits without data that the peer receives after INIT (a host grants NDR, a
+            device Req).
+        grant_data: credits with data (a host grants DRS, a device RwD).
+        return_delay: (min, max) clocks from the reception of a message until its credit is free.
+        return_batch: free credits of a kind that trigger their return.
+        retry: link-level retry; without it a bad flit is counted and lost.
+        idle_flit_rate: probability of a flit of empty slots in an idle clock.
+        eds_rate: probability of the end-of-data-stream Protocol ID.
     """
 
     pack: PackOptions = field(default_factory=PackOptions)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How responses find their requests: by (tag, LD-ID) within NDR and DRS (spec: link spec §5)."""
+"""Pairing of responses with requests: by (tag, LD-ID) within NDR and DRS (spec: link spec §5)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from cocotbext.cxl.wire.describe import describe_message
 from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
 
 Key = tuple[bool, int, int]
-"""DRS and not NDR, tag, LD-ID."""
+"""True for DRS, False for NDR; tag; LD-ID."""
 
 
 def key_of(message: S2MMessage) -> Key:
-    """What a response answers."""
+    """Return the key of the request that a response answers."""
     return isinstance(message, S2MDRS), message.tag, message.ldid
 
 
 def channel(is_drs: bool) -> str:
-    """Name of the channel that a response comes on."""
+    """Return the name of the channel of a response."""
     return "DRS" if is_drs else "NDR"
 
 
 def stray(message: S2MMessage, owed: Collection[Key]) -> str:
-    """Why a response answers none of the requests that are owed one."""
+    """Explain why a response matches none of the requests that are owed one."""
     is_drs, tag, ldid = key_of(message)
     if (not is_drs, tag, ldid) in owed:
         why = f"{channel(is_drs)} in place of the {channel(not is_drs)} that is owed"

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One end of the link, whichever: initialisation, credits, acknowledgements, retry (link spec).
+"""Link partner: initialisation, credits, acknowledgements and retry at one end of the link.
 
-Users take HostLink or DeviceLink from ``link``. spec: link spec §6 to §9.
+One call of ``next_flit`` or ``stall`` is one clock of the sender. ``receive`` takes a flit from the
+wire and returns the messages that it completes. Both ends are the same machine with the channels
+swapped, so a HostLink and a DeviceLink can be connected directly, without a simulator. Spec: link
+spec §6 to §9.
 """
 
 from __future__ import annotations
@@ -38,11 +41,12 @@ from cocotbext.cxl.wire.messages import M2SMessage, Message, S2MMessage
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, Packed, Packer, PackOptions, S2MPacker
 from cocotbext.cxl.wire.unpack import FlitReport, IssueKind, M2SUnpacker, S2MUnpacker, Unpacker
 
-# When the credits of consumed messages go back to the peer (spec: link spec §3, §9).
-
 
 class CreditReturn:
-    """Credits on their way back: held (delay), free (may go), granted (the peer has them)."""
+    """Credits to be returned: held (delay), free (ready to go), granted (owned by the peer).
+
+    Spec: link spec §3, §9.
+    """
 
     def __init__(self, config: LinkConfig) -> None:
         self._config = config
@@ -50,23 +54,25 @@ class CreditReturn:
         self._held: list[tuple[int, bool]] = []
         self._initial = False
         self.held = False
-        """True: nothing goes back (a test starves the peer)."""
+        """True if no credit is returned (a test starves the peer)."""
         self.peer = Credits()
-        """What the peer may still spend."""
+        """Credits that the peer may still spend."""
 
     def grant_initial(self) -> None:
-        """INIT is over: everything that the configuration grants goes out as fast as it can."""
+        """Grant the initial credits of the configuration, as fast as possible, at the end of
+        INIT.
+        """
         self._free.plain += self._config.grant_plain
         self._free.data += self._config.grant_data
         self._initial = True
 
     @property
     def initial(self) -> bool:
-        """Part of the first grant has not left."""
+        """Return True if part of the first grant has not been sent."""
         return self._initial and not self.held
 
     def release(self, now: int, plain: int = 0, data: int = 0) -> None:
-        """Messages were consumed at clock ``now``."""
+        """Release the credits of messages that were consumed at clock ``now``."""
         low, high = self._config.return_delay
         if not high:
             self._free.plain += plain
@@ -78,7 +84,7 @@ class CreditReturn:
                 heapq.heappush(self._held, (due, is_data))
 
     def tick(self, now: int) -> None:
-        """Free the held credits whose time has come."""
+        """Free the held credits that are due."""
         while self._held and self._held[0][0] <= now:
             if heapq.heappop(self._held)[1]:
                 self._free.data += 1
@@ -87,7 +93,7 @@ class CreditReturn:
 
     @property
     def ready(self) -> tuple[bool, bool]:
-        """Whether plain / data credits may go now."""
+        """Return whether plain and data credits may be sent now."""
         if self.held:
             return False, False
         free, config = self._free, self._config
@@ -100,7 +106,7 @@ class CreditReturn:
         return plain, data
 
     def take(self) -> tuple[int, int]:
-        """Nibbles (plain, data) for the flit that leaves now."""
+        """Return the credit nibbles (plain, data) of the flit that is sent now."""
         plain_ready, data_ready = self.ready
         plain = largest_credit(self._free.plain) if plain_ready else 0
         data = largest_credit(self._free.data) if data_ready else 0
@@ -113,7 +119,9 @@ class CreditReturn:
         return encode_credit(plain), encode_credit(data)
 
     def spent(self, plain: int, data: int) -> bool:
-        """The peer used credits; False if it did not have them (they are clamped)."""
+        """Subtract credits that the peer used; return False if it did not own them (clamped to
+        0).
+        """
         self.peer.plain -= plain
         self.peer.data -= data
         if self.peer.plain >= 0 and self.peer.data >= 0:
@@ -133,10 +141,11 @@ WireFlit = tuple[int, int]
 
 
 class LinkPartner(Generic[TxT, RxT]):
-    """One end of the link; use HostLink or DeviceLink."""
+    """Base of HostLink and DeviceLink."""
 
     tx_direction: Direction
-    # Nibbles that carry the credits we return (plain) and those that we get (plain); data: DataCrd.
+    # Bit positions of the nibble that returns plain credits and of the one that receives them. Data
+    # credits use DataCrd.
     _return_shift: int
     _grant_shift: int
     _packer: Callable[[PackOptions], Packer[TxT]]
@@ -149,7 +158,7 @@ class LinkPartner(Generic[TxT, RxT]):
         self.reset()
 
     def reset(self) -> None:
-        """As after a reset: nothing queued, link down."""
+        """Return to the state after reset: nothing queued, link down."""
         config = self.config
         self.packer.reset()
         self.unpacker.reset()
@@ -157,7 +166,7 @@ class LinkPartner(Generic[TxT, RxT]):
         self.issues: list[str] = []
         self.now = 0
         self.credits = Credits()
-        """Credits that we may spend."""
+        """Credits that this end may spend."""
         self.returns = CreditReturn(config)
         self.buffer = RetryBuffer(config.retry_depth)
         self.retry = RetryMachine(self.buffer, self.counters, config)
@@ -175,49 +184,54 @@ class LinkPartner(Generic[TxT, RxT]):
 
     @property
     def active(self) -> bool:
-        """INIT.Param has gone both ways."""
+        """Return True if INIT.Param was sent and received."""
         return self._param_sent and self._param_received
 
     @property
     def initialised(self) -> bool:
-        """INIT.Param of the peer has come."""
+        """Return True if the peer's INIT.Param was received."""
         return self._param_received
 
     @property
     def failed(self) -> bool:
-        """The link is in ABORT."""
+        """Return True if the link is in ABORT."""
         return self.retry.lrsm is Lrsm.ABORT
 
     @property
     def tx_idle(self) -> bool:
-        """No message waits or is half sent."""
+        """Return True if no message is queued or partly sent."""
         return not (any(self.unsent) or self.buffer.replaying)
 
     @property
     def unsent(self) -> tuple[int, int, int]:
-        """What has not left yet: messages, data slots, raw flits."""
+        """Return the numbers of unsent messages, data slots and raw flits."""
         return self.packer.waiting, self.packer.owed, len(self._raw)
 
     @property
     def unacknowledged(self) -> int:
-        """Retryable flits that the peer has not acknowledged."""
+        """Return the number of retryable flits that the peer has not acknowledged."""
         return self.buffer.depth - self.buffer.free
 
     def send(self, message: TxT) -> None:
-        """Queue a message; it leaves when the link is up and credits are there."""
+        """Queue a message; it is sent when the link is up and has credits for it."""
         self.packer.push(message)
 
     def inject(
         self, protocol_id: int, flit: int, retryable: bool, plain: int = 0, data: int = 0
     ) -> None:
-        """Queue a raw flit that leaves before new ones, once the link is up and no data is owed.
+        """Queue a raw flit; it is sent before new flits, once the link is up and no data is owed.
 
-        It costs ``plain`` / ``data`` credits; ``retryable``: the peer will acknowledge it.
+        Args:
+            protocol_id: 16-bit Protocol ID.
+            flit: 528 bits.
+            retryable: the peer acknowledges the flit.
+            plain: credits without data that it uses.
+            data: credits with data that it uses.
         """
         self._raw.append((protocol_id, flit, retryable, plain, data))
 
     def set_phy(self, up: bool) -> None:
-        """State of the physical layer; a drop, though not its first training, starts a retry."""
+        """Set the state of the physical layer; any drop after its first training starts a retry."""
         if up == self.phy:
             return
         self.phy = up
@@ -230,13 +244,13 @@ class LinkPartner(Generic[TxT, RxT]):
     # -------------------------------------------------------------------------- sender
 
     def stall(self) -> None:
-        """A clock in which the wire takes nothing."""
+        """Advance by one clock in which the wire accepts nothing."""
         self.now += 1
         self._flush += 1
         self._phy_seen = self._phy_seen or self.phy
 
     def next_flit(self) -> WireFlit | None:
-        """The flit of this clock, or None for an idle clock."""
+        """Return the flit of this clock, or None for an idle clock."""
         self.stall()
         if not self.phy or self.retry.lrsm in (Lrsm.PHY_REINIT, Lrsm.ABORT):
             return None
@@ -274,8 +288,8 @@ class LinkPartner(Generic[TxT, RxT]):
         if retry and not self._in_adf_run:
             control = self.retry.next()
             if control is not None:
-                # A replay that begins with an ADF must follow its RETRY.Ack at once: the receiver
-                # is back in NORMAL, owed data, and would take a RETRY.Req of ours for that data.
+                # A replay that starts with an all-data flit must follow its RETRY.Ack immediately:
+                # the receiver is in NORMAL and owed data, and would take a RETRY.Req for that data.
                 self._in_adf_run = isinstance(control, RetryAck) and self.buffer.next_is_adf
                 return seal(encode_control(control))
         if retry and self.buffer.replaying:
@@ -299,7 +313,7 @@ class LinkPartner(Generic[TxT, RxT]):
         if self._in_adf_run:
             packed = self.packer.next(self.credits)
         elif free > 2 or (free == 2 and self.num_ack >= 8 and config.ak_in_headers):
-            # An ADF run must end before NumFreeBuf = 2.
+            # A run of all-data flits must end before NumFreeBuf = 2.
             packed = self.packer.next(self.credits, free - 3 >= self.packer.WORST_ADFS)
         if packed is None:
             if self._llcrd_is_due(free):
@@ -358,7 +372,7 @@ class LinkPartner(Generic[TxT, RxT]):
     # -------------------------------------------------------------------------- receiver
 
     def receive(self, protocol_id: int, flit: int) -> list[RxT]:
-        """Take a flit from the wire; returns the messages that are complete with it."""
+        """Take a flit from the wire; return the messages that it completes."""
         self.counters["rx_flit"] += 1
         pid = decode_protocol_id(protocol_id)
         if pid.corrected:
@@ -389,7 +403,8 @@ class LinkPartner(Generic[TxT, RxT]):
         return self._protocol(payload)
 
     def _lost(self, counter: str) -> list[RxT]:
-        # Also before the first clean flit: the peer may have had one, and sent its INIT.Param.
+        # This includes the time before the first clean flit: the peer may already have received one
+        # and sent its INIT.Param.
         self.counters[counter] += 1
         if self.config.retry:
             self.retry.error()
@@ -402,8 +417,8 @@ class LinkPartner(Generic[TxT, RxT]):
     def _control(self, payload: int, normal: bool) -> None:
         control, wrong = decode_control(payload)
         if wrong:
-            # Elsewhere it may be an ADF in the shadow of an error. Here nobody knows whether it
-            # was a retryable flit: it is lost.
+            # After an error this may be an all-data flit. Otherwise it cannot be known whether the
+            # flit was retryable, so it counts as lost.
             self.retry.other()
             if normal:
                 self._issue("protocol_error", "; ".join(wrong))
@@ -470,13 +485,10 @@ class LinkPartner(Generic[TxT, RxT]):
 _IDLE = seal(encode_control(RetryIdle()))
 
 
-# What a test may do to a link partner: hold back acknowledgements and credits, repeat a flit.
-
-
 class HookedPartner(LinkPartner[TxT, RxT]):
-    """A link partner with hooks for faults that are no damage to a flit; a reset takes them away.
+    """Link partner with hooks for faults that damage no flit; a reset removes them.
 
-    ``hold_*(True)`` may be called again; ``hold_*(False)`` lets out all that has come meanwhile.
+    ``hold_*(True)`` may be repeated; ``hold_*(False)`` releases everything that was held.
     """
 
     def reset(self) -> None:
@@ -488,14 +500,14 @@ class HookedPartner(LinkPartner[TxT, RxT]):
         super().reset()
 
     def hold_acks(self, held: bool) -> None:
-        """No acknowledgement of a flit of the peer leaves."""
+        """Hold back acknowledgements of the peer's flits."""
         self.num_ack += self._acks or 0
         self._acks = None
         if held:
             self._acks, self.num_ack = self.num_ack, 0
 
     def hold_peer_acks(self, held: bool) -> None:
-        """The peer's acknowledgements are not counted, as if they came late."""
+        """Hold back the peer's acknowledgements, as if they arrived late."""
         late, self._peer_acks = self._peer_acks, None
         if held:
             self._peer_acks = late or 0
@@ -503,22 +515,22 @@ class HookedPartner(LinkPartner[TxT, RxT]):
             self._acknowledged(late)
 
     def hold_credits(self, held: bool) -> None:
-        """No credit goes back to the peer."""
+        """Return no credits to the peer."""
         self.returns.held = held
 
     def hold_peer_credits(self, held: bool) -> None:
-        """There are no credits to spend; what the peer grants waits."""
+        """Have no credits to spend; credits that the peer grants are held."""
         if held and self._peer_credits is None:
             self._peer_credits, self.credits = self.credits, Credits()
         elif not held and self._peer_credits is not None:
             self.credits, self._peer_credits = self._peer_credits, None
 
     def repeat_sent(self) -> None:
-        """The next protocol or all-data flit leaves twice, which no link partner may do."""
+        """Send the next protocol or all-data flit twice, which breaks the rules of the link."""
         self._repeat_tx = True
 
     def repeat_received(self) -> None:
-        """The next protocol or all-data flit is received twice."""
+        """Receive the next protocol or all-data flit twice."""
         self._repeat_rx = True
 
     # -------------------------------------------------------------------------- the partner's own
@@ -560,18 +572,11 @@ class HookedPartner(LinkPartner[TxT, RxT]):
         self.credits = own
 
 
-# Link partners without a simulator: HostLink and DeviceLink (spec: link spec §6 to §9).
-#
-# One call of ``next_flit`` or ``stall`` is one clock of the sender. ``receive`` takes what came
-# over the wire and returns the messages that it completed. Both ends are the same machine with
-# the channels swapped, so a HostLink and a DeviceLink can be wired back to back.
-
-
 __all__ = ["DeviceLink", "HostLink", "LinkPartner", "WireFlit"]
 
 
 class HostLink(HookedPartner[M2SMessage, S2MMessage]):
-    """The host's end: sends Req and RwD, receives NDR and DRS."""
+    """Host end of the link: sends Req and RwD, receives NDR and DRS."""
 
     tx_direction = Direction.M2S
     _return_shift = 20
@@ -581,7 +586,7 @@ class HostLink(HookedPartner[M2SMessage, S2MMessage]):
 
 
 class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
-    """The device's end: sends NDR and DRS, receives Req and RwD."""
+    """Device end of the link: sends NDR and DRS, receives Req and RwD."""
 
     tx_direction = Direction.S2M
     _return_shift = 24

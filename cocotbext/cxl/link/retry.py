@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link-level retry: the sender's buffer and both state machines (spec: link spec §9).
+"""Link-level retry: retry buffer and both state machines (spec: link spec §9).
 
-``RetryBuffer`` is the sender's memory. ``RetryMachine`` holds the local (LRSM) and the remote
-(RRSM) state machine of one link partner; the link layer tells it what came in and takes from it
-the RETRY flits that have to leave. Neither knows anything about messages.
+``RetryBuffer`` holds the sent flits. ``RetryMachine`` contains the local (LRSM) and the remote
+(RRSM) state machine of one link partner; the link layer reports received flits to it and takes the
+RETRY flits to send from it. Neither knows messages.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cocotbext.cxl.wire.control import ControlFlit, RetryAck, RetryFrame, RetryR
 FRAMES: Final = 5
 """RETRY.Frame flits before a RETRY.Req or a RETRY.Ack."""
 INITIAL_WRAP: Final = 9
-"""Wrap value of ESeq until the peer's INIT.Param has come."""
+"""Wrap value of ESeq until the peer's INIT.Param arrives."""
 
 
 class RetryBuffer:
-    """Retryable flits that have left and are not acknowledged (depth entries, never full)."""
+    """Retryable flits that were sent and not acknowledged (depth entries, never full)."""
 
     def __init__(self, depth: int) -> None:
         if not 22 <= depth <= 255:
@@ -35,22 +35,22 @@ class RetryBuffer:
 
     @property
     def replaying(self) -> bool:
-        """There is something between RdPtr and WrPtr."""
+        """Return True if flits remain between RdPtr and WrPtr."""
         return self.rd_ptr != self.wr_ptr
 
     @property
     def next_is_adf(self) -> bool:
-        """The replay goes on with an all-data flit, which nothing may delay."""
+        """Return True if the replay continues with an all-data flit, which must not be delayed."""
         return self.replaying and self._entries[self.rd_ptr][1]
 
     def store(self, flit: int, adf: bool) -> None:
-        """A new retryable flit leaves."""
+        """Store a new retryable flit that is sent."""
         self._entries[self.wr_ptr] = (flit, adf)
         self.wr_ptr = self.rd_ptr = (self.wr_ptr + 1) % self.depth
         self.free -= 1
 
     def acknowledge(self, count: int) -> bool:
-        """The peer has ``count`` more of them; False: more than were outstanding."""
+        """Free ``count`` acknowledged flits; return False if fewer were outstanding."""
         self.free += count
         if self.free <= self.depth:
             return True
@@ -58,15 +58,15 @@ class RetryBuffer:
         return False
 
     def holds(self, eseq: int) -> bool:
-        """A replay can begin at flit ``eseq``."""
+        """Return True if a replay can start at flit ``eseq``."""
         return eseq < self.depth and (self.wr_ptr - eseq) % self.depth <= self.depth - self.free
 
     def rewind(self, eseq: int) -> None:
-        """RdPtr := ESeq."""
+        """Set RdPtr to ESeq."""
         self.rd_ptr = eseq
 
     def replay(self) -> int:
-        """The next flit of a replay."""
+        """Return the next flit of a replay."""
         flit = self._entries[self.rd_ptr][0]
         self.rd_ptr = (self.rd_ptr + 1) % self.depth
         return flit
@@ -109,24 +109,24 @@ class RetryMachine:
     # -------------------------------------------------------------------------- receiver
 
     def good_retryable(self) -> None:
-        """A good retryable flit was processed in NORMAL."""
+        """Count a good retryable flit that was processed in NORMAL."""
         self.eseq = 0 if self.eseq >= self.wrap else self.eseq + 1
         self.num_retry = self.num_phy_reinit = 0
         self._frames = 0
 
     def error(self) -> None:
-        """A flit was lost: CRC or Protocol ID."""
+        """Report a lost flit: bad CRC or Protocol ID."""
         self._frames = 0
         if self.lrsm is Lrsm.NORMAL:
             self._counters["retry_local"] += 1
             self._enter_llrreq()
 
     def other(self) -> None:
-        """Any other flit: it breaks a sequence of Frames."""
+        """Report any other flit, which ends a sequence of RETRY.Frame."""
         self._frames = 0
 
     def control(self, flit: ControlFlit) -> None:
-        """A good RETRY flit: Idle, Frame, Req or Ack."""
+        """Process a good RETRY flit: Idle, Frame, Req or Ack."""
         if isinstance(flit, RetryFrame):
             self._frames += 1
             return
@@ -170,7 +170,7 @@ class RetryMachine:
             self.lrsm = Lrsm.PHY_REINIT
 
     def phy_down(self) -> None:
-        """The physical layer retrains: what is on its way is lost."""
+        """Start a retrain of the physical layer: flits on the wire are lost."""
         self._frames = 0
         if self.lrsm is not Lrsm.ABORT:
             self._counters["phy_reinit"] += 1
@@ -180,7 +180,7 @@ class RetryMachine:
             self.rrsm = Rrsm.NORMAL
 
     def phy_up(self) -> None:
-        """The physical layer is back."""
+        """End a retrain of the physical layer."""
         self.retrain_request = False
         if self.lrsm is Lrsm.PHY_REINIT:
             self.num_retry = 0
@@ -190,11 +190,11 @@ class RetryMachine:
 
     @property
     def busy(self) -> bool:
-        """Something of §9 is going on."""
+        """Return True during a retry of either direction."""
         return self.lrsm is not Lrsm.NORMAL or self.rrsm is not Rrsm.NORMAL or bool(self._sequence)
 
     def next(self) -> ControlFlit | None:
-        """The RETRY flit that must leave now, before any replay and any new flit."""
+        """Return the RETRY flit that must be sent before any replay and any new flit."""
         if not self._sequence:
             if self.rrsm is Rrsm.LLRACK and self._request is not None:
                 request = self._request
@@ -211,7 +211,7 @@ class RetryMachine:
                 )
             elif self.lrsm is Lrsm.LLRREQ:
                 self._sequence.extend([RetryFrame()] * FRAMES)
-                # The count that will hold once the sequence has left, which the echo must match.
+                # NUM_RETRY as it will be when the sequence has been sent; the echo must match it.
                 self._sequence.append(RetryReq(self.eseq, self.num_retry + 1, self.num_phy_reinit))
             else:
                 return None
@@ -222,15 +222,15 @@ class RetryMachine:
             self.timeout = 0
         elif isinstance(flit, RetryAck):
             self._counters["retry_remote"] += 1
-            # Not before: a retrain that cuts the sequence off must not leave a replay behind.
+            # Rewind only here: a retrain that interrupts the sequence must not leave a replay.
             self._buffer.rewind(flit.eseq)
             if self._request is None:
-                # A RETRY.Req that came during the sequence is answered by another one.
+                # A RETRY.Req received during the sequence is answered by another sequence.
                 self.rrsm = Rrsm.NORMAL
         return flit
 
     def transmitted(self) -> None:
-        """A flit left: TIMEOUT counts it."""
+        """Count a sent flit for TIMEOUT."""
         if self.lrsm is Lrsm.LOCAL_IDLE:
             self.timeout += 1
             if self.timeout >= self._config.retry_timeout:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hooks of a link partner do what they say, and a reset takes them away."""
+"""Hooks of a link partner, and their removal by a reset."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HostLink against DeviceLink and a plain memory over a wire that may lose and corrupt flits."""
+"""HostLink against DeviceLink and a plain memory over a wire that loses and corrupts flits."""
 
 import random
 from collections.abc import Callable
@@ -40,7 +40,7 @@ PID = ProtocolCode.CACHEMEM.word
 
 @dataclass
 class Wire:
-    """Host and device with ``delay`` clocks of flight each way."""
+    """Host and device with ``delay`` clocks of latency each way."""
 
     host: HostLink
     stub: DeviceStub
@@ -106,7 +106,7 @@ def make(seed: int = 0, **config: object) -> Wire:
 
 
 def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
-    """Reads, writes and partial writes; every message under its own tag."""
+    """Return reads, writes and partial writes, each with its own tag."""
     out: list[M2SMessage] = []
     for tag in range(count):
         addr = 64 * rng.randrange(16)

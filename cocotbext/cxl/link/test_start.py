@@ -9,7 +9,7 @@ from cocotbext.cxl.link.test_link import Wire, clean, make
 
 
 def comes_up(wire: Wire) -> None:
-    """Credits go both ways, nobody complains, and both ends are at rest."""
+    """Check that credits flow both ways, no error is reported, and both ends become idle."""
     both = wire.host, wire.stub.link
     wire.run(lambda: all(end.credits.plain and end.credits.data for end in both), 9000)
     for _ in range(200):
@@ -19,7 +19,7 @@ def comes_up(wire: Wire) -> None:
 
 
 class Damaged(Wire):
-    """The first flits to the host, to the device or to both are damaged."""
+    """Wire that damages the first flits to the host, to the device or to both."""
 
     ends = ""
     first = 0

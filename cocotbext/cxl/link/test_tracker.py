@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracker: silent on good traffic, and one broken rule at a time gives that error alone."""
+"""Link tracker: no error on good traffic, and exactly one error for one broken rule."""
 
 import random
 from collections.abc import Callable
@@ -91,7 +91,7 @@ class Pair:
         assert self.host.active
 
     def device_says(self, payload: int) -> None:
-        """A flit of the device on the pins that its link layer knows nothing of."""
+        """Put a flit of the device on the pins that its link layer did not send."""
         self._watch(Direction.S2M, (PID, seal(payload)))
 
     def host_says(self, payload: int) -> None:
@@ -134,7 +134,9 @@ def test_good_traffic(seed: int, dense: bool, retry: bool) -> None:
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("where", ["down", "up", "behind"])
 def test_retry_on_every_side(seed: int, where: str) -> None:
-    """Each message is seen once and in time, wherever flits are lost; only crc is complained of."""
+    """Check that each message is seen once and in time wherever flits are lost; only crc is
+    reported.
+    """
     rng = random.Random(seed)
 
     def damage(flit: WireFlit) -> WireFlit:
@@ -160,7 +162,7 @@ def test_retry_on_every_side(seed: int, where: str) -> None:
 
 
 def _once(change: Callable[[int], int], pick: Callable[[int], bool]) -> Change:
-    """Changes the payload of the first flit that is picked."""
+    """Return a hook that changes the payload of the first matching flit."""
     left = [True]
 
     def apply(flit: WireFlit) -> WireFlit:
@@ -174,7 +176,7 @@ def _once(change: Callable[[int], int], pick: Callable[[int], bool]) -> Change:
 
 
 def _ndr_first(payload: int) -> bool:
-    """A protocol flit with a valid first NDR in slot 0 (H4) and no data."""
+    """Match a protocol flit with a valid first NDR in slot 0 (H4) and no data."""
     return payload >> 5 & 7 == 4 and not payload & 1 and bool(payload >> 32 & 1)
 
 

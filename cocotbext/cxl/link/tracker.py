@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be judged from the pins alone: both directions of the link, without a simulator.
+"""Link tracker: checks both directions of the link from the pins alone, without a simulator.
 
-The tracker decodes every flit with unpackers of its own and knows nothing of driver or device. It
-follows initialisation, acknowledgements, credits, retry and the pairing of requests and responses,
-and lists every broken rule in ``errors`` (spec: link spec §1 to §9).
+The tracker decodes every flit with its own unpackers, independent of driver and device. It follows
+initialisation, acknowledgements, credits, retry and the pairing of requests and responses, and
+lists every broken rule in ``errors`` (spec: link spec §1 to §9).
 
 Rules by name: protocol_id, crc, init, static_bits, control, framing (one per IssueKind), message,
 credit, credit_field, ack, retry, replay, response, end. A ``waive(rule, direction)`` callback that
@@ -56,7 +56,7 @@ _IN_FLIGHT = 4  # flits that a falling phy_up may catch between the pins and the
 
 
 class LinkTracker:
-    """Feed it every valid flit of both directions in order of time, rx (M2S) first in a clock."""
+    """Link tracker; takes every valid flit of both directions in order of time, rx (M2S) first."""
 
     def __init__(
         self,
@@ -75,14 +75,14 @@ class LinkTracker:
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link: errors and counts stay, state does not."""
+        """Reset the state of the link; errors and counts stay."""
         m2s = Way(Direction.M2S, M2SUnpacker())
         s2m = Way(Direction.S2M, S2MUnpacker())
         self.m2s, self.s2m = m2s, s2m
         self.outstanding: Counter[Key] = Counter()
-        """Responses owed, by (DRS and not NDR, tag, LD-ID)."""
+        """Owed responses, by (True for DRS, tag, LD-ID)."""
         self.counters: Counter[str] = Counter()
-        """What the device's link counters should read, by register name (flits, not slots)."""
+        """Expected link counters of the device, by register name (flits, not slots)."""
 
     def _error(self, way: Way, rule: str, text: str, data: str = "") -> None:
         text = f"{way.direction.value} {rule}: {text}"
@@ -95,7 +95,7 @@ class LinkTracker:
             self._on_error(self.cycle, text, data)
 
     def phy_down(self) -> None:
-        """phy_up has fallen: the device takes nothing before a RETRY.Ack."""
+        """Record a drop of phy_up: the device accepts nothing before a RETRY.Ack."""
         way = self.m2s
         if self.retry and way.clean_seen:
             way.frozen = way.uncertain = True
@@ -136,7 +136,7 @@ class LinkTracker:
         way.since_loss += 1
         payload = flit & PAYLOAD_MASK
         if not way.frozen and way.cursor < way.accepted and way.log.get(way.cursor) == flit:
-            # Before anything else: a replayed all-data flit may look like a control flit.
+            # This comes first because a replayed all-data flit may look like a control flit.
             event.number = way.cursor
             way.cursor += 1
             way.frames = 0
@@ -165,7 +165,7 @@ class LinkTracker:
         return event
 
     def _accept(self, way: Way, other: Way, flit: int, control: ControlFlit | None) -> bool:
-        """A good retryable flit: count it, unless it breaks the replay."""
+        """Count a good retryable flit, unless it breaks the replay."""
         if way.cursor < way.accepted:
             text = f"flit {way.cursor} is another one than when it was sent first"
             self._error(
@@ -311,14 +311,14 @@ class LinkTracker:
             return
         frames, way.frames = way.frames, 0
         if frames < FRAMES:
-            # Unless a Frame was lost on the wire, it was never sent.
+            # It was never sent, unless a RETRY.Frame was lost on the wire.
             if way.since_loss > FRAMES + 1:
                 self._error(way, "retry", f"{control} after {frames} RETRY.Frame")
             return
         if isinstance(control, RetryReq):
             other.requests.append(control)
             expected = other.accepted % (other.wrap + 1)
-            # Only of the device do we know what it received: its pins are what we see.
+            # The tracker knows what the device received, because it sees the device's pins.
             late = (expected - control.eseq) % (other.wrap + 1)
             if way is self.s2m and control.num_retry > 1 and control.eseq == other.asked:
                 other.frozen, late = True, 0  # the last RETRY.Ack came too late for the device
@@ -333,7 +333,7 @@ class LinkTracker:
         if not way.requests:
             self._error(way, "retry", f"{ack} without a RETRY.Req")
             return
-        # One that a time-out or a retrain has overtaken may still be answered.
+        # A request that a time-out or a retrain has superseded may still be answered.
         echo = (ack.eseq, ack.num_retry)
         matching = [r for r in way.requests if (r.eseq, r.num_retry) == echo]
         request = matching[-1] if matching else way.requests[-1]
@@ -351,11 +351,11 @@ class LinkTracker:
 
     @property
     def idle(self) -> bool:
-        """No response and no data slot is owed."""
+        """Return True if no response and no data slot is owed."""
         return not self.outstanding and not self.m2s.unpacker.owed and not self.s2m.unpacker.owed
 
     def finish(self, cycle: int) -> None:
-        """End of test: what is still owed is an error."""
+        """End the test: report everything that is still owed as an error."""
         self.cycle = cycle
         for (is_drs, tag, ldid), count in self.outstanding.items():
             text = f"{count} {channel(is_drs)} owed for tag {tag:04X} LD-ID {ldid}"

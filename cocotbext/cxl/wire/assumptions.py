@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts marked [M] in the link spec: from memory, to be checked against the official document.
+"""Facts marked [M] in the link spec: recalled, to be checked against the official document.
 
-They stand here and nowhere else, so that one edit changes them everywhere in the models and the
-verification agent.
+They are defined only here, so that one edit changes them in all models and in the agent.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ FLUSH_RETIMER_CLOCKS: Final = 32
 
 
 def be_to_slot(be: int) -> int:
-    """The 128-bit byte-enable slot of a line: BE[63:0] = slot[63:0] (spec: link spec §4)."""
+    """Return the 128-bit byte-enable slot of a line: BE[63:0] = slot[63:0] (spec: link spec §4)."""
     return be
 
 
 def slot_to_be(slot: int) -> int:
-    """Inverse of be_to_slot(); the upper half is reserved."""
+    """Invert be_to_slot(); the upper half is reserved."""
     return slot & 0xFFFF_FFFF_FFFF_FFFF
 
 
 BE_SLOT_MASK: Final = 0xFFFF_FFFF_FFFF_FFFF
-"""Bits of the byte-enable slot that carry something."""
+"""Used bits of the byte-enable slot."""

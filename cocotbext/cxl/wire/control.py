@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Control flits of the link layer (spec: link spec §7): encode, decode, static bits.
 
-One frozen dataclass a kind; ``encode_control`` gives the 512-bit payload, ``decode_control`` the
-object and the texts of every static bit that is not 0. Credits in Llcrd are raw nibbles.
+There is one frozen dataclass per kind. ``encode_control`` returns the 512-bit payload,
+``decode_control`` the object and a text for every static bit that is not 0. Credits in Llcrd are
+raw nibbles.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class _Control:
 
 @dataclass(frozen=True, slots=True)
 class Llcrd(_Control):
-    """Returns ``ack`` (0..255) retry buffer entries and credits."""
+    """LLCRD: returns ``ack`` (0..255) retry buffer entries, and credits."""
 
     CODE = 0, 1
     FIELDS = Fields(
@@ -38,14 +39,14 @@ class Llcrd(_Control):
 
 @dataclass(frozen=True, slots=True)
 class RetryIdle(_Control):
-    """Nothing to say."""
+    """RETRY.Idle: carries no information."""
 
     CODE = 1, 0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryReq(_Control):
-    """Asks for a replay from ``eseq``."""
+    """RETRY.Req: requests a replay from ``eseq``."""
 
     CODE = 1, 1
     FIELDS = Fields(eseq=(64, _BYTE), num_retry=(80, _COUNT), num_phy_reinit=(85, _COUNT))
@@ -56,7 +57,7 @@ class RetryReq(_Control):
 
 @dataclass(frozen=True, slots=True)
 class RetryAck(_Control):
-    """Answers a RetryReq: the replay follows, unless ``empty``."""
+    """RETRY.Ack: answers a RETRY.Req; the replay follows, unless ``empty``."""
 
     CODE = 1, 2
     FIELDS = Fields(
@@ -77,14 +78,16 @@ class RetryAck(_Control):
 
 @dataclass(frozen=True, slots=True)
 class RetryFrame(_Control):
-    """Five of them stand before a RetryReq or a RetryAck."""
+    """RETRY.Frame: five of them precede a RETRY.Req or a RETRY.Ack."""
 
     CODE = 1, 3
 
 
 @dataclass(frozen=True, slots=True)
 class InitParam(_Control):
-    """First non-RETRY flit: version 2 and the wrap value of the sender's retry buffer."""
+    """INIT.Param: first non-RETRY flit, with version 2 and the wrap value of the sender's retry
+    buffer.
+    """
 
     CODE = 0xC, 8
     FIELDS = Fields(version=(64, _NIBBLE), wrap=(88, _BYTE))
@@ -94,7 +97,7 @@ class InitParam(_Control):
 
 @dataclass(frozen=True, slots=True)
 class UnknownControl:
-    """A combination of LLCTRL and SubType that the link spec does not have."""
+    """Combination of LLCTRL and SubType that the link spec does not define."""
 
     llctrl: int
     subtype: int
@@ -109,13 +112,13 @@ _CODE: Final = Fields(llctrl=(32, _NIBBLE), subtype=(36, _NIBBLE))
 
 
 def _full_ack(payload: int) -> int:
-    """Ack as a field of 8 bits to Full_Ack = {Ack[7:4], Ak, Ack[2:0]}, and back."""
+    """Convert an 8-bit Ack field to Full_Ack = {Ack[7:4], Ak, Ack[2:0]}, and back."""
     header, body = payload >> 2 & 1, payload >> 67 & 1
     return payload & ~(1 << 2 | 1 << 67) | header << 67 | body << 2
 
 
 def encode_control(flit: ControlFlit) -> int:
-    """The 512-bit payload. ValueError: a field does not fit."""
+    """Return the 512-bit payload. Raise ValueError if a field does not fit."""
     if isinstance(flit, UnknownControl):
         return 1 | _CODE.pack(flit)
     payload = 1 | _CODE.pack(UnknownControl(*flit.CODE)) | flit.FIELDS.pack(flit)
@@ -123,7 +126,7 @@ def encode_control(flit: ControlFlit) -> int:
 
 
 def decode_control(payload: int) -> tuple[ControlFlit, list[str]]:
-    """The control flit and what is wrong with its static bits (Type = 1 is taken for granted)."""
+    """Return the control flit and its wrong static bits. Type = 1 is assumed."""
     code = payload >> 32 & 15, payload >> 36 & 15
     if code not in _KINDS:
         return UnknownControl(*code), [f"LLCTRL {code[0]:X}h SubType {code[1]:X}h is reserved"]
@@ -144,5 +147,5 @@ def _lowest(value: int) -> int:
 
 
 def is_retryable(flit: ControlFlit) -> bool:
-    """Goes through the retry buffer and is acknowledged."""
+    """Return True if the flit passes the retry buffer and is acknowledged."""
     return isinstance(flit, Llcrd | InitParam)

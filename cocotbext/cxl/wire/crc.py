@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CRC-16 of a link-layer flit (spec: link spec §2).
 
-A flit is a 528-bit int: 512 payload bits below, the CRC in bits [527:512]. The CRC is linear over
-GF(2), so one table a payload byte (64 of them) turns it into 64 look-ups and XORs.
+A flit is a 528-bit int: 512 payload bits, then the CRC in bits [527:512]. The CRC is linear over
+GF(2), so one table per payload byte (64 of them) reduces it to 64 look-ups and XORs.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ def _make_tables() -> tuple[tuple[int, ...], ...]:
 _TABLES: Final = _make_tables()
 
 
-# One flit is looked at by its sender, its receiver and the monitor: keep the last few results.
+# Sender, receiver and monitor compute the CRC of the same flit: keep the last few results.
 @lru_cache(maxsize=256)
 def crc16(payload: int) -> int:
-    """CRC of a 512-bit payload (bits above 511 must be 0, else OverflowError)."""
+    """Return the CRC of a 512-bit payload. Raise OverflowError for bits above 511."""
     if not payload:
         return 0
     return reduce(xor, map(getitem, _TABLES, payload.to_bytes(64, "little")))
 
 
 def seal(payload: int) -> int:
-    """The 528-bit flit of a payload."""
+    """Return the 528-bit flit of a payload."""
     return payload | crc16(payload) << PAYLOAD_BITS
 
 
 def crc_ok(flit: int) -> bool:
-    """True if the CRC of a 528-bit flit fits its payload."""
+    """Return True if the CRC of a 528-bit flit matches its payload."""
     return crc16(flit & PAYLOAD_MASK) == flit >> PAYLOAD_BITS
 
 
 def syndrome_of_bit(bit: int) -> int:
-    """What an error in flit bit 0..527 adds to (received CRC xor computed CRC)."""
+    """Return the contribution of an error in flit bit 0..527 to (received CRC xor computed CRC)."""
     return COLUMNS[bit] if bit < PAYLOAD_BITS else 1 << bit - PAYLOAD_BITS

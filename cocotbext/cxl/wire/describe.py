@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A flit as text, slot by slot (spec: link spec §3, §4, §7)."""
+"""Description of a flit as text, slot by slot (spec: link spec §3, §4, §7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 
 
 def describe(flit: int, direction: Direction, owed: int = 0) -> str:
-    """Text of a 528-bit flit; ``owed``: data slots owed before it (more than 3: all data)."""
+    """Describe a 528-bit flit; ``owed``: data slots owed before it (more than 3: all data)."""
     payload = flit & PAYLOAD_MASK
     crc, good = flit >> FLIT_BITS - 16, crc16(payload)
     tail = f"CRC {crc:04X}" + ("" if crc == good else f" BAD, computed {good:04X}")
@@ -48,7 +48,9 @@ def describe(flit: int, direction: Direction, owed: int = 0) -> str:
 
 
 def describe_message(message: Message) -> str:
-    """One line: opcode, tag, LD-ID, address, what is unusual. Data is left to the slots."""
+    """Describe a message in one line: opcode, tag, LD-ID, address and unusual fields, without
+    data.
+    """
     name = getattr(message.opcode, "name", f"opcode {message.opcode}")
     text = f"{type(message).__name__} {name} tag={message.tag:04X} ld={message.ldid}"
     if isinstance(message, M2SReq | M2SRwD):

@@ -23,7 +23,7 @@ CREDIT_SIZES: Final = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
 class Direction(Enum):
-    """M2S goes to the device, S2M comes from it."""
+    """Direction of a message: M2S to the device, S2M from the device."""
 
     M2S = "M2S"
     S2M = "S2M"
@@ -33,7 +33,7 @@ class Direction(Enum):
 
 
 class ProtocolCode(IntEnum):
-    """The 8-bit codes; a Protocol ID is one of them twice. _EDS ends a data stream."""
+    """8-bit protocol codes; a Protocol ID is a code twice. _EDS ends a data stream."""
 
     CACHEMEM = 0x55
     CACHEMEM_EDS = 0x87
@@ -46,23 +46,23 @@ class ProtocolCode(IntEnum):
 
     @property
     def word(self) -> int:
-        """The 16-bit Protocol ID."""
+        """Return the 16-bit Protocol ID."""
         return int(self) * 0x101
 
     @property
     def is_cachemem(self) -> bool:
-        """The flit belongs to the CXL.cachemem link layer."""
+        """Return True if the flit belongs to the CXL.cachemem link layer."""
         return self in (ProtocolCode.CACHEMEM, ProtocolCode.CACHEMEM_EDS)
 
     @property
     def is_null(self) -> bool:
-        """The flit is dropped silently."""
+        """Return True if the flit is dropped silently."""
         return self in (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
 
 
 @dataclass(frozen=True, slots=True)
 class ProtocolId:
-    """Decoded Protocol ID: no code = uncorrectable; corrected = one half was bad."""
+    """Decoded Protocol ID; no code if uncorrectable; ``corrected`` if one half was bad."""
 
     code: ProtocolCode | None
     corrected: bool = False
@@ -73,7 +73,7 @@ _CODES: Final = {int(code): code for code in ProtocolCode}
 
 @lru_cache(maxsize=4096)
 def decode_protocol_id(word: int) -> ProtocolId:
-    """One bad half: the good one counts. Both bad, or valid but different: no code."""
+    """Decode a Protocol ID: one good half decides; two bad or two different halves give no code."""
     low, high = _CODES.get(word & 0xFF), _CODES.get(word >> 8)
     if low is not None and high is not None:
         return ProtocolId(low if low is high else None)
@@ -85,7 +85,9 @@ def decode_protocol_id(word: int) -> ProtocolId:
 
 
 def encode_credit(count: int) -> int:
-    """Nibble that returns ``count`` CXL.mem credits: 0, 1, 2, 4 .. 64 (else ValueError)."""
+    """Return the nibble for ``count`` CXL.mem credits: 0, 1, 2, 4 .. 64. Raise ValueError for
+    others.
+    """
     if count == 0:
         return 0
     if count not in CREDIT_SIZES:
@@ -94,17 +96,17 @@ def encode_credit(count: int) -> int:
 
 
 def decode_credit(nibble: int) -> int:
-    """CXL.mem credits that a nibble returns; 0 for a CXL.cache nibble."""
+    """Return the CXL.mem credits of a nibble; 0 for a CXL.cache nibble."""
     return CREDIT_SIZES[nibble & 7] if nibble & 8 else 0
 
 
 def is_cache_credit(nibble: int) -> bool:
-    """The nibble returns CXL.cache credits, which a memory device does not know."""
+    """Return True if the nibble returns CXL.cache credits, which a memory device ignores."""
     return not nibble & 8 and bool(nibble & 7)
 
 
 def largest_credit(pending: int) -> int:
-    """The largest count with a code that is not above ``pending``."""
+    """Return the largest encodable count that is not above ``pending``."""
     return 0 if pending <= 0 else min(64, 1 << pending.bit_length() - 1)
 
 
@@ -124,7 +126,7 @@ class FlitHeader:
     data_crd: int = 0
 
     def encode(self) -> int:
-        """32 bits with Type = 0. ValueError: a format or a nibble does not fit."""
+        """Return 32 bits with Type = 0. Raise ValueError if a format or a nibble does not fit."""
         if any(s >> 3 for s in self.slots):
             raise ValueError(f"slot formats {self.slots} do not fit in 3 bits each")
         formats = sum(code << 5 + 3 * slot for slot, code in enumerate(self.slots))
@@ -132,7 +134,7 @@ class FlitHeader:
 
     @staticmethod
     def decode(word: int) -> FlitHeader:
-        """Inverse of encode(); Type and the reserved bits are not looked at."""
+        """Invert encode(); Type and the reserved bits are ignored."""
         one, two, three, four = (word >> 5 + 3 * slot & 7 for slot in range(4))
         return FlitHeader(slots=(one, two, three, four), **_HEADER.unpack(word))
 
@@ -151,12 +153,12 @@ HEADER_RESERVED: Final = 1 << 1 | 7 << 17
 
 
 def is_control(payload: int) -> bool:
-    """Type = 1; means nothing for an all-data flit."""
+    """Return True if Type = 1; undefined for an all-data flit."""
     return bool(payload & 1)
 
 
 def slot_bits(payload: int, slot: int) -> int:
-    """The 96 (slot 0) or 128 (slots 1..3) bits of one slot."""
+    """Return the 96 (slot 0) or 128 (slots 1..3) bits of one slot."""
     return payload >> 32 & H_MASK if slot == 0 else payload >> 128 * slot & G_MASK
 
 
@@ -164,12 +166,12 @@ def slot_bits(payload: int, slot: int) -> int:
 
 
 def chunks_of_line(data: bytes) -> list[int]:
-    """The four 128-bit chunks of a 64-byte line: byte i of a chunk is byte i of its slot."""
+    """Return the four 128-bit chunks of a 64-byte line: byte i of a chunk is byte i of its slot."""
     line = int.from_bytes(data, "little")
     return [line & G_MASK, line >> 128 & G_MASK, line >> 256 & G_MASK, line >> 384]
 
 
 def line_of_chunks(chunks: list[int]) -> bytes:
-    """Inverse of chunks_of_line() over the first four entries."""
+    """Invert chunks_of_line() for the first four entries."""
     line = chunks[0] | chunks[1] << 128 | chunks[2] << 256 | chunks[3] << 384
     return line.to_bytes(64, "little")

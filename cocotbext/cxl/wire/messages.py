@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """CXL.mem messages: fields, field codes, bit layouts, legality (spec: link spec §5).
 
-Every message is a frozen dataclass. ``pack()`` gives the header bits as an int with Valid = 1 (data
-and byte enables travel in slots of their own and are not part of it); ``unpack(raw)`` is its
-inverse and never fails: a reserved opcode stays a plain int, a known one becomes its enum member.
-``check()`` lists what a conforming sender may not do, one text each; an empty list means legal.
+Every message is a frozen dataclass. ``pack()`` returns the header bits as an int with Valid = 1;
+data and byte enables travel in separate slots. ``unpack(raw)`` is its inverse and never fails: a
+reserved opcode stays a plain int, a known one becomes its enum member. ``check()`` lists violations
+by a sender, one text each; an empty list means legal.
 
-Addresses are byte addresses (0 .. 2**52 - 1). pack() raises ValueError for what does not fit.
+Addresses are byte addresses (0 .. 2**52 - 1). pack() raises ValueError for values that do not fit.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ ADDR_BITS: Final = 52
 
 
 def lines_of(address: int, length: int) -> Iterator[tuple[int, int, int]]:
-    """The lines of ``length`` bytes from byte ``address`` on: (line's address, first byte, bytes).
+    """Yield the lines of ``length`` bytes from byte ``address`` on: (line's address, first byte,
+    bytes).
 
-    ValueError: the range is not within the 2**52 bytes that a message can address.
+    Raises:
+        ValueError: the range exceeds the 2**52 bytes that a message can address.
     """
     end = address + length
     if address < 0 or length < 0 or end > 1 << ADDR_BITS:
@@ -42,7 +44,7 @@ def _lines(address: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def byte_enables(first: int, size: int) -> int:
-    """Byte enables of ``size`` bytes from byte ``first`` of a line on."""
+    """Return the byte enables of ``size`` bytes from byte ``first`` of a line on."""
     return ((1 << size) - 1) << first
 
 
@@ -52,10 +54,10 @@ FLAG: Final = (False, True)
 
 
 class Fields:
-    """Fields by name: their lowest bit, and the value of each code.
+    """Named bit fields: lowest bit of each, and the value of each code.
 
-    ``range(16)`` is a field of 4 bits, ``range(0, 1 << 52, 32)`` an address of which bits [4:0] are
-    not carried, FLAG a bool.
+    ``range(16)`` is a field of 4 bits, ``range(0, 1 << 52, 32)`` an address without bits [4:0],
+    FLAG a bool.
     """
 
     def __init__(self, **places: tuple[int, Sequence[int]]) -> None:
@@ -67,10 +69,12 @@ class Fields:
             for name, (low, values) in places.items()
         ]
         self.live = sum(len(values) - 1 << low for low, values in places.values())
-        """Every bit that may be 1."""
+        """Mask of the bits that may be 1."""
 
     def pack(self, holder: object) -> int:
-        """The attributes of ``holder`` in their places. ValueError names one that does not fit."""
+        """Pack the attributes of ``holder``. Raise ValueError with the name of one that does not
+        fit.
+        """
         raw = 0
         for name, low, bits, shift in self._writes:
             value: int = getattr(holder, name)
@@ -82,7 +86,7 @@ class Fields:
         return raw
 
     def unpack(self, raw: int) -> dict[str, Any]:
-        """Inverse of pack(); bits between the fields are not looked at."""
+        """Invert pack(); bits between the fields are ignored."""
         return {name: values[raw >> low & mask] for name, low, mask, values in self._reads}
 
 
@@ -124,7 +128,7 @@ class DrsOp(IntEnum):
 
 
 class DevLoad(IntEnum):
-    """Load of the device, as it stands in every response."""
+    """Load of the device, reported in every response."""
 
     LIGHT = 0
     OPTIMAL = 1
@@ -133,7 +137,7 @@ class DevLoad(IntEnum):
 
 
 class MetaField(IntEnum):
-    """Which metadata field a message touches."""
+    """Metadata field that a message accesses."""
 
     META0_STATE = 0
     NO_OP = 3
@@ -157,7 +161,7 @@ class SnpType(IntEnum):
 
 
 class Completion(Enum):
-    """Which response, if any, ends a request."""
+    """Response that ends a request."""
 
     NONE = "none"
     NDR = "ndr"
@@ -165,13 +169,13 @@ class Completion(Enum):
 
 
 def _codes(kind: type[IntEnum], bits: int) -> tuple[int, ...]:
-    """By code: the enum member where there is one, else the plain int."""
+    """Return a table by code: the enum member if there is one, else the plain int."""
     known = {int(member): member for member in kind}
     return tuple(known.get(code, code) for code in range(1 << bits))
 
 
 def _fields(meta: int, /, **places: tuple[int, Sequence[int]]) -> Fields:
-    """Fields of a message; from bit ``meta`` on stands what every message has."""
+    """Return the fields of a message; the common fields start at bit ``meta``."""
     return Fields(
         meta_field=(meta, _codes(MetaField, 2)),
         meta_value=(meta + 2, _codes(MetaValue, 2)),
@@ -181,7 +185,7 @@ def _fields(meta: int, /, **places: tuple[int, Sequence[int]]) -> Fields:
 
 
 class _Message:
-    """What all four have: the ``FIELDS`` of the header beside Valid."""
+    """Base of all four messages; ``FIELDS`` are the header fields without Valid."""
 
     __slots__ = ()
     NAME: ClassVar[str]
@@ -194,14 +198,16 @@ class _Message:
     meta_value: int
 
     def pack(self) -> int:
-        """Header bits with Valid = 1. ValueError: a field does not fit, or addr is not aligned."""
+        """Return the header bits with Valid = 1. Raise ValueError if a field does not fit or addr
+        is not aligned.
+        """
         return 1 | self.FIELDS.pack(self)
 
     @classmethod
     def unpack(cls, raw: int, *slots: bytes | int) -> Self:
-        """Inverse of pack(); Valid and the reserved bits are not looked at.
+        """Invert pack(); Valid and the reserved bits are ignored.
 
-        ``slots``: data and byte enables, which come from slots of their own.
+        ``slots``: data and byte enables from their own slots.
         """
         fields = cls.FIELDS.unpack(raw)
         if slots:
@@ -209,7 +215,7 @@ class _Message:
         return cls(**fields)
 
     def check(self) -> list[str]:
-        """Texts of everything that a conforming sender would not send."""
+        """Return the rules that a sender of this message breaks, one text each."""
         out = []
         if self.meta_field not in frozenset(MetaField):
             out.append(f"MetaField {self.meta_field:02b} is reserved")
@@ -238,7 +244,7 @@ class _M2S(_Message):
     tc: int = 0
 
     def with_tag(self, tag: int) -> Self:
-        """The same request under another tag."""
+        """Return the same request with another tag."""
         return replace(self, tag=tag)
 
 
@@ -251,7 +257,7 @@ _M2S_PLACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class M2SReq(_M2S):
-    """M2S Request without data; ``addr`` is a byte address whose bits [4:0] are not carried."""
+    """M2S Request without data; ``addr`` is a byte address whose bits [4:0] are not sent."""
 
     NAME = "Req"
     OPCODES = frozenset(ReqOp)
@@ -262,7 +268,7 @@ class M2SReq(_M2S):
 
 @dataclass(frozen=True, slots=True)
 class M2SRwD(_M2S):
-    """M2S Request with Data: one line of 64 bytes, ``be`` bit i enables byte i (MemWrPtl only)."""
+    """M2S Request with Data: one line of 64 bytes; ``be`` bit i enables byte i (MemWrPtl only)."""
 
     NAME = "RwD"
     OPCODES = frozenset(RwdOp)
@@ -279,11 +285,11 @@ class M2SRwD(_M2S):
 
     @property
     def carries_be(self) -> bool:
-        """True if the message owes a byte-enable slot after its four chunks."""
+        """Return True if a byte-enable slot follows the four chunks."""
         return self.opcode == RwdOp.MEM_WR_PTL
 
     def check(self) -> list[str]:
-        # Not super(): slots make a new class of this one.
+        # Not super(): with slots=True the decorator creates a new class.
         out = _M2S.check(self)
         if self.be != BE_ALL and not self.carries_be:
             out.append("byte enables on an opcode that has none")
@@ -338,7 +344,7 @@ _READ_LIKE: Final = frozenset((ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_RD_FWD
 
 
 def completion_of(message: M2SMessage) -> Completion:
-    """The response that the device owes for a request (spec: link spec §5).
+    """Return the response that the device owes for a request (spec: link spec §5).
 
     Unsupported opcodes are answered too: a read-like one (MemRdFwd) by a DRS, others by an NDR.
     """

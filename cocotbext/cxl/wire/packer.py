@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages into flits: M2SPacker of the host, S2MPacker of the device (spec: link spec §6).
+"""Packers of messages into flits: M2SPacker (host) and S2MPacker (device) (spec: link spec §6).
 
-A packer holds the messages that wait and the data slots that are owed. ``next()`` gives the payload
-of the next flit without acknowledgement, credits and CRC, which belong to the link layer.
+A packer holds queued messages and owed data slots. ``next()`` returns the payload of the next flit
+without acknowledgement, credits and CRC, which the link layer adds.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ MessageT = TypeVar("MessageT", bound=Message)
 
 @dataclass(slots=True)
 class PackOptions:
-    """How a packer fills flits.
+    """Options of a packer.
 
-    dense: as full as the rules allow, oldest message first. Otherwise every slot is drawn at random
-    among what is legal there, by the weights below; the result is legal whatever they are, unless
-    ``stray_data_rate`` is above 0 (G0 where no data is owed: legal to receive, counted).
-    ``multi_header``: S2M only, H5 and G6 are used.
+    With ``dense`` flits are as full as the rules allow, oldest message first. Otherwise every slot
+    is drawn at random from its legal uses, with the weights below; the result is legal unless
+    ``stray_data_rate`` is above 0 (G0 without owed data: legal to receive, counted).
+    ``multi_header``: use H5 and G6 (S2M only).
     """
 
     dense: bool = True
@@ -66,7 +66,9 @@ class Credits:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A payload; ``plain`` and ``data`` credits it costs; data slots owed afterwards."""
+    """Payload of a flit, the ``plain`` and ``data`` credits that it uses, and the data slots
+    owed after it.
+    """
 
     payload: int
     adf: bool
@@ -86,10 +88,12 @@ class Packer(Generic[MessageT]):
 
     DIRECTION: ClassVar[Direction]
     WORST_ADFS: ClassVar[int]
-    """ADFs that one new data header (or multi-header slot) can lead to at worst."""
+    """Largest number of all-data flits that one new data header (or multi-header slot) can
+    cause.
+    """
     MAX_PLAIN: ClassVar[int]
     MAX_DATA: ClassVar[int]
-    """Headers without / with data in a flit."""
+    """Largest number of headers without / with data in a flit."""
 
     def __init__(self, options: PackOptions | None = None) -> None:
         self.options = options or PackOptions()
@@ -97,19 +101,19 @@ class Packer(Generic[MessageT]):
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, as after a reset."""
+        """Return to the state after reset."""
         self._chunks: deque[int] = deque()
         self._plain: deque[tuple[int, int]] = deque()  # age, header
         self._data: deque[tuple[int, int, list[int]]] = deque()  # age, header, data slots
 
     @property
     def owed(self) -> int:
-        """Data slots owed."""
+        """Return the number of owed data slots."""
         return len(self._chunks)
 
     @property
     def waiting(self) -> int:
-        """Messages whose header has not left."""
+        """Return the number of messages whose header has not been sent."""
         return len(self._plain) + len(self._data)
 
     def push(self, message: MessageT) -> None:
@@ -124,7 +128,7 @@ class Packer(Generic[MessageT]):
         self._data.append((self._pushed, message.pack(), chunks))
 
     def sendable(self, credits: Credits, start_data: bool = True) -> bool:
-        """True if next() would give a flit."""
+        """Return True if next() would return a flit."""
         return bool(
             self._chunks
             or (self._plain and credits.plain > 0)
@@ -132,9 +136,9 @@ class Packer(Generic[MessageT]):
         )
 
     def next(self, credits: Credits, start_data: bool = True) -> Packed | None:
-        """The next flit, or None if nothing can be sent; the caller takes the credits off.
+        """Return the next flit, or None if nothing can be sent; the caller subtracts the credits.
 
-        ``start_data`` = False: no new data header may leave (the retry buffer is nearly full).
+        ``start_data`` = False: send no new data header (the retry buffer is nearly full).
         """
         if len(self._chunks) > 3:
             take = self._chunks.popleft
@@ -145,7 +149,7 @@ class Packer(Generic[MessageT]):
         return self._fill(credits, start_data)
 
     def empty(self) -> Packed:
-        """A protocol flit of empty slots; only legal while nothing is owed (else ValueError)."""
+        """Return a protocol flit of empty slots. Raise ValueError if data is owed."""
         if self._chunks:
             raise ValueError(f"{len(self._chunks)} data slots are owed")
         return self._fill(Credits(), False)
@@ -160,7 +164,7 @@ class Packer(Generic[MessageT]):
         for slot in range(4):
             use = CHUNK if slot and slot <= must else self._use(slot, plain_left, data_left)
             if use is CHUNK:
-                # chunks is empty for a stray G0 only; what stands in it must not matter.
+                # chunks is empty only for a stray G0, whose content must not matter.
                 chunk = chunks.popleft() if chunks else options.rng.getrandbits(128)
                 payload |= DATA << 5 + 3 * slot | chunk << 128 * slot
                 continue
@@ -191,7 +195,7 @@ class Packer(Generic[MessageT]):
         return self.options.dense or self.options.rng.random() < 0.5
 
     def _use(self, slot: int, plain_left: int, data_left: int) -> str:
-        """What a slot is used for; where not dense, one of the legal uses by weight."""
+        """Return the use of a slot; without ``dense``, a legal use drawn by weight."""
         options = self.options
         owed = bool(slot and self._chunks)
         if options.dense:
@@ -214,15 +218,15 @@ class Packer(Generic[MessageT]):
         return options.rng.choices(list(weights), list(weights.values()))[0]
 
     def _plain_first(self) -> bool:
-        """A message without data goes before one with data that could leave too."""
+        """Return True if a message without data precedes one with data that could be sent too."""
         raise NotImplementedError
 
     def _format(self, slot: int, use: str, data_left: int) -> int:
-        """Format of a slot that holds no data."""
+        """Return the format of a slot without data."""
         raise NotImplementedError
 
     def _idle_sz(self) -> int:
-        """Sz of a flit without data header."""
+        """Return Sz of a flit without data header."""
         return 0
 
 
@@ -245,7 +249,7 @@ class M2SPacker(Packer[M2SMessage]):
         return M2S_H_RWD if use is HEADER else M2S_H_REQ
 
     def _idle_sz(self) -> int:
-        # It means nothing there.
+        # Sz has no meaning in such a flit.
         return 0 if self.options.dense else self.options.rng.getrandbits(1)
 
 
@@ -273,7 +277,7 @@ class S2MPacker(Packer[S2MMessage]):
             return S2M_H_2DRS if multi else S2M_H_DRS_NDR
         if options.dense:
             return S2M_G_2NDR if slot else S2M_H_2NDR
-        # NDRs may also ride in a slot whose DRS is not valid.
+        # NDRs may also use a slot whose DRS is not valid.
         if slot:
             return options.rng.choice((S2M_G_2NDR, S2M_G_DRS_2NDR))
         return options.rng.choice((S2M_H_2NDR, S2M_H_DRS_NDR))

@@ -2,8 +2,8 @@
 """Slot formats of both directions (spec: link spec §4).
 
 ``LAYOUTS[direction][position][code]`` describes a slot; position 0 is slot 0 (an H format of 96
-bits), position 1 is slots 1..3 (a G format of 128 bits). All bit numbers count from the start of
-the slot's own bits.
+bits), position 1 is slots 1..3 (a G format of 128 bits). Bit numbers count from the start of the
+slot.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, Message
 
 
 class SlotUse(Enum):
-    """What a format code means at a position."""
+    """Meaning of a format code at a position."""
 
     MEM = "mem"
     DATA = "data"
@@ -30,14 +30,14 @@ _NDR_LOW: Final = (1 << 28) - 1
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One header in a slot; ``devload`` >= 0: an NDR of 28 bits whose DevLoad stands there."""
+    """Header in a slot; ``devload`` >= 0: an NDR of 28 bits with its DevLoad at that bit."""
 
     part: type[Message]
     offset: int
     devload: int = -1
 
     def extract(self, slot: int) -> int:
-        """The header bits; bit 0 is Valid."""
+        """Return the header bits; bit 0 is Valid."""
         raw = slot >> self.offset
         if self.devload >= 0:
             return raw & _NDR_LOW | (slot >> self.devload & 3) << 28
@@ -45,24 +45,24 @@ class Field:
 
     @property
     def with_data(self) -> bool:
-        """Data slots follow the header."""
+        """Return True if data slots follow the header."""
         return self.part in (M2SRwD, S2MDRS)
 
     def insert(self, raw: int) -> int:
-        """The slot bits of a header."""
+        """Return the slot bits of a header."""
         if self.devload >= 0:
             return (raw & _NDR_LOW) << self.offset | raw >> 28 << self.devload
         return raw << self.offset
 
     @property
     def live(self) -> int:
-        """Slot bits that this header may set."""
+        """Return the slot bits that this header may set."""
         return self.insert(1 | self.part.FIELDS.live)
 
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:
-    """A format at a position; ``cache_valid``: Valid bits of its CXL.cache parts."""
+    """Format at a position; ``cache_valid``: Valid bits of its CXL.cache parts."""
 
     name: str
     use: SlotUse
@@ -72,7 +72,7 @@ class SlotLayout:
 
     @property
     def multi_header(self) -> bool:
-        """More than one message with data can start in it: H5 and G6 of S2M."""
+        """Return True if several messages with data can start in it: H5 and G6 of S2M."""
         return sum(f.with_data for f in self.fields) > 1
 
 
@@ -84,7 +84,7 @@ def _mem(name: str, *fields: Field, cache: range = range(0)) -> SlotLayout:
 
 
 def _cache(name: str) -> SlotLayout:
-    # Its inner layout is out of scope: any bit set means that something of CXL.cache is there.
+    # The layout of CXL.cache is out of scope: any set bit means that a cache message is present.
     return SlotLayout(name, SlotUse.CACHE, (), H_MASK if name[0] == "H" else G_MASK)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random packing reaches every legal placement and rollover of the link spec §6."""
+"""Random packing reaches every legal placement and rollover of link spec §6."""
 
 import random
 
@@ -29,7 +29,7 @@ def test_m2s_corners() -> None:
             rollovers.add((report.owed_before, report.owed_after))
             be_in_slot_2 |= report.owed_after == 4 and (2, 5) in report.placements
     assert placements == {(0, 4), (0, 5), *((s, f) for s in (1, 2, 3) for f in (4, 5))}
-    # From every R to every R that the free slots can lead to.
+    # Every R can be followed by every R that the free slots can lead to.
     assert {after for before, after in rollovers if before == 0} == {0, 1, 2, 3, 4, 5}
     assert {after for before, after in rollovers if before == 3} == {0, 4, 5}
     assert be_in_slot_2
@@ -54,5 +54,5 @@ def test_s2m_corners() -> None:
         *((0, f) for f in (3, 4, 5)),
         *((s, f) for s in (1, 2, 3) for f in (4, 5, 6)),
     }
-    # 9 cannot be: G6 leaves 10 or more, H5 over a rollover of 3 leaves 8.
+    # 9 is impossible: G6 leaves 10 or more, H5 over a rollover of 3 leaves 8.
     assert rollovers == set(range(13)) - {9}

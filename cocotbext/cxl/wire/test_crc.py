@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRC against the definition, crccheck, the published mask and the promised error detection."""
+"""CRC against its definition, crccheck, the published mask and the specified error detection."""
 
 import random
 from itertools import combinations
@@ -16,7 +16,7 @@ PUBLISHED_MASK_15 = int(
 
 
 class Reference(Crc16Base):  # type: ignore[misc]
-    """The polynomial of the link, most significant bit first, without any inversion."""
+    """CRC with the polynomial of the link, most significant bit first, without inversion."""
 
     _poly = 0xF053
     _initvalue = 0
@@ -32,7 +32,7 @@ def _payloads(count: int) -> list[int]:
 
 
 def crc16_serial(payload: int) -> int:
-    """CRC as the definition says it: bit 511 first, one shift a bit."""
+    """Compute the CRC by its definition: bit 511 first, one shift per bit."""
     value = 0
     for bit in range(crc.PAYLOAD_BITS - 1, -1, -1):
         top = value >> 15 ^ payload >> bit & 1
@@ -41,7 +41,7 @@ def crc16_serial(payload: int) -> int:
 
 
 def mask_of_crc_bit(bit: int) -> int:
-    """512-bit mask: CRC[bit] is the parity of (payload & mask)."""
+    """Return a 512-bit mask: CRC[bit] is the parity of (payload & mask)."""
     return sum((column >> bit & 1) << i for i, column in enumerate(crc.COLUMNS))
 
 
@@ -60,8 +60,8 @@ def test_against_independent_calculators() -> None:
 
 
 def test_every_1_2_and_3_bit_error_is_detected() -> None:
-    # An error pattern goes undetected exactly when its syndromes add up to 0: no syndrome is 0, no
-    # two are equal, and no two add up to a third.
+    # An error pattern is undetected exactly if its syndromes XOR to 0: no syndrome is 0, no two are
+    # equal, and no two XOR to a third.
     syndromes = [crc.syndrome_of_bit(bit) for bit in range(528)]
     known = set(syndromes)
     assert 0 not in known
@@ -70,7 +70,7 @@ def test_every_1_2_and_3_bit_error_is_detected() -> None:
 
 
 def _span_is_detected(start: int, length: int) -> bool:
-    """No non-zero pattern inside flit bits [start, start + length) goes undetected."""
+    """Return True if every non-zero pattern in flit bits [start, start + length) is detected."""
     basis: list[int] = []
     for bit in range(start, start + length):
         value = crc.syndrome_of_bit(bit)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CRC sees: all 1- and 2-bit errors by brute force; beyond its guarantee, 1 in 2^16."""
+"""Error detection of the CRC: all 1- and 2-bit errors exhaustively; beyond its guarantee 1 in
+2^16.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ SHARE = 2.0**-16
 
 
 def syndromes(patterns: npt.NDArray[np.intp]) -> npt.NDArray[np.uint16]:
-    """uint16[n] of n error patterns given as bit numbers [n, weight]."""
+    """Return uint16[n] syndromes of n error patterns, given as bit numbers [n, weight]."""
     out: npt.NDArray[np.uint16] = np.bitwise_xor.reduce(SYNDROMES[patterns], axis=1)
     return out
 
@@ -42,7 +44,7 @@ def test_linearity_against_the_crc_itself() -> None:
 
 @pytest.mark.parametrize("weight", [5, 8, 15, 64])
 def test_escapes_beyond_the_guarantee(weight: int) -> None:
-    """Random errors of many bits escape as often as a random 16-bit word is 0 (5 sigma)."""
+    """Check that random multi-bit errors escape as often as a random 16-bit word is 0 (5 sigma)."""
     rng = np.random.default_rng(weight)
     count = escapes = 0
     for _ in range(8):
@@ -58,7 +60,9 @@ def test_escapes_beyond_the_guarantee(weight: int) -> None:
 
 
 def test_the_count_would_see_a_weaker_crc() -> None:
-    """Negative twin: with one CRC bit ignored twice as many escape, and the bound tells."""
+    """Check that ignoring one CRC bit doubles the escapes and violates the bound (negative
+    twin).
+    """
     rng = np.random.default_rng(9)
     patterns = rng.integers(0, crc.FLIT_BITS, size=(2_000_000, 8))
     escapes = int((syndromes(patterns) & 0x7FFF == 0).sum())

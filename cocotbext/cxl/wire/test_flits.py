@@ -193,7 +193,7 @@ def test_slot_layouts() -> None:
         assert S2MNDR.unpack(field.extract(bits)) == split
     m2s_g = LAYOUTS[Direction.M2S][1]
     assert m2s_g[4].cache_valid == m2s_g[5].cache_valid == 1 << 88
-    # Req / RwD end in six reserved bits, bit 87 is reserved, the rest is above the cache part.
+    # Req / RwD end in six reserved bits, bit 87 is reserved; the cache part lies above.
     assert m2s_g[4].reserved == 0x7F << 81 | 0xFFFF << 112
     assert m2s_g[5].reserved == 0x7F << 81 | 0xFF << 120
 

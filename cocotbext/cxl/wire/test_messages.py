@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message layouts against the bit numbers of the link spec §5."""
+"""Message layouts against the bit numbers of link spec §5."""
 
 import pytest
 from hypothesis import given

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packers and unpackers of both directions: round trips, density, corners, broken rules."""
+"""Packers and unpackers of both directions: round trips, density, corner cases, broken rules."""
 
 import random
 from collections.abc import Callable
@@ -163,7 +163,7 @@ def test_rwd_and_reads_share_flits_in_order_of_age() -> None:
     packer.push(M2SReq(ReqOp.MEM_RD, 3, 0))
     first, second = _flits_for(packer, 2)
     assert FlitHeader.decode(first.payload & 0xFFFF_FFFF).slots == (5, 5, 0, 0)
-    # The owed chunks first, in slots 1 and 2; slot 0 already holds the next request.
+    # Owed chunks come first, in slots 1 and 2; slot 0 already holds the next request.
     assert FlitHeader.decode(second.payload & 0xFFFF_FFFF).slots == (5, 0, 0, 4)
 
 
@@ -200,7 +200,7 @@ def test_corner_worst_cases() -> None:
     unpacker = M2SUnpacker()
     assert unpacker.feed(_flit((5, 4, 4, 5), {3: PTL.pack()}, sz=True, be=True)).owed_after == 5
     assert unpacker.feed(_adf(*CHUNKS)).owed_after == 1
-    # Slot 1 must be data, slot 0 and the others are free.
+    # Slot 1 must be data; slot 0 and the others are free.
     report = unpacker.feed(_flit((5, 0, 4, 4), {0: REQ.pack(), 1: PTL.be, 2: REQ.pack()}))
     assert report.messages == [REQ, PTL, REQ]
     assert not report.issues

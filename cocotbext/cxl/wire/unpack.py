@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flit payloads to messages, for both directions (spec: link spec §3, §4, §6).
+"""Unpackers of flit payloads into messages, for both directions (spec: link spec §3, §4, §6).
 
-The unpacker is driven by the slot formats: every G0 slot while data is owed takes the next chunk,
-and where more than 3 slots are owed the whole flit is data. Nothing stops it: whatever breaks a
-rule is reported and decoding goes on as the formats say.
+The slot formats drive the unpacker: every G0 slot takes the next chunk while data is owed, and if
+more than 3 slots are owed the whole flit is data. Decoding never stops: a broken rule is reported
+and decoding continues according to the formats.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _RWD_CODES: Final = frozenset(int(op) for op in RwdOp)
 
 
 class IssueKind(Enum):
-    """What a receiver has to say about a flit; the first three are counted by the device."""
+    """Kind of a broken rule; the device counts the first three."""
 
     STRAY_DATA = "stray_data"
     CACHE_MESSAGE = "cache_message"
@@ -59,12 +59,14 @@ class Issue:
 
 @dataclass(slots=True)
 class FlitReport(Generic[MessageT]):
-    """Outcome of one flit.
+    """Result of one flit.
 
-    ``messages``: complete with this flit, in order. ``misframed``: those of them whose Sz / BE was
-    illegal. ``plain`` / ``data``: valid headers without / with data that *started* in this flit,
-    which is what costs credits. ``placements``: (slot, format) of every slot that held a valid
-    header, for coverage.
+    Attributes:
+        messages: messages that are complete with this flit, in order.
+        misframed: those of them whose Sz / BE was illegal.
+        plain: valid headers without data that started in this flit; each uses a credit.
+        data: valid headers with data that started in this flit.
+        placements: (slot, format) of every slot with a valid header, for coverage.
     """
 
     adf: bool
@@ -81,7 +83,7 @@ class FlitReport(Generic[MessageT]):
 
 @dataclass(slots=True)
 class _Pending:
-    """A data header that waits for its slots."""
+    """Data header whose data slots are still to come."""
 
     raw: int
     has_be: bool
@@ -90,7 +92,7 @@ class _Pending:
 
 
 class Unpacker(Generic[MessageT]):
-    """What both directions share; a subclass names the direction and finishes the messages."""
+    """Base of both unpackers; a subclass defines the direction and completes the messages."""
 
     direction: Direction
     max_plain: int
@@ -105,7 +107,7 @@ class Unpacker(Generic[MessageT]):
         """Data slots still owed."""
 
     def reset(self) -> None:
-        """Forget everything, as after a reset."""
+        """Return to the state after reset."""
         self._pending.clear()
         self.owed = 0
 
@@ -204,7 +206,7 @@ class Unpacker(Generic[MessageT]):
 
 
 class M2SUnpacker(Unpacker[M2SMessage]):
-    """Receiver of the device: Req and RwD."""
+    """Unpacker of the device: Req and RwD."""
 
     direction = Direction.M2S
     max_plain = MAX_REQ
@@ -215,7 +217,7 @@ class M2SUnpacker(Unpacker[M2SMessage]):
     def _data_header(self, raw: int, header: int, report: FlitReport[M2SMessage]) -> None:
         has_be, sz = bool(header & 8), bool(header & 16)
         opcode = raw >> 1 & 15
-        # An unsupported opcode may or may not have byte enables: it changes nothing anyway.
+        # An unsupported opcode may have byte enables or not: it has no effect.
         wrong_be = has_be != (opcode == RwdOp.MEM_WR_PTL) and opcode in _RWD_CODES
         if not sz or wrong_be:
             text = f"RwD of opcode {opcode} with Sz={sz:d} BE={has_be:d}"
@@ -236,7 +238,7 @@ class M2SUnpacker(Unpacker[M2SMessage]):
 
 
 class S2MUnpacker(Unpacker[S2MMessage]):
-    """Receiver of the host: NDR and DRS."""
+    """Unpacker of the host: NDR and DRS."""
 
     direction = Direction.S2M
     max_plain = MAX_NDR
