@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of one aggregated line within an epoch.
 
-spec: controller §3 to §5, second edition §7, §10. A line keeps the contributions themselves, not
-counters: what a read
-returns is computed from them, so the order of arrival cannot matter by construction.
+A line stores the contributions themselves, not counters. Reads are computed from them, so the order
+of arrival cannot matter by construction. Spec: controller §3 to §5, second edition §7, §10.
 """
 
 from __future__ import annotations
@@ -22,7 +21,9 @@ _SIGN_BITS = int.from_bytes(b"\x55" * LINE_BYTES, "little")
 
 
 def illegal_codes(data: bytes, mode: Mode) -> int:
-    """Number of illegal elements in a line: gate closed and sign set, or of an illegal byte."""
+    """Return the number of illegal elements of a line: gate closed with sign set, or an illegal
+    byte.
+    """
     if mode is Mode.G_TERN5:
         return TRITS_A_BYTE * sum(byte >= TERN5_CODES for byte in data)
     if mode is not Mode.G_TERNARY:
@@ -38,7 +39,7 @@ def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dt
 
 
 class AggregatedLine:
-    """What low-bit and FP32 lines have in common: who contributed, and whether it is tainted."""
+    """State of a low-bit or FP32 line: contributors, poison and loss."""
 
     __slots__ = (
         "_cache",
@@ -56,28 +57,32 @@ class AggregatedLine:
     )
 
     def __init__(self) -> None:
-        """Untouched in this epoch."""
+        """Create a line without contributions in this epoch."""
         self.data: dict[int, bytes] = {}
         self.marked: set[int] = set()
-        """FP32: workers whose stored line memory marks as poisoned."""
+        """FP32: workers whose stored line is marked as poisoned by memory."""
         self.kept = False
-        """FP32: a clean sum of all workers was read since the last store: it may have been kept."""
+        """FP32: a clean sum of all workers was read since the last store, so it may have been
+        kept.
+        """
         self.poisoned = False
         self.lost = False
-        """A state fill met an error: never newly counted as complete in this epoch."""
+        """A state fill failed: the line never becomes complete again in this epoch."""
         self.counted_complete = False
         self.saturated = False
         self.illegal = False
         self.counted_poisoned = False
-        """A contribution marked it: a line that memory lost is poisoned, but not counted so."""
+        """A contribution poisoned the line. A line lost by memory is poisoned too, but not
+        counted.
+        """
         self.late = 0
-        """Contributions that came after the round was closed."""
+        """Contributions after the round was closed."""
         self.times_seen: dict[int, int] = {}
-        """How often each worker was new to the line: again after the line was lost."""
+        """Number of times that each worker was new to the line; more than once after a loss."""
         self._cache: LowBitResult | IntResult | bytes | None = None
 
     def copy(self) -> AggregatedLine:
-        """An independent copy (contributions are immutable)."""
+        """Return an independent copy (contributions are immutable)."""
         other = AggregatedLine()
         other.data = dict(self.data)
         other.marked = set(self.marked)
@@ -94,19 +99,19 @@ class AggregatedLine:
         return other
 
     def seen(self, worker: int) -> bool:
-        """True when ``worker`` has a clean contribution in this epoch."""
+        """Return True if ``worker`` has a clean contribution in this epoch."""
         return worker in self.data
 
     def saw(self, worker: int) -> None:
-        """`worker` is new to the line."""
+        """Record that ``worker`` is new to the line."""
         self.times_seen[worker] = self.times_seen.get(worker, 0) + 1
 
     def all_seen(self, workers: int) -> bool:
-        """True when every worker has contributed."""
+        """Return True if every worker has contributed."""
         return len(self.data) == workers
 
     def lose(self) -> None:
-        """The state record could not be used: empty and poisoned from here on."""
+        """Lose the state record: the line becomes empty and poisoned."""
         self.data.clear()
         self.marked.clear()
         self.kept = False
@@ -117,7 +122,9 @@ class AggregatedLine:
     # -- low-bit ----------------------------------------------------------------------------------
 
     def add(self, worker: int, data: bytes, config: RegionConfig, cnt_max: int) -> int:
-        """Accept a clean low-bit contribution of a new worker; returns its illegal elements."""
+        """Accept a clean low-bit contribution of a new worker; return its number of illegal
+        elements.
+        """
         self.saw(worker)
         self.data[worker] = bytes(data)
         self._cache = None
@@ -128,13 +135,13 @@ class AggregatedLine:
         return bad
 
     def summed_codes(self, config: RegionConfig) -> IntResult:
-        """The sums (n = 1) of the integer codes that have arrived so far."""
+        """Return the sums (n = 1) of the integer codes contributed so far."""
         if not isinstance(self._cache, IntResult):
             self._cache = reduce_int(_stack(self.data), config.mode, None, config.signed)
         return self._cache
 
     def view(self, selector: int, config: RegionConfig, cnt_max: int) -> bytes:
-        """The line that a selector of a low-bit region reads of what has arrived so far."""
+        """Return the line that a selector of a low-bit region reads now."""
         if config.mode.bits:
             codes = self.summed_codes(config)
             if selector >= SUM8_SELECTOR:
@@ -149,7 +156,7 @@ class AggregatedLine:
         return bytes(line.tobytes())
 
     def reduced(self, config: RegionConfig, cnt_max: int) -> LowBitResult:
-        """The votes (n = 1) of what has arrived so far."""
+        """Return the votes (n = 1) of the contributions so far."""
         if not isinstance(self._cache, LowBitResult):
             lines = _stack(self.data)
             if config.mode == Mode.G_TERN5:
@@ -164,10 +171,10 @@ class AggregatedLine:
     # -- FP32 -------------------------------------------------------------------------------------
 
     def store(self, worker: int, data: bytes, enables: int | None) -> None:
-        """Store a clean FP32 contribution; ``enables`` None: the full line.
+        """Store a clean FP32 contribution; ``enables`` None means the full line.
 
-        The first partial write of an epoch clears the other bytes: older ones are never data. A
-        write of the whole line ends memory's mark on it, one of a part does not.
+        The first partial write of an epoch clears the other bytes, so that old bytes never become
+        data. A full write removes memory's poison mark; a partial one does not.
         """
         self.kept = False
         if not self.seen(worker):
@@ -180,7 +187,7 @@ class AggregatedLine:
         self._cache = None
 
     def summed(self) -> bytes:
-        """The ordered sum of what has arrived so far."""
+        """Return the ordered sum of the contributions so far."""
         if not isinstance(self._cache, bytes):
             self._cache = fp32.ordered_sum(_stack(self.data)).tobytes()
         return self._cache

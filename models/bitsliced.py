@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bit-sliced votes for bulk replay: 64-bit words instead of elements, for millions of lines.
 
-spec: controller §3. Plane p holds bit p of every counter, as in the device. The reference of the
-scoreboard is `models.reducers`, which counts integers and has no planes; `models/test_bitsliced.py`
-compares the two.
+Plane p holds bit p of every counter, as in the device. The reference of the scoreboard is
+`models.reducers`, which counts integers without planes; `models/test_bitsliced.py` compares the
+two. Spec: controller §3.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ONE = np.uint64(1)
 
 
 def _words(lines: U8) -> Words:
-    """uint8[..., 64] as uint64[..., 8]."""
+    """Return uint8[..., 64] as uint64[..., 8]."""
     return np.ascontiguousarray(lines).view("<u8")
 
 
 def _count(votes: Sequence[Words], planes: int) -> list[Words]:
-    """Planes of the number of votes; ValueError where they do not suffice."""
+    """Return the planes of the number of votes. Raise ValueError if there are too few planes."""
     if len(votes) >> planes:
         raise ValueError(f"{planes} planes do not hold a count of {len(votes)}")
     counts = [np.zeros_like(votes[0]) for _ in range(planes)]
@@ -38,7 +38,9 @@ def _count(votes: Sequence[Words], planes: int) -> list[Words]:
 
 
 def _below(counts: Sequence[Words], limits: Sequence[Words | np.uint64]) -> Words:
-    """Where a count is below its limit, both least significant plane first."""
+    """Return a mask of the counts below their limit; both have the least significant plane
+    first.
+    """
     below = np.zeros_like(counts[0])
     for count, limit in zip(counts, limits, strict=True):
         below = (~count & limit) | (~(count ^ limit) & below)
@@ -46,7 +48,7 @@ def _below(counts: Sequence[Words], limits: Sequence[Words | np.uint64]) -> Word
 
 
 def _constant(value: int, planes: int) -> list[np.uint64]:
-    """The planes of a number that is the same everywhere."""
+    """Return the planes of a constant."""
     return [np.uint64(0xFFFF_FFFF_FFFF_FFFF * (value >> p & 1)) for p in range(planes)]
 
 
@@ -55,20 +57,26 @@ def _lines(words: Words) -> U8:
 
 
 def vote_binary(sent: U8, tie: Tie, planes: int) -> tuple[U8, U8]:
-    """(votes uint8[n, 64], count planes uint8[planes, n, 64]) of G_BINARY lines uint8[W, n, 64].
+    """Return (votes uint8[n, 64], count planes uint8[planes, n, 64]) of G_BINARY lines uint8[W, n,
+    64].
 
-    Everybody has contributed. ValueError when W does not fit ``planes`` bits.
+    All workers have contributed.
+
+    Raises:
+        ValueError: W does not fit ``planes`` bits.
     """
     workers = len(sent)
     counts = _count([~line for line in _words(sent)], planes)
-    # A minority of non-negative votes: 2c < W, and 2c = W where a tie is negative.
+    # Minority of non-negative votes: 2c < W, and 2c = W if a tie is negative.
     limit = workers // 2 + 1 if tie == Tie.MINUS else (workers + 1) // 2
     negative = _below(counts, _constant(limit, planes))
     return _lines(negative), _lines(np.stack(counts))
 
 
 def vote_ternary(sent: U8, threshold: int, planes: int) -> tuple[U8, U8]:
-    """The same of G_TERNARY lines: net >= threshold gives 10, net <= -threshold 11, else 00."""
+    """Return the same for G_TERNARY lines: net >= threshold gives 10, net <= -threshold 11, else
+    00.
+    """
     votes = []
     for line in _words(sent):
         gate, sign = line >> _ONE & _EVEN, line & _EVEN
@@ -82,7 +90,7 @@ def vote_ternary(sent: U8, threshold: int, planes: int) -> tuple[U8, U8]:
 
 
 def _exceeds(counts: Sequence[Words], others: Sequence[Words], by: int) -> Words:
-    """Even bits where count >= other + by."""
+    """Return a mask on even bits of the elements with count >= other + by."""
     width = max(len(counts), by.bit_length()) + 1
     zero = np.zeros_like(counts[0])
     added: list[Words] = []

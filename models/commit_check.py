@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a commit of a region, or a move of the control window, is refused for.
+"""Refusal codes of a commit of a region and of a move of the control window.
 
-spec: controller §2, second edition §7, §9 and §10. Counted in 64-byte lines.
+Counts are in 64-byte lines. Spec: controller §2, second edition §7, §9, §10.
 """
 
 from __future__ import annotations
@@ -30,8 +30,14 @@ def check_commit(
     others: Sequence[RegionConfig],
     control_line: int = 0,
 ) -> CommitCode:
-    """The code that a commit of ``config`` gives; ``others``: the other committed descriptors,
-    ``control_line``: first line of the control window (0: there is none)."""
+    """Return the code of a commit of ``config``.
+
+    Args:
+        params: device parameters.
+        config: descriptor to commit.
+        others: descriptors of the other committed regions.
+        control_line: first line of the control window; 0 if there is none.
+    """
     if config.mode.reserved or (config.mode.optional and not params.tern5):
         return CommitCode.MODE
     if not 1 <= config.workers <= MAX_WORKERS:
@@ -69,7 +75,7 @@ def check_commit(
 
 
 def check_move(params: DeviceParams, place: int, regions: Sequence[RegionConfig]) -> CommitCode:
-    """The code that moving the control window to byte address ``place`` gives (0: off)."""
+    """Return the code of moving the control window to byte address ``place`` (0: off)."""
     line = place >> 6
     if line == 0:
         return CommitCode.OK

@@ -19,7 +19,7 @@ MEMORY_LINES = 4096
 
 
 def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
-    """A legal region of 4 lines and 3 workers with the given changes."""
+    """Return a legal region of 4 lines and 3 workers with the given changes."""
     base = RegionConfig(
         base=MEMORY_LINES * 64, state_base=64 * 64, lines_log2=2, workers=3, mode=mode
     )
@@ -27,7 +27,7 @@ def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
 
 
 class DeviceFixture:
-    """A model with one region, and one message a call."""
+    """Device model with one region; one message per call."""
 
     def __init__(
         self, config: RegionConfig, params: DeviceParams = PARAMS, region: int = 2
@@ -40,12 +40,12 @@ class DeviceFixture:
         assert self.model.commit(region, config, 1) == CommitCode.OK
 
     def recommit(self, **change: Any) -> CommitCode:
-        """A new epoch with the same descriptor and the given changes."""
+        """Start a new epoch with the same descriptor and the given changes."""
         self.config = replace(self.config, **change)
         return self.model.commit(self.region, self.config, 1)
 
     def tag(self) -> int:
-        """A new tag, 16 bits."""
+        """Return a new 16-bit tag."""
         self._tag = (self._tag + 1) & 0xFFFF
         return self._tag
 
@@ -58,24 +58,24 @@ class DeviceFixture:
         be: int | None = None,
         ldid: int = 0,
     ) -> None:
-        """A contribution; it must be answered by Cmp. ``be`` makes it MemWrPtl."""
+        """Write a contribution and check that it is answered by Cmp. ``be`` makes it MemWrPtl."""
         self.write_at(self.config.address(worker, line), data, poison, be, ldid)
 
     def write_at(
         self, addr: int, data: bytes, poison: bool = False, be: int | None = None, ldid: int = 0
     ) -> None:
-        """A write to a byte address; it must be answered by Cmp."""
+        """Write to a byte address and check that it is answered by Cmp."""
         opcode = RwdOp.MEM_WR if be is None else RwdOp.MEM_WR_PTL
         enables = BE_ALL if be is None else be
         msg = M2SRwD(opcode, self.tag(), addr, ldid, data=data, be=enables, poison=poison)
         assert self.model.step(msg) == S2MNDR(0, msg.tag, ldid)
 
     def read(self, selector: int, line: int, ldid: int = 0) -> tuple[bytes, bool]:
-        """(data, Poison) of a read in the window."""
+        """Read in the window; return (data, Poison)."""
         return self.read_at(self.config.address(selector, line), ldid)
 
     def read_at(self, addr: int, ldid: int = 0) -> tuple[bytes, bool]:
-        """(data, Poison) of a read of a byte address."""
+        """Read a byte address; return (data, Poison)."""
         msg = M2SReq(ReqOp.MEM_RD, self.tag(), addr, ldid)
         response = self.model.step(msg)
         assert isinstance(response, S2MDRS)
@@ -83,17 +83,17 @@ class DeviceFixture:
         return response.data, response.poison
 
     def count(self, name: str) -> int:
-        """Value of a counter of the model."""
+        """Return a counter of the model."""
         return self.model.counters[name]
 
 
 def lines(seed: int, count: int) -> list[bytes]:
-    """`count` random lines of 64 bytes."""
+    """Return ``count`` random lines of 64 bytes."""
     rnd = random.Random(seed)
     return [rnd.randbytes(64) for _ in range(count)]
 
 
 def counts(bench: DeviceFixture, line: int, planes: Sequence[int] = range(8)) -> list[int]:
-    """The 512 counters of a line, from its planes."""
+    """Return the 512 counters of a line, computed from its planes."""
     words = [int.from_bytes(bench.read(8 + p, line)[0], "little") for p in planes]
     return [sum((w >> b & 1) << p for p, w in zip(planes, words, strict=True)) for b in range(512)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control window: registers as lines of the device's address space.
+"""Control window: registers as lines of the device's address space.
 
-spec: controller, second edition, section 9. Line i of the window is registers 16 i .. 16 i + 15,
-the register at the lowest address in bits 31:0.
+Line i of the window contains registers 16 i .. 16 i + 15, the lowest address in bits 31:0. Spec:
+controller, second edition, section 9.
 """
 
 from __future__ import annotations
@@ -16,51 +16,53 @@ CONTROL_LINES = 64
 CONTROL_WORDS = 16
 LINE_OF_BYTES = CONTROL_WORDS * WORD_BYTES
 REGION_LINE = 16
-"""The line of region 0, which has one line, as each region."""
+"""Line of region 0; each region has one line."""
 OUT_OF_BAND = ("CTRL_WINDOW_LO", "CTRL_WINDOW_HI", "CTRL_LD_MASK", "OWNER_LD")
-"""Registers, or registers of a region, that a write through the window leaves as they are."""
+"""Registers (also of a region) that a write through the window does not change."""
 _WORD_BE = (1 << WORD_BYTES) - 1
 
 
 @dataclass(frozen=True)
 class ControlWindow:
-    """Where the window is, and who may write through it."""
+    """Position of the control window and its write permissions."""
 
     base: int = 0
-    """Byte address; 0: there is none."""
+    """Byte address; 0 if there is no window."""
     ld_mask: int = 0
     """Bit i: LD-ID i may write all registers."""
     owners: tuple[int | None, ...] = ()
-    """The LD-ID that may write the registers of each region; None: no other than those."""
+    """LD-ID that may write the registers of each region, besides those in ``ld_mask``; None for
+    none.
+    """
 
     @property
     def base_line(self) -> int:
-        """First line of the window."""
+        """Return the first line of the window."""
         return self.base >> 6
 
     def holds(self, line: int) -> bool:
-        """True if a line address lies in the window."""
+        """Return True if a line address lies in the window."""
         return self.base != 0 and 0 <= line - self.base_line < CONTROL_LINES
 
     def may_write(self, ldid: int, line: int) -> bool:
-        """True if an LD-ID may write a line of the window."""
+        """Return True if an LD-ID may write a line of the window."""
         if self.ld_mask >> ldid & 1:
             return True
         region = line - REGION_LINE
         return 0 <= region < len(self.owners) and self.owners[region] == ldid
 
     def address(self, register: int) -> int:
-        """Byte address of the line that holds the register at byte address ``register``."""
+        """Return the byte address of the line with the register at byte address ``register``."""
         return self.base + register // LINE_OF_BYTES * LINE_OF_BYTES
 
 
 def whole_words(be: int) -> bool:
-    """True if byte enables name no part of a word alone."""
+    """Return True if the byte enables select whole words only."""
     return all(be >> at & _WORD_BE in (0, _WORD_BE) for at in range(0, LINE_OF_BYTES, WORD_BYTES))
 
 
 def written_words(line: int, data: bytes, be: int) -> dict[int, int]:
-    """What a write of a line of the window puts where: {register's byte address: word}."""
+    """Return {register's byte address: word} for a write of a line of the window."""
     return {
         line * LINE_OF_BYTES + at: int.from_bytes(data[at : at + WORD_BYTES], "little")
         for at in range(0, LINE_OF_BYTES, WORD_BYTES)
@@ -69,9 +71,11 @@ def written_words(line: int, data: bytes, be: int) -> dict[int, int]:
 
 
 def pack_line(words: Mapping[int, int]) -> tuple[bytes, int]:
-    """Data and byte enables of a write of words, by the byte addresses of their registers.
+    """Return data and byte enables of a write of words, given by the byte addresses of their
+    registers.
 
-    ValueError unless all are in one line.
+    Raises:
+        ValueError: the registers are not all in one line.
     """
     if len({address // LINE_OF_BYTES for address in words}) != 1:
         raise ValueError("registers of one line of the window, please")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference model of the device at transaction level: one message in, its response out.
+"""Transaction-level reference model of the device: one message in, its response out.
 
-spec: controller §1 to §6. The model has no slots, queues or clocks: its responses hold for every
-micro-architecture. A scoreboard steps it in the order in which the device must have taken the
-messages. Where messages race on one line, the scoreboard may try several orders with ``line_key``,
-``snapshot`` and ``restore``.
+The model has no slots, queues or clocks: its responses hold for every micro-architecture. The
+scoreboard steps it in the order in which the device must have executed the messages. If messages
+race on one line, the scoreboard tries several orders with ``line_key``, ``snapshot`` and
+``restore``. Spec: controller §1 to §6.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from models.views import WORKERS_A_LINE, pack_words
 ONES_LINE = b"\xff" * LINE_BYTES
 
 MEMORY_KEY = -1
-"""First part of the key of a line of ordinary memory, in the place of a region."""
+"""First part of the key of a line of ordinary memory, in place of a region."""
 _ERROR_KEY = (-2, 0)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State that one key stands for, as ``DeviceModel.snapshot`` took it."""
+    """State of one key, as taken by ``DeviceModel.snapshot``."""
 
     key: Hashable
     commits: int
@@ -70,15 +70,17 @@ class DeviceModel(DeviceState):
     # -- messages ---------------------------------------------------------------------------------
 
     def decode(self, msg: M2SMessage, illegal_framing: bool = False) -> Access:
-        """How ``msg`` decodes now; changes nothing."""
+        """Decode ``msg`` in the present state, without side effects."""
         return decode_access(msg, self.params, self._configs, illegal_framing, self.control)
 
     def step(self, msg: M2SMessage, illegal_framing: bool = False) -> S2MMessage | None:
-        """Take ``msg`` and give the expected answer (DevLoad light), None for no answer."""
+        """Execute ``msg``; return the expected answer (DevLoad light), or None for no answer."""
         return self.step_result(msg, illegal_framing).response
 
     def step_result(self, msg: M2SMessage, illegal_framing: bool = False) -> StepResult:
-        """As ``step``, with the decoding and with what the answer leaves undetermined."""
+        """Execute ``msg``; return its decoding, the expected answer and the undetermined parts
+        of it.
+        """
         access = self.decode(msg, illegal_framing)
         kind = access.kind
         if kind == Kind.DROPPED:
@@ -109,8 +111,9 @@ class DeviceModel(DeviceState):
         return self._read_line(msg, access)
 
     def _read_status(self, msg: M2SMessage, access: Access) -> StepResult:
-        """Figures of a region: those that the slots decide are 0, and what races with others is
-        not known here; so no byte is said to be known."""
+        """Return the figures of a region. Figures that depend on the slots are 0, and races with
+        other requests are unknown, so no byte is marked as known.
+        """
         region, selector = access.region, access.selector
         assert region is not None
         assert selector is not None
@@ -254,7 +257,9 @@ class DeviceModel(DeviceState):
     # -- explaining -------------------------------------------------------------------------------
 
     def explain(self, msg: M2SMessage, illegal_framing: bool = False) -> str:
-        """Two lines: how the address decodes, the line's state, why the answer. No effect."""
+        """Explain an answer in two lines: address decoding, then line state and reason. No side
+        effects.
+        """
         access = self.decode(msg, illegal_framing)
         line = None
         config = None
@@ -269,9 +274,10 @@ class DeviceModel(DeviceState):
     # -- several orders ---------------------------------------------------------------------------
 
     def line_key(self, msg: M2SMessage) -> Hashable | None:
-        """The line whose state ``msg`` touches; None when its answer depends on no line's state.
+        """Return the key of the line whose state ``msg`` touches, or None if its answer depends on
+        no line.
 
-        Messages with different keys never influence each other's answers (between two commits).
+        Messages with different keys never influence each other's answers between two commits.
         """
         access = self.decode(msg)
         if access.memory_line is not None:
@@ -281,7 +287,7 @@ class DeviceModel(DeviceState):
         return None
 
     def snapshot(self, key: Hashable | None) -> Snapshot:
-        """Everything that stepping messages of ``key`` can change, counters included."""
+        """Return all state that messages of ``key`` can change, counters included."""
         tally_key = _ERROR_KEY if key is None else key
         tally = dict(self._tallies.get(tally_key, {}))
         if key is None:
@@ -299,9 +305,10 @@ class DeviceModel(DeviceState):
         return Snapshot(key, self._commits, tally, line=self._line(region, line).copy())
 
     def restore(self, key: Hashable | None, snap: Snapshot) -> None:
-        """Undo what was stepped on ``key`` since ``snap``; other keys keep their changes.
+        """Undo the messages of ``key`` since ``snap``; other keys keep their changes.
 
-        ValueError for a snapshot of another key, or from before a commit.
+        Raises:
+            ValueError: the snapshot is of another key, or from before a commit.
         """
         if snap.key != key or snap.commits != self._commits:
             raise ValueError(f"snapshot of {snap.key} cannot be restored here")
@@ -324,7 +331,9 @@ class DeviceModel(DeviceState):
 
 
 def _enables(msg: M2SRwD) -> int | None:
-    """Byte enables of a partial write, None for a full one (MemWrPtl of all 64 bytes is full)."""
+    """Return the byte enables of a partial write; None for a full one (MemWrPtl of 64 bytes is
+    full).
+    """
     return msg.be if is_partial(msg) and msg.be != BE_ALL else None
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of the device model: descriptors, epochs, counters, memory and injected faults.
 
-spec: controller §2, §5 and §6. ``models.device`` processes messages on this state.
+``models.device`` executes messages on this state. Spec: controller §2, §5, §6.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from models.step_result import AccessError, RegionStatus
 from models.views import LineInfo, StatusView
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS)
-"""The event counters that do not depend on micro-architecture."""
+"""Event counters that do not depend on the micro-architecture."""
 
 
 @dataclass
 class _Region:
-    """A region's active descriptor and the lines of its current epoch."""
+    """Active descriptor of a region and the lines of its current epoch."""
 
     config: RegionConfig | None = None
     epoch: int = 0
@@ -47,13 +47,13 @@ class _Region:
     """Lines contributed by each worker."""
 
     def mark(self, line: AggregatedLine) -> None:
-        """A contribution marks a line as poisoned."""
+        """Record that a contribution poisons a line."""
         if not line.poisoned:
             line.poisoned = line.counted_poisoned = True
             self.poisoned += 1
 
     def move(self, old: AggregatedLine, new: AggregatedLine) -> None:
-        """A line was put back from one state into another: so are the region's counts."""
+        """Update the counts of the region after a line was restored to another state."""
         self.complete += new.counted_complete - old.counted_complete
         self.saturated += new.saturated - old.saturated
         self.illegal += new.illegal - old.illegal
@@ -64,39 +64,41 @@ class _Region:
 
 
 class DeviceState:
-    """Everything but the messages: commits, counters, status, injected errors."""
+    """State of the device without messages: commits, counters, status, injected errors."""
 
     def __init__(
         self,
         params: DeviceParams | None = None,
         initial_memory: Callable[[int], MemoryLine] | None = None,
     ) -> None:
-        """``initial_memory`` gives the content of a memory line never written (default: zeros)."""
+        """Create the state; ``initial_memory`` returns the content of an unwritten line
+        (default: zeros).
+        """
         self.params = params or DeviceParams()
         self.memory = Memory(initial_memory)
         self.counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.refused: list[AccessError] = []
-        """Every refused access since the last clear, in the order stepped."""
+        """Refused accesses since the last clear, in order."""
         self.first_error: AccessError | None = None
-        """What ERR_INFO holds; None until the first, or after ``rearm_error``."""
+        """Content of ERR_INFO; None before the first error and after ``rearm_error``."""
         self._regions = [_Region() for _ in range(self.params.regions)]
         self._configs: list[RegionConfig | None] = [None] * self.params.regions
         self.control = ControlWindow()
-        """The control window: where it is, and who may write through it."""
+        """Control window: its position and write permissions."""
         self._tallies: dict[Hashable, dict[str, int]] = {}
         self._commits = 0
         self.read_errors: set[int] = set()
-        """Lines of device memory whose reads meet an AXI error at present."""
+        """Lines of device memory whose reads return an AXI error at present."""
         self.write_errors: set[int] = set()
-        """The same of writes."""
+        """Lines of device memory whose writes return an AXI error at present."""
 
     # -- control ----------------------------------------------------------------------------------
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         """Write EPOCH of ``region`` with ``config`` in its shadow registers.
 
-        A successful commit starts a new epoch, whatever its number is; a refused one changes the
-        status code alone.
+        A successful commit starts a new epoch, whatever its number; a refused one changes only the
+        status code.
         """
         target = self._region(region)
         others = [c for r, c in enumerate(self._configs) if c is not None and r != region]
@@ -112,13 +114,13 @@ class DeviceState:
         if config.mode.low_bit:
             self.memory.forget(start, size)
         elif config.mode == Mode.FP32:
-            # The records behind the data are the device's own.
+            # The records that follow the data belong to the device.
             data_lines = config.workers * config.lines
             self.memory.forget(start + data_lines, size - data_lines)
         return CommitCode.OK
 
     def move_control(self, place: int) -> CommitCode:
-        """Write CTRL_WINDOW: the control window is now at byte address ``place``, if it may be."""
+        """Write CTRL_WINDOW: move the control window to byte address ``place`` if that is legal."""
         regions = [config for config in self._configs if config is not None]
         code = check_move(self.params, place, regions)
         if code == CommitCode.OK:
@@ -126,38 +128,40 @@ class DeviceState:
         return code
 
     def close(self, region: int) -> None:
-        """REGION.CTRL.CLOSE: the round is over until the next commit (second edition, section 5).
+        """Write REGION.CTRL.CLOSE: end the round until the next commit (second edition, section 5).
 
-        A region that is not committed, or plain memory, has no round.
+        An uncommitted region and plain memory have no round.
         """
         state = self._region(region)
         if state.config is not None and state.config.mode != Mode.IDENTITY:
             state.closed = True
 
     def _retire(self, region: _Region) -> None:
-        """Leave in memory what the old round of ``region`` has visibly stored there."""
+        """Leave the stored data of the old round of ``region`` in memory."""
         if region.config is not None and region.config.mode == Mode.FP32:
             for i, line in (region.lines or {}).items():
                 self._flush(region.config, i, line)
 
     def _flush(self, config: RegionConfig, i: int, line: AggregatedLine) -> None:
-        """An FP32 line's contributions lie in the state area: put them there."""
+        """Write the contributions of an FP32 line to the state area."""
         for worker, data in line.data.items():
             entry = MemoryLine(data, poison=worker in line.marked)
             self.memory.store(config.state_line + worker * config.lines + i, entry)
 
     def clear_counters(self) -> None:
-        """CTRL.CLEAR_COUNTERS: counters to zero; regions and error capture are untouched."""
+        """Write CTRL.CLEAR_COUNTERS: counters become zero; regions and error capture stay."""
         self.counters = dict.fromkeys(COUNTERS, 0)
         self._tallies.clear()
         self.refused.clear()
 
     def rearm_error(self) -> None:
-        """ERR_INFO.valid written 1: the next refused access is captured."""
+        """Write 1 to ERR_INFO.valid: the next refused access is captured."""
         self.first_error = None
 
     def region_status(self, region: int) -> RegionStatus:
-        """Status registers of ``region``; FALLBACK is left out, it depends on the slots."""
+        """Return the status registers of ``region`` without FALLBACK, which depends on the
+        slots.
+        """
         state = self._region(region)
         lines = state.config.lines if state.config else 0
         return RegionStatus(
@@ -174,7 +178,9 @@ class DeviceState:
         )
 
     def status_view(self, region: int) -> StatusView:
-        """STATUS of ``region`` as a host reads it; FALLBACK is 0, it depends on the slots."""
+        """Return STATUS of ``region`` as read by a host; FALLBACK is 0, because it depends on
+        the slots.
+        """
         state, status = self._region(region), self.region_status(region)
         return StatusView(
             epoch=status.epoch,
@@ -187,12 +193,12 @@ class DeviceState:
         )
 
     def worker_lines(self, region: int) -> list[int]:
-        """Lines contributed by each of the 64 workers that there can be."""
+        """Return the lines contributed by each of the 64 possible workers."""
         seen = self._region(region).seen
         return [seen[worker] for worker in range(MAX_WORKERS)]
 
     def line_info(self, region: int, line: int) -> LineInfo:
-        """INFO of a line."""
+        """Return INFO of a line."""
         state, found = self._region(region), self._line(region, line)
         config = state.config
         assert config is not None
@@ -211,21 +217,22 @@ class DeviceState:
         )
 
     def flagged_lines(self, region: int) -> tuple[int, int]:
-        """Lines of ``region`` with a saturated counter, and with an illegal code, in this epoch."""
+        """Return the numbers of lines of ``region`` with a saturated counter and with an illegal
+        code.
+        """
         state = self._region(region)
         return state.saturated, state.illegal
 
     def config(self, region: int) -> RegionConfig | None:
-        """The active descriptor of ``region``, None when it was never committed."""
+        """Return the active descriptor of ``region``, or None if it was never committed."""
         return self._region(region).config
 
     # -- faults of device memory ------------------------------------------------------------------
 
     def poison_line(self, memory_line: int) -> None:
-        """Memory marks ``memory_line`` as poisoned: what it holds can no longer be trusted.
+        """Mark ``memory_line`` as poisoned in memory, until the whole line is written.
 
-        The mark stays until the whole line is written again. The records of low-bit and FP32 lines
-        are not the model's affair: see ``lose_line``.
+        Records of low-bit and FP32 lines are outside the model: see ``lose_line``.
         """
         entry = self.memory.load(memory_line)
         self.memory.store(memory_line, replace(entry, poison=True, poison_known=True))
@@ -239,10 +246,11 @@ class DeviceState:
                 line.marked.add(worker)
 
     def lose_line(self, region: int, line: int) -> None:
-        """The state record of ``line`` was lost: an AXI error, or poison, on its way in or out.
+        """Lose the state record of ``line`` because of an AXI error or poison on a read or
+        write-back.
 
-        Micro-architecture decides when that happens, so the bench reports it: the line is empty,
-        and poisoned for the rest of the epoch.
+        The time of the loss depends on the micro-architecture, so the bench reports it. The line
+        becomes empty, and poisoned for the rest of the epoch.
         """
         state = self._line(region, line)
         config = self._regions[region].config
@@ -251,7 +259,7 @@ class DeviceState:
         state.lose()
 
     def line_state(self, region: int, line: int) -> AggregatedLine | None:
-        """What is known of a line in this epoch; None: nothing has touched it."""
+        """Return the state of a line in this epoch, or None if it was not touched."""
         return (self._region(region).lines or {}).get(line)
 
     # -- helpers ----------------------------------------------------------------------------------
@@ -281,5 +289,5 @@ class DeviceState:
         now = self._tallies.get(key, {})
         for name, value in now.items():
             self.counters[name] += old.get(name, 0) - value
-        # A name that the old tally lacks stays, so that a later one which has it moves the counter.
+        # Keep names that the old tally lacks, so that a later tally with them moves the counter.
         self._tallies[key] = dict.fromkeys(now, 0) | old

@@ -31,7 +31,7 @@ _CAUSES = {
 
 
 def _workers(numbers: list[int]) -> str:
-    """``[0, 1, 2, 5]`` as ``0-2,5``."""
+    """Format ``[0, 1, 2, 5]`` as ``0-2,5``."""
     out: list[str] = []
     start = previous = -2
     for number in [*sorted(numbers), -1]:
@@ -116,7 +116,9 @@ def explain_access(
     entry: MemoryLine | None,
     closed: bool = False,
 ) -> str:
-    """Two lines: the decoding, then state and effect. ``config``: the region's, if any."""
+    """Explain an access in two lines: decoding, then state and effect. ``config``: that of the
+    region.
+    """
     name = getattr(msg.opcode, "name", f"opcode {int(msg.opcode)}")
     head = f"{name} tag {msg.tag:#06x} ld {msg.ldid} addr {msg.addr:#x}: "
     if config is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ordered binary32 sum of the FP32 path, vectorised.
 
-spec: controller §4. It uses the float32 addition of this machine, which rounds to nearest even and
-keeps subnormals (IEEE 754); ``models/test_fp32.py`` compares it with integer arithmetic.
+It uses the float32 addition of this machine, which rounds to nearest even and keeps subnormals
+(IEEE 754); ``models/test_fp32.py`` compares it with integer arithmetic. Spec: controller §4.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ def _is_nan(bits: U32) -> NDArray[np.bool_]:
 
 
 def canonical(bits: U32) -> U32:
-    """uint32[...] with every NaN replaced by 7FC00000h; everything else as it is."""
+    """Return uint32[...] with every NaN replaced by 7FC00000h."""
     return np.where(_is_nan(bits), np.uint32(CANONICAL_NAN), bits).astype(np.uint32)
 
 
 def add_bits(a: U32, b: U32) -> U32:
-    """Element-wise binary32 ``a + b`` on bit patterns, round to nearest even, NaN 7FC00000h."""
+    """Add bit patterns element-wise as binary32: round to nearest even, NaN becomes 7FC00000h."""
     with np.errstate(all="ignore"):
         total = np.add(a.view(np.float32), b.view(np.float32), dtype=np.float32)
     return canonical(total.view(np.uint32))
 
 
 def ordered_sum(lines: ArrayLike, present: ArrayLike | None = None) -> U8:
-    """Sum of FP32 lines uint8[W, n, 64] in worker order, as lines uint8[n, 64].
+    """Return the sum of FP32 lines uint8[W, n, 64] in worker order, as lines uint8[n, 64].
 
-    ``present`` bool[W, n] says who contributed (None: all); a missing one is left out, which is not
-    the same as adding +0.0 (a lone -0.0 stays -0.0). A line without contributions is +0.0.
+    ``present`` bool[W, n] marks the contributors (None: all). A missing contribution is skipped,
+    which differs from adding +0.0 (a single -0.0 stays -0.0). A line without contributions is +0.0.
     """
     array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8))
     if array.ndim != 3 or array.shape[2] != LINE_BYTES:

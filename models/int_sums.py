@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reference of G_INT4 and G_INT8: exact sums of k-bit codes, and the lines that show them.
 
-spec: controller, second edition §7. Sums are integers per element, computed with numpy from the
-codes; never from planes: the device counts bits and weighs them, so its reference does neither.
-`sums_of_planes` is the host's arithmetic on count planes, for a region that has no sum view.
+Sums are integers per element, computed with numpy from the codes. The device counts and weighs bits
+in planes; its reference therefore uses no planes. `sums_of_planes` is the host's arithmetic on
+count planes, for a region without a sum view. Spec: controller, second edition §7.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ from models.reducers import U16, count_planes, planes_to_counts
 
 I32 = NDArray[np.int32]
 SUM8_WORKERS = 16
-"""The largest W whose sums of 4-bit codes fit eight bits."""
+"""Largest W whose sums of 4-bit codes fit eight bits."""
 
 
 def sum16_lines(mode: Mode) -> int:
-    """SUM16 lines of one line of codes."""
+    """Return the number of SUM16 lines per line of codes."""
     return {Mode.G_INT4: 4, Mode.G_INT8: 2}.get(mode, 0)
 
 
 def sum8_lines(mode: Mode, workers: int) -> int:
-    """SUM8 lines of one line of codes: G_INT4 up to 16 workers alone has them."""
+    """Return the number of SUM8 lines per line of codes; only G_INT4 with at most 16 workers has
+    any.
+    """
     return 2 if mode == Mode.G_INT4 and workers <= SUM8_WORKERS else 0
 
 
@@ -39,34 +41,36 @@ class IntResult:
     sums: I32
     """int32[n, elements of a line]."""
     counts: U16
-    """uint16[n, 512]: contributions that have a one at each bit of the line."""
+    """uint16[n, 512]: contributions with a one at each bit of the line."""
     contributions: U16
-    """uint16[n]: contributions that are summed (m)."""
+    """uint16[n]: number of summed contributions (m)."""
 
     @property
     def planes(self) -> U8:
-        """uint8[8, n, 64]: the lines that selectors 8..15 read."""
+        """Return uint8[8, n, 64]: the lines at selectors 8..15."""
         return count_planes(self.counts)
 
     @property
     def sum16(self) -> U8:
-        """uint8[4 or 2, n, 64]: the lines that selectors 16.. read."""
+        """Return uint8[4 or 2, n, 64]: the lines at selectors from 16 on."""
         return _views(self.sums.astype("<i2"))
 
     @property
     def sum8(self) -> U8:
-        """uint8[2, n, 64]: the lines that selectors 32.. read, of G_INT4 and W <= 16."""
+        """Return uint8[2, n, 64]: the lines at selectors from 32 on (G_INT4 with W <= 16)."""
         return _views(self.sums.astype("<i1"))
 
 
 def _views(values: NDArray[np.signedinteger]) -> U8:
-    """[n, elements] in the order of the elements to uint8[views, n, 64]."""
+    """Convert [n, elements] in element order to uint8[views, n, 64]."""
     lines = values.view(np.uint8).reshape(len(values), -1, LINE_BYTES)
     return np.ascontiguousarray(lines.transpose(1, 0, 2))
 
 
 def sums_of_views(views: U8, kind: str) -> I32:
-    """int32[n, elements] from SUM16 or SUM8 lines uint8[v, n, 64] of values ``kind`` (`<i2`)."""
+    """Return int32[n, elements] from SUM16 or SUM8 lines uint8[v, n, 64] with values ``kind``
+    (`<i2`).
+    """
     parts = [np.ascontiguousarray(one).view(kind).astype(np.int32) for one in views]
     return np.concatenate(parts, axis=1)
 
@@ -74,9 +78,16 @@ def sums_of_views(views: U8, kind: str) -> I32:
 def reduce_int(
     lines: ArrayLike, mode: Mode, present: ArrayLike | None = None, signed: bool = True
 ) -> IntResult:
-    """Sums of the codes in uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+    """Return the sums of the codes in uint8[W, n, 64].
 
-    ``signed``: codes are two's complement, else 0 .. 2^k - 1. ValueError for another mode or shape.
+    Args:
+        lines: contributions of all workers.
+        mode: G_INT4 or G_INT8.
+        present: bool[W, n], contributors; None for all.
+        signed: codes are two's complement, else 0 .. 2^k - 1.
+
+    Raises:
+        ValueError: another mode or shape.
     """
     array = np.asarray(lines, dtype=np.uint8)
     if array.ndim != 3 or array.shape[2] != LINE_BYTES:
@@ -95,10 +106,10 @@ def reduce_int(
 def sums_of_planes(
     planes: ArrayLike, mode: Mode, signed: bool = True, zeros_of: int | None = None
 ) -> I32:
-    """int32[n, elements of a line] from the count planes uint8[p, n, 64] of the codes' bits.
+    """Return int32[n, elements of a line] from the count planes uint8[p, n, 64] of the codes' bits.
 
-    ``zeros_of``: the planes are those of a G_BINARY region, which counts zeros, and that many
-    workers have contributed to each line; None: the planes count ones.
+    ``zeros_of``: the planes are those of a G_BINARY region, which counts zeros, with that many
+    contributions per line; None: the planes count ones.
     """
     counts = planes_to_counts(planes).astype(np.int32)
     if zeros_of is not None:

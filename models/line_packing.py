@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line formats: gradients to 64-byte lines and back.
+"""Line formats: conversion of gradients to 64-byte lines and back.
 
-spec: controller §1, second edition §7 and §10. A line is little-endian: element ``e``
-starts at bit ``e * width``, and bit ``n`` of a line is bit ``n mod 8`` of byte ``n // 8``.
+A line is little-endian: element ``e`` starts at bit ``e * width``, and bit ``n`` of a line is bit
+``n mod 8`` of byte ``n // 8``. Spec: controller §1, second edition §7, §10.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 MODE_MAX = 15
-"""Of the field in CONFIG."""
+"""Largest code of the field in CONFIG."""
 
 
 class Mode(IntEnum):
@@ -41,8 +41,9 @@ class Mode(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Mode | None:
-        """A reserved code (7..15) is a member of its own, which no iteration gives: a register may
-        hold it, and a commit refuses it."""
+        """Return a separate member for a reserved code (7..15), which iteration does not include: a
+        register may hold it, and a commit refuses it.
+        """
         if not isinstance(value, int) or not 0 <= value <= MODE_MAX:
             return None
         member = int.__new__(cls, value)
@@ -51,42 +52,44 @@ class Mode(IntEnum):
 
     @property
     def reserved(self) -> bool:
-        """No mode: a commit of it is refused."""
+        """Return True for a reserved code, which a commit refuses."""
         return self > Mode.G_TERN5
 
     @property
     def optional(self) -> bool:
-        """A device has it only if it was built so; else a commit of it is refused."""
+        """Return True for a mode that depends on a build option; without it a commit refuses the
+        mode.
+        """
         return self is Mode.G_TERN5
 
     @property
     def low_bit(self) -> bool:
-        """True for the modes that count."""
+        """Return True for the counting modes."""
         return self in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5) or self.bits > 0
 
     @property
     def bits(self) -> int:
-        """Bits of a code, in the modes whose result is the sum of codes; 0 in all others."""
+        """Return the bits of a code in the modes that sum codes; 0 in all others."""
         return {Mode.G_INT4: 4, Mode.G_INT8: 8}.get(self, 0)
 
     @property
     def exact(self) -> bool:
-        """Its result is a sum: a count that saturates is wrong, and a commit sees to it."""
+        """Return True if the result is a sum, so that a commit must rule out saturation."""
         return self.bits > 0 or self is Mode.G_TERN5
 
     def counts_to(self, workers: int) -> int:
-        """The highest count of a column that so many workers reach, in the modes that count."""
+        """Return the highest count of a column that so many workers can reach."""
         return 2 * workers if self is Mode.G_TERN5 else workers
 
 
 FIRST_EDITION = (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""Those without integer codes, and without options."""
+"""Modes without integer codes and without build options."""
 GATED = (Mode.G_TERNARY, Mode.G_TERN5)
-"""Those whose elements may be off; they have illegal codes."""
+"""Modes whose elements may be off; they have illegal codes."""
 
 
 class Tie(IntEnum):
-    """What a tied G_BINARY vote gives (the TIE_MINUS bit of CONFIG)."""
+    """Result of a tied G_BINARY vote (the TIE_MINUS bit of CONFIG)."""
 
     PLUS = 0
     MINUS = 1
@@ -102,18 +105,20 @@ _ELEMENTS = {
 }
 TRITS_A_BYTE = 5
 TERN5_CODES: int = 3**TRITS_A_BYTE
-"""Bytes from here on are illegal in a G_TERN5 line."""
+"""First illegal byte value in a G_TERN5 line."""
 
 
 def elements_per_line(mode: Mode) -> int:
-    """Elements in one line of ``mode``; ValueError for IDENTITY, which has only bytes."""
+    """Return the elements per line of ``mode``. Raise ValueError for IDENTITY, which has only
+    bytes.
+    """
     if mode not in _ELEMENTS:
         raise ValueError(f"mode {Mode(mode).name} has no elements, only bytes")
     return _ELEMENTS[mode]
 
 
 def lines_needed(elements: int, mode: Mode) -> int:
-    """Lines that ``elements`` elements take, the last one padded with code 0."""
+    """Return the lines for ``elements`` elements; the last one is padded with code 0."""
     return -(-elements // elements_per_line(mode))
 
 
@@ -140,9 +145,10 @@ def _refuse_nonfinite(x: F32) -> None:
 
 
 def pack_binary(x: ArrayLike) -> U8:
-    """float32[...] to uint8[n, 64]: bit = ``x < 0`` (-0.0 counts as +), tail padded with 0.
+    """Pack float32[...] to uint8[n, 64]: bit = ``x < 0`` (-0.0 counts as +), tail padded with 0.
 
-    ValueError for a NaN or an infinity: neither has a sign vote.
+    Raises:
+        ValueError: NaN or infinity, which have no sign vote.
     """
     values = np.asarray(x, dtype=np.float32)
     _refuse_nonfinite(values)
@@ -150,9 +156,12 @@ def pack_binary(x: ArrayLike) -> U8:
 
 
 def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
-    """float32[...] to uint8[n, 64]: gate = ``|x| > threshold`` (in float32), sign = ``x < 0``.
+    """Pack float32[...] to uint8[n, 64]: gate = ``|x| > threshold`` (in float32), sign = ``x < 0``.
 
-    A closed gate is sent as 00, never as the illegal 01. ValueError for a NaN or an infinity.
+    A closed gate is sent as 00, never as the illegal 01.
+
+    Raises:
+        ValueError: NaN or infinity.
     """
     values = np.asarray(x, dtype=np.float32)
     _refuse_nonfinite(values)
@@ -162,7 +171,7 @@ def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
 
 
 def codes_to_lines(codes: ArrayLike) -> U8:
-    """Raw 2-bit codes uint8[...] (0..3, illegal 01 included) to uint8[n, 64], tail 00."""
+    """Pack raw 2-bit codes uint8[...] (0..3, illegal 01 included) to uint8[n, 64], tail 00."""
     flat = _padded(np.asarray(codes, dtype=np.uint8), elements_per_line(Mode.G_TERNARY))
     if flat.size and int(flat.max()) > 3:
         raise ValueError("a ternary code is 0..3")
@@ -173,13 +182,13 @@ def codes_to_lines(codes: ArrayLike) -> U8:
 
 
 def lines_to_codes(lines: ArrayLike) -> U8:
-    """uint8[n, 64] to raw 2-bit codes uint8[n * 256]."""
+    """Unpack uint8[n, 64] to raw 2-bit codes uint8[n * 256]."""
     bits = _lines_to_bits(lines).reshape(-1, 2)
     return (bits[:, 0] | (bits[:, 1] << 1)).astype(np.uint8)
 
 
 def pack_tern5(x: ArrayLike, threshold: float | np.float32) -> U8:
-    """float32[...] to uint8[n, 64] of G_TERN5, by the rule of ``pack_ternary``."""
+    """Pack float32[...] to uint8[n, 64] of G_TERN5, by the rule of ``pack_ternary``."""
     values = np.asarray(x, dtype=np.float32)
     _refuse_nonfinite(values)
     gate = np.abs(values) > np.float32(threshold)
@@ -187,7 +196,7 @@ def pack_tern5(x: ArrayLike, threshold: float | np.float32) -> U8:
 
 
 def trits_to_lines(trits: ArrayLike) -> U8:
-    """Elements [...] in {-1, 0, +1} to uint8[n, 64] of G_TERN5, tail padded with 0.
+    """Pack elements [...] in {-1, 0, +1} to uint8[n, 64] of G_TERN5, tail padded with 0.
 
     A byte is the sum of digit i times 3^i; digit 0 is 0, 1 is +1, 2 is -1.
     """
@@ -200,7 +209,7 @@ def trits_to_lines(trits: ArrayLike) -> U8:
 
 
 def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
-    """uint8[n, 64] to int8[count] in {-1, 0, +1}; an illegal byte counts as five zeros."""
+    """Unpack uint8[n, 64] to int8[count] in {-1, 0, +1}; an illegal byte counts as five zeros."""
     codes = np.asarray(lines, dtype=np.int16)
     if codes.ndim == 0 or codes.shape[-1] != LINE_BYTES:
         raise ValueError(f"lines must be uint8[n, {LINE_BYTES}], not shape {codes.shape}")
@@ -210,15 +219,17 @@ def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
 
 
 def pack_fp32(x: ArrayLike) -> U8:
-    """float32[...] to uint8[n, 64], byte for byte (NaN payloads kept), tail padded with 0.0."""
+    """Pack float32[...] to uint8[n, 64], byte for byte (NaN payloads kept), tail padded with
+    0.0.
+    """
     values = np.ascontiguousarray(np.asarray(x, dtype=np.float32))
-    # Moved as bit patterns: a float move may quieten a signalling NaN.
+    # Copy bit patterns: a floating-point copy may quieten a signalling NaN.
     words = _padded(values.reshape(-1).view(np.uint32), elements_per_line(Mode.FP32))
     return words.astype("<u4").view(np.uint8).reshape(-1, LINE_BYTES)
 
 
 def code_range(mode: Mode, signed: bool = True) -> tuple[int, int]:
-    """(smallest, largest) code of G_INT4 or G_INT8; ValueError for another mode."""
+    """Return (smallest, largest) code of G_INT4 or G_INT8. Raise ValueError for another mode."""
     if not mode.bits:
         raise ValueError(f"mode {Mode(mode).name} has no integer codes")
     low = -(1 << (mode.bits - 1)) if signed else 0
@@ -226,9 +237,10 @@ def code_range(mode: Mode, signed: bool = True) -> tuple[int, int]:
 
 
 def pack_int(codes: ArrayLike, mode: Mode, signed: bool = True) -> U8:
-    """Integer codes [...] of G_INT4 or G_INT8 to uint8[n, 64], tail padded with code 0.
+    """Pack integer codes [...] of G_INT4 or G_INT8 to uint8[n, 64], tail padded with code 0.
 
-    ValueError for a code out of range.
+    Raises:
+        ValueError: a code is out of range.
     """
     values = np.asarray(codes, dtype=np.int16)
     low, high = code_range(mode, signed)
@@ -241,7 +253,7 @@ def pack_int(codes: ArrayLike, mode: Mode, signed: bool = True) -> U8:
 
 
 def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | None = None) -> I16:
-    """uint8[..., 64] to the codes int16[..., 512 / bits]; ``count``: the first of all, flat."""
+    """Unpack uint8[..., 64] to codes int16[..., 512 / bits]; ``count``: number of codes, flat."""
     low, _ = code_range(mode, signed)
     array = np.asarray(lines, dtype=np.uint8)
     if array.ndim == 0 or array.shape[-1] != LINE_BYTES:
@@ -255,18 +267,20 @@ def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | N
 
 
 def unpack_binary(lines: ArrayLike, count: int | None = None) -> I8:
-    """uint8[n, 64] to int8[count]: +1 for bit 0 and -1 for bit 1 (all elements by default)."""
+    """Unpack uint8[n, 64] to int8[count]: +1 for bit 0 and -1 for bit 1 (all elements by
+    default).
+    """
     bits = _lines_to_bits(lines)
     return (1 - 2 * bits.astype(np.int8)).astype(np.int8)[:count]
 
 
 def unpack_ternary(lines: ArrayLike, count: int | None = None) -> I8:
-    """uint8[n, 64] to int8[count] in {-1, 0, +1}; the illegal code 01 counts as 0."""
+    """Unpack uint8[n, 64] to int8[count] in {-1, 0, +1}; the illegal code 01 counts as 0."""
     table = np.array([0, 0, 1, -1], dtype=np.int8)
     return table[lines_to_codes(lines)][:count]
 
 
 def unpack_fp32(lines: ArrayLike, count: int | None = None) -> F32:
-    """uint8[n, 64] to float32[count], bit for bit."""
+    """Unpack uint8[n, 64] to float32[count], bit for bit."""
     array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8)).reshape(-1)
     return array.view("<u4").astype(np.uint32).view(np.float32)[:count]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Device memory as a host can know it: data, poison, and bytes of undetermined value.
+"""Device memory as known to a host: data, poison, and bytes of undetermined value.
 
-spec: controller §2; poison in plain memory: hdl/README.md, Choices. Some lines have no specified
-content: a state area that a region has left, or a line whose write met an AXI error. Their bytes
-are marked unknown, and a check must not compare them.
+Some lines have no specified content: a state area that a region has left, or a line whose write
+returned an AXI error. Their bytes are marked unknown, and a check must not compare them. Spec:
+controller §2; poison in plain memory: hdl/README.md, Choices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ZERO_LINE = bytes(LINE_BYTES)
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """One line: ``known`` has a bit per byte whose value is determined."""
+    """One line; ``known`` has a bit per byte whose value is determined."""
 
     data: bytes = ZERO_LINE
     poison: bool = False
@@ -33,7 +33,7 @@ _CLEAN = MemoryLine()
 
 
 def merge(old: bytes, new: bytes, enables: int) -> bytes:
-    """``new`` where bit i of ``enables`` is set for byte i, else ``old``."""
+    """Merge: byte i of ``new`` if bit i of ``enables`` is set, else of ``old``."""
     return bytes(
         n if enables >> i & 1 else o for i, (o, n) in enumerate(zip(old, new, strict=True))
     )
@@ -43,13 +43,15 @@ class Memory:
     """Sparse memory of 64-byte lines, by line address."""
 
     def __init__(self, initial: Callable[[int], MemoryLine] | None = None) -> None:
-        """``initial`` gives the content of a line never written (default: zeros, no poison)."""
+        """Create a memory; ``initial`` returns the content of an unwritten line (default: zeros,
+        clean).
+        """
         self._initial = initial
         self._lines: dict[int, MemoryLine] = {}
         self._unknown: list[tuple[int, int]] = []
 
     def load(self, line: int) -> MemoryLine:
-        """The line's content."""
+        """Return the content of the line."""
         entry = self._lines.get(line)
         if entry is not None:
             return entry
@@ -64,9 +66,9 @@ class Memory:
         self._lines[line] = entry
 
     def write(self, line: int, data: bytes, enables: int | None, poison: bool) -> None:
-        """A host write; ``enables`` None: the full line.
+        """Write as a host; ``enables`` None means the full line.
 
-        A full write decides the poison; a partial one can only add to it.
+        A full write sets or clears the poison; a partial one can only set it.
         """
         if enables is None:
             self._lines[line] = MemoryLine(data, poison)
@@ -80,7 +82,7 @@ class Memory:
         )
 
     def forget(self, start: int, count: int) -> None:
-        """Lines [start, start + count) have no known content from here on."""
+        """Mark lines [start, start + count) as unknown from here on."""
         if count <= 0:
             return
         end = start + count
@@ -90,7 +92,7 @@ class Memory:
         else:
             for line in [line for line in self._lines if start <= line < end]:
                 del self._lines[line]
-        # Kept as disjoint sorted ranges, so that load() needs only the one to its left.
+        # Disjoint sorted ranges, so that load() needs only the one to its left.
         keep: list[tuple[int, int]] = []
         for low, high in self._unknown:
             if high < start or low > end:

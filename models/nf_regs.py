@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The registers of the controller: `nf_regs.json`, as `python -m verif.regs.generate` wrote it."""
+"""Registers of the controller: `nf_regs.json`, written by `python -m verif.regs.generate`."""
 
 from __future__ import annotations
 

@@ -11,9 +11,10 @@ LINE_ADDRESS_BITS = 46
 
 @dataclass(frozen=True)
 class DeviceParams:
-    """Parameters of the RTL that can be seen from outside, with its defaults.
+    """Parameters of the RTL that are visible from outside, with its defaults.
 
-    ValueError for a device that cannot be built (spec: controller §2 and §5).
+    Raises:
+        ValueError: such a device cannot be built (spec: controller §2 and §5).
     """
 
     regions: int = 8
@@ -27,7 +28,7 @@ class DeviceParams:
     ecc: int = 1
     """Protection of the RAMs: 0 none, 1 parity, 2 SECDED (second edition, section 8)."""
     tern5: int = 0
-    """1: with the mode G_TERN5 (second edition, section 10)."""
+    """1 to build with the mode G_TERN5 (second edition, section 10)."""
 
     def __post_init__(self) -> None:
         if self.regions < 1 or self.slots < 1:
@@ -45,23 +46,25 @@ class DeviceParams:
 
     @classmethod
     def from_rtl(cls, values: Mapping[str, int]) -> DeviceParams:
-        """Parameters by RTL name; others than these are ignored, missing ones keep the default."""
+        """Return parameters by RTL name; unknown names are ignored, missing ones keep the
+        default.
+        """
         names = {f.name.upper(): f.name for f in fields(cls)}
         return cls(**{names[key]: value for key, value in values.items() if key in names})
 
     def as_rtl(self) -> dict[str, int]:
-        """The values by RTL parameter name, as the RDL and the top module spell them.
+        """Return the values by RTL parameter name, as in the RDL and the top module.
 
-        GEN_W is left out: no register tells it.
+        GEN_W is omitted: no register shows it.
         """
         return {f.name.upper(): getattr(self, f.name) for f in fields(self) if f.name != "gen_w"}
 
     @property
     def mem_lines(self) -> int:
-        """Size of the device's memory in lines."""
+        """Return the size of the device's memory in lines."""
         return 1 << self.mem_lines_log2
 
     @property
     def cnt_max(self) -> int:
-        """The value at which a counter saturates."""
+        """Return the value at which a counter saturates."""
         return (1 << self.cnt_w) - 1

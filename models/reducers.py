@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference votes of the low-bit modes: majority (G_BINARY) and threshold (G_TERNARY,
-G_TERN5).
+"""Reference votes of the low-bit modes: majority (G_BINARY) and threshold (G_TERNARY, G_TERN5).
 
-spec: controller §3, second edition §10; the majority vote is that of signSGD (docs/references.md).
-Counts are integers per element, computed with numpy, never ripple-carry planes: the device is
-bit-sliced, so its reference counts in another way and slices the result only.
+The majority vote is that of signSGD (docs/references.md). Counts are integers per element, computed
+with numpy and never with ripple-carry planes: the device is bit-sliced, so its reference counts in
+another way and slices only the result. Spec: controller §3, second edition §10.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ class LowBitResult:
     """Result of ``n`` lines of a low-bit reduction.
 
     ``counts`` has the layout of the count planes: column ``b`` is the counter that is sliced into
-    bit ``b`` of each plane (G_BINARY: element ``b``; G_TERNARY: plus of element ``b/2`` when even,
-    minus when odd; G_TERN5: the sum of t + 1 of element ``b``, ``b`` < 320).
+    bit ``b`` of each plane (G_BINARY: element ``b``; G_TERNARY: plus of element ``b/2`` if even,
+    minus if odd; G_TERN5: the sum of t + 1 of element ``b``, ``b`` < 320).
     """
 
     mode: Mode
@@ -46,7 +45,7 @@ class LowBitResult:
     counts: U16
     """uint16[n, 512], saturated."""
     contributions: U16
-    """uint16[n]: clean contributions (m)."""
+    """uint16[n]: number of clean contributions (m)."""
     saturated: Bool
     """bool[n]: an increment was lost."""
     illegal: NDArray[np.int64]
@@ -54,12 +53,14 @@ class LowBitResult:
 
     @property
     def planes(self) -> U8:
-        """uint8[8, n, 64]: the lines that selectors 8..15 read."""
+        """Return uint8[8, n, 64]: the lines at selectors 8..15."""
         return count_planes(self.counts)
 
 
 def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
-    """Counts uint[n, 512] to planes uint8[8, n, 64]: bit b of plane p is bit p of count b."""
+    """Convert counts uint[n, 512] to planes uint8[8, n, 64]: bit b of plane p is bit p of count
+    b.
+    """
     planes = [
         np.packbits(((counts >> p) & 1).astype(np.uint8), axis=1, bitorder="little")
         for p in range(PLANES)
@@ -68,7 +69,7 @@ def count_planes(counts: NDArray[np.unsignedinteger]) -> U8:
 
 
 def planes_to_counts(planes: ArrayLike) -> U16:
-    """Planes uint8[p, n, 64] (p <= 8, missing ones are zero) to counts uint16[n, 512]."""
+    """Convert planes uint8[p, n, 64] (p <= 8, missing ones are zero) to counts uint16[n, 512]."""
     array = np.asarray(planes, dtype=np.uint8)
     if array.ndim != 3 or array.shape[0] > PLANES or array.shape[2] != LINE_BYTES:
         raise ValueError(f"planes must be uint8[p<=8, n, 64], not shape {array.shape}")
@@ -100,10 +101,16 @@ def reduce_binary(
     tie: Tie = Tie.PLUS,
     cnt_max: int = 255,
 ) -> LowBitResult:
-    """Majority vote of G_BINARY lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+    """Return the majority vote of G_BINARY lines uint8[W, n, 64].
 
     ``2c > m`` gives 0 (+), ``2c < m`` gives 1 (-), a tie gives ``tie``; ``m = 0`` reads as zeros.
     Counters saturate at ``cnt_max``; ``m`` does not.
+
+    Args:
+        lines: contributions of all workers.
+        present: bool[W, n], contributors; None for all.
+        tie: result of a tie.
+        cnt_max: value at which counters saturate.
     """
     array, mask = _checked(lines, present, cnt_max)
     exact = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
@@ -131,11 +138,16 @@ def reduce_ternary(
     threshold: int = 1,
     cnt_max: int = 255,
 ) -> LowBitResult:
-    """Gated vote of G_TERNARY lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+    """Return the gated vote of G_TERNARY lines uint8[W, n, 64].
 
     net = plus - minus of the saturated counts; ``net >= threshold`` gives +1 (10), ``net <=
-    -threshold`` gives -1 (11), else 0 (00). The illegal code 01 counts as 0. ValueError when
-    threshold < 1.
+    -threshold`` gives -1 (11), else 0 (00). The illegal code 01 counts as 0.
+
+    Args:
+        lines: contributions of all workers.
+        present: bool[W, n], contributors; None for all.
+        threshold: T, at least 1 (else ValueError).
+        cnt_max: value at which counters saturate.
     """
     if threshold < 1:
         raise ValueError(f"threshold is at least 1, not {threshold}")
@@ -166,10 +178,15 @@ def reduce_ternary(
 def reduce_tern5(
     lines: ArrayLike, present: ArrayLike | None = None, threshold: int = 1
 ) -> LowBitResult:
-    """Gated vote of G_TERN5 lines uint8[W, n, 64]; ``present`` bool[W, n] (None: all).
+    """Return the gated vote of G_TERN5 lines uint8[W, n, 64].
 
     net >= threshold gives +1, net <= -threshold gives -1, else 0, as lines of the same format. The
-    counters hold every count that a commit lets in: none saturates. ValueError when threshold < 1.
+    counters hold every count that a commit allows, so none saturates.
+
+    Args:
+        lines: contributions of all workers.
+        present: bool[W, n], contributors; None for all.
+        threshold: T, at least 1 (else ValueError).
     """
     if threshold < 1:
         raise ValueError(f"threshold is at least 1, not {threshold}")

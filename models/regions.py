@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region descriptors, and the decoding of an address.
+"""Region descriptors and address decoding.
 
-spec: controller §2 and §6, second edition §10. Addresses of messages and descriptors are byte
-addresses; everything counted here is in 64-byte lines. A line address is bits [51:6] of the byte
-address, 46 bits.
+Addresses of messages and descriptors are byte addresses; all counts are in 64-byte lines. A line
+address is bits [51:6] of the byte address, 46 bits. Spec: controller §2 and §6, second edition §10.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ INFO_SELECTOR = 1
 STATUS_SELECTOR = 2
 WORKER_LINES_SELECTOR = 3
 VIEW_SELECTORS = range(STATUS_SELECTOR, WORKER_LINES_SELECTOR + 4)
-"""Selectors of the region's status, at line 0 alone."""
+"""Selectors of the region's status, at line 0 only."""
 PLANE_SELECTOR = 8
 PLANE_COUNT = 8
 RAW_SELECTOR = 64
@@ -39,8 +38,9 @@ _CONFIG = REG_MAP.region_register("CONFIG")
 
 
 class CommitCode(IntEnum):
-    """Outcome of a commit, as in the region's STATUS register. The lowest failing code wins; of a
-    reserved mode nothing else is judged."""
+    """Result of a commit, as in the region's STATUS register. The lowest failing code is reported;
+    of a reserved mode nothing else is checked.
+    """
 
     OK = 0
     WORKERS = 1
@@ -57,7 +57,7 @@ class CommitCode(IntEnum):
 
 
 class Cause(IntEnum):
-    """Why an access is refused, as in ERR_INFO. The lowest cause that applies wins."""
+    """Cause of a refused access, as in ERR_INFO. The lowest cause that applies is reported."""
 
     NONE = 0
     UNSUPPORTED = 1
@@ -71,17 +71,17 @@ class Cause(IntEnum):
 
 
 class Kind(IntEnum):
-    """What an access does once it is decoded."""
+    """Effect of a decoded access."""
 
     REFUSED = 0
     NO_EFFECT = 1
-    """MemInv, MemInvNT: answered, touches nothing."""
+    """MemInv, MemInvNT: answered without effect."""
     DROPPED = 2
-    """MemSpecRd: no answer at all."""
+    """MemSpecRd: not answered."""
     MEMORY = 3
     """Ordinary memory."""
     IDENTITY = 4
-    """Plain memory behind an IDENTITY region's protection."""
+    """Plain memory with the protection of an IDENTITY region."""
     CONTRIBUTION = 5
     """Write of one worker's line (low-bit or FP32)."""
     RESULT = 6
@@ -89,11 +89,11 @@ class Kind(IntEnum):
     PLANE = 7
     """Read of a count plane (low-bit)."""
     RAW = 8
-    """Read of one worker's own line (FP32)."""
+    """Read of one worker's line (FP32)."""
     INFO = 9
     """Read of a line's bookkeeping."""
     STATUS = 10
-    """Read of the region's figures, or of the lines that its workers contributed."""
+    """Read of the region's figures, or of the lines contributed by its workers."""
     SUM = 11
     """Read of a line of sums (G_INT4, G_INT8)."""
     CONTROL = 12
@@ -101,16 +101,18 @@ class Kind(IntEnum):
 
 
 READ_KINDS = (Kind.RESULT, Kind.PLANE, Kind.RAW, Kind.SUM)
-"""Reads of what a line holds, which may be early; `Kind.INFO` never is."""
+"""Reads of the content of a line, which may be early; `Kind.INFO` never is."""
 
 
 @dataclass(frozen=True)
 class RegionConfig:
-    """One region's descriptor, as software writes it to the shadow registers.
+    """Descriptor of one region, as software writes it to the shadow registers.
 
-    ``base`` and ``state_base`` are byte addresses, multiples of 64 below 2**52. ValueError when a
-    value does not fit its register field; whether the descriptor is *legal* is the commit's
-    business.
+    ``base`` and ``state_base`` are byte addresses, multiples of 64 below 2**52. A commit checks
+    whether the descriptor is legal.
+
+    Raises:
+        ValueError: a value does not fit its register field.
     """
 
     base: int
@@ -142,7 +144,7 @@ class RegionConfig:
             raise ValueError(f"bind_shift is 0..{MAX_BIND_SHIFT}, not {self.bind_shift}")
 
     def register_values(self) -> dict[str, int]:
-        """What software writes to REGION[r].NAME, by NAME; EPOCH, which commits it, apart."""
+        """Return the values of REGION[r].NAME by NAME, without EPOCH, which commits them."""
         options = _CONFIG.pack(
             MODE=self.mode,
             TIE_MINUS=self.tie_minus,
@@ -166,7 +168,7 @@ class RegionConfig:
 
     @classmethod
     def from_registers(cls, values: Mapping[str, int]) -> RegionConfig:
-        """The descriptor that the shadow registers hold; inverse of ``register_values``."""
+        """Return the descriptor in the shadow registers; inverse of ``register_values``."""
         options = _CONFIG.unpack(values["CONFIG"])
         return cls(
             base=values["BASE_HI"] << 32 | values["BASE_LO"],
@@ -186,47 +188,49 @@ class RegionConfig:
 
     @property
     def lines(self) -> int:
-        """Lines a worker (n)."""
+        """Return the lines per worker (n)."""
         return 1 << self.lines_log2
 
     @property
     def most(self) -> int:
-        """The highest count that its workers reach."""
+        """Return the highest count that its workers can reach."""
         return self.mode.counts_to(self.workers)
 
     @property
     def keeps_sums(self) -> bool:
-        """KEEP_SUM is set, and the mode has sums."""
+        """Return True if KEEP_SUM is set and the mode has sums."""
         return self.keep_sum and self.mode == Mode.FP32
 
     @property
     def base_line(self) -> int:
-        """First line of the window."""
+        """Return the first line of the window."""
         return self.base // LINE_BYTES
 
     @property
     def state_line(self) -> int:
-        """First line of the state area."""
+        """Return the first line of the state area."""
         return self.state_base // LINE_BYTES
 
     @property
     def window_lines(self) -> int:
-        """Lines of the window."""
+        """Return the number of lines of the window."""
         return 1 << (self.lines_log2 + SELECTOR_BITS)
 
     def owner(self, selector: int) -> int:
-        """The LD-ID that BIND lets write at a selector (spec: second edition, section 6)."""
+        """Return the LD-ID that BIND allows to write at a selector (spec: second edition,
+        section 6).
+        """
         return selector >> self.bind_shift
 
     def address(self, selector: int, line: int) -> int:
-        """Byte address of (selector, line) in the window."""
+        """Return the byte address of (selector, line) in the window."""
         if not 0 <= selector < SELECTORS or not 0 <= line < self.lines:
             raise ValueError(f"no such place in the window: selector {selector}, line {line}")
         return self.base + ((selector << self.lines_log2) + line) * LINE_BYTES
 
 
 def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
-    """Selectors that read sums in an integer mode: SUM16 lines, then SUM8 lines where they fit."""
+    """Return the selectors of sums in an integer mode: SUM16 lines, then SUM8 lines if they fit."""
     wide, narrow = sum16_lines(config.mode), sum8_lines(config.mode, config.workers)
     return (
         *range(SUM16_SELECTOR, SUM16_SELECTOR + wide),
@@ -235,18 +239,23 @@ def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
 
 
 def planes_kept(most: int, cnt_w: int) -> int:
-    """Count planes that carry information: min(cnt_w, ceil(log2(most + 1))); ``most``: the highest
-    count, in all modes but one W."""
+    """Return the count planes that carry information: min(cnt_w, ceil(log2(most + 1))). ``most`` is
+    the highest count, W in all modes but one.
+    """
     return min(cnt_w, most.bit_length())
 
 
 def record_lines(most: int, cnt_w: int) -> int:
-    """Lines of one low-bit state record: bookkeeping and planes, rounded up to a power of two."""
+    """Return the lines of one low-bit state record: bookkeeping and planes, up to a power of
+    two.
+    """
     return 1 << planes_kept(most, cnt_w).bit_length()
 
 
 def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
-    """First line and distance of the records: bookkeeping, then planes, or an FP32 sum if kept."""
+    """Return first line and distance of the records: bookkeeping, then planes or a kept FP32
+    sum.
+    """
     if config.mode.low_bit:
         return config.state_line, record_lines(config.most, cnt_w)
     behind = config.state_line + config.workers * config.lines
@@ -254,7 +263,7 @@ def records(config: RegionConfig, cnt_w: int) -> tuple[int, int]:
 
 
 def state_lines(config: RegionConfig, cnt_w: int) -> int:
-    """Size of the state area in lines."""
+    """Return the size of the state area in lines."""
     if config.mode == Mode.IDENTITY:
         return SELECTORS * config.lines
     if config.mode == Mode.FP32:
@@ -265,11 +274,13 @@ def state_lines(config: RegionConfig, cnt_w: int) -> int:
 
 @dataclass(frozen=True)
 class Access:
-    """How one message decodes.
+    """Decoding of one message.
 
-    ``region`` and ``selector`` are None outside windows. ``line`` is the line within the region's
-    worker (i) in a window, else the line address. ``memory_line`` is the line of device memory that
-    a MEMORY or IDENTITY access touches, else None.
+    Attributes:
+        region: None outside windows.
+        selector: None outside windows.
+        line: line within the region's worker (i) in a window, else the line address.
+        memory_line: line of device memory of a MEMORY or IDENTITY access, else None.
     """
 
     kind: Kind
@@ -282,7 +293,7 @@ class Access:
 
 
 def is_partial(msg: M2SMessage) -> bool:
-    """True for MemWrPtl."""
+    """Return True for MemWrPtl."""
     return isinstance(msg, M2SRwD) and msg.opcode == RwdOp.MEM_WR_PTL
 
 
@@ -295,8 +306,7 @@ def decode_access(
 ) -> Access:
     """Decode ``msg`` against the committed descriptors (None: not committed).
 
-    ``illegal_framing``: the data message came with illegal Sz/BE header bits; it counts as
-    unsupported.
+    ``illegal_framing``: the data message had illegal Sz/BE header bits; it counts as unsupported.
     """
     opcode = msg.opcode
     write = isinstance(msg, M2SRwD)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of the register map (spec: controller §7, the registers come from one RDL source).
+"""Types of the register map (spec: controller §7; the registers come from one RDL source).
 
-`models.nf_regs.REG_MAP` is the map for the default hardware parameters; `RegMap.expand` gives the
-registers of a device built with others.
+`models.nf_regs.REG_MAP` is the map for the default parameters; `RegMap.expand` returns the
+registers of a device with other parameters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORD_MASK = 0xFFFF_FFFF
 
 
 class Counts(StrEnum):
-    """What decides the value of an event counter."""
+    """Source of the value of an event counter."""
 
     ACCESS = "access"  # the accesses and the memory's answers: the device model counts it as well
     SLOTS = "slots"  # the micro-architecture: hits, misses and traffic of the slots
@@ -28,7 +28,7 @@ class Counts(StrEnum):
 
 
 class Access(Enum):
-    """What software can do to a field."""
+    """Access of software to a field."""
 
     RO = "RO"  # read only; a write changes nothing
     RW = "RW"  # reads back what was written
@@ -39,7 +39,7 @@ class Access(Enum):
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a register; `reset` is the field's value, not shifted to its place."""
+    """One field of a register; `reset` is the value of the field, not shifted."""
 
     name: str
     lsb: int
@@ -54,21 +54,21 @@ class Field:
 
     @property
     def mask(self) -> int:
-        """Bits of the register that the field occupies."""
+        """Return the bits of the register that the field occupies."""
         return ((1 << self.width) - 1) << self.lsb
 
     def extract(self, word: int) -> int:
-        """Return the field's value out of a register value."""
+        """Return the value of the field in a register value."""
         return (word & self.mask) >> self.lsb
 
     def insert(self, word: int, value: int) -> int:
-        """Return `word` with the field set to `value`; ValueError if `value` does not fit."""
+        """Return `word` with the field set to `value`. Raise ValueError if `value` does not fit."""
         if value < 0 or value >> self.width:
             raise ValueError(f"{value:#x} does not fit field {self.name} of {self.width} bits")
         return (word & ~self.mask) | (value << self.lsb)
 
     def scaled(self, params: DeviceParams) -> Field:
-        """Return the field as a device with these parameters has it."""
+        """Return the field for a device with these parameters."""
         out = self
         if out.reset_parameter is not None:
             out = replace(out, reset=params.as_rtl()[out.reset_parameter])
@@ -88,17 +88,19 @@ class Register:
 
     @property
     def reset(self) -> int:
-        """Value after reset, reserved bits 0."""
+        """Return the value after reset, reserved bits 0."""
         return sum(f.reset << f.lsb for f in self.fields)
 
     def mask(self, *access: Access) -> int:
-        """Bits whose access is one of `access`; without arguments, all bits that are no reserve."""
+        """Return the bits whose access is one of `access`; without arguments, all bits that are
+        not reserved.
+        """
         return sum(f.mask for f in self.fields if not access or f.access in access)
 
     def stored(self, old: int, data: int, lanes: int = WORD_MASK) -> int:
-        """Value of the register, `old` until now, after `data` was written to its bits `lanes`.
+        """Return the value of the register after `data` was written to its bits `lanes`.
 
-        Only read-write fields change; those with a maximum saturate.
+        Only read-write fields change; fields with a maximum saturate. `old` is the previous value.
         """
         lanes &= self.mask(Access.RW)
         word = (old & ~lanes) | (data & lanes)
@@ -109,35 +111,37 @@ class Register:
 
     @property
     def parametric(self) -> bool:
-        """True if a parameter of the hardware gives its reset value."""
+        """Return True if a hardware parameter determines the reset value."""
         return any(f.reset_parameter for f in self.fields)
 
     @property
     def volatile_mask(self) -> int:
-        """Bits that the hardware may change by itself."""
+        """Return the bits that the hardware may change."""
         return sum(f.mask for f in self.fields if f.volatile)
 
     @property
     def access(self) -> Access:
-        """Access of the register as a whole: the most a field of it allows."""
+        """Return the access of the whole register: the widest access of any field."""
         for kind in (Access.COMMIT, Access.PULSE, Access.RW, Access.W1C):
             if self.mask(kind):
                 return kind
         return Access.RO
 
     def pack(self, **values: int) -> int:
-        """A word of these field values, others 0; KeyError, and ValueError if one does not fit."""
+        """Pack field values into a word, others 0. Raise KeyError, or ValueError if one does not
+        fit.
+        """
         word = 0
         for name, value in values.items():
             word = self.field(name).insert(word, value)
         return word
 
     def unpack(self, word: int) -> dict[str, int]:
-        """Every field's value in a word, by name."""
+        """Return the value of every field of a word, by name."""
         return {f.name: f.extract(word) for f in self.fields}
 
     def field(self, name: str) -> Field:
-        """Return a field by name; KeyError if the register has no such field."""
+        """Return a field by name. Raise KeyError if there is no such field."""
         for f in self.fields:
             if f.name == name:
                 return f
@@ -146,7 +150,7 @@ class Register:
 
 @dataclass(frozen=True)
 class RegMap:
-    """The whole map: registers of the device and the registers of one region."""
+    """Register map: registers of the device and the registers of one region."""
 
     registers: tuple[Register, ...]
     region_registers: tuple[Register, ...]
@@ -156,7 +160,7 @@ class RegMap:
     """Values of the fields with an `enum`: {enumeration: {member: value}}."""
 
     def counters(self, *kinds: Counts) -> tuple[str, ...]:
-        """Names of the event counters of these kinds (none: of all), by address."""
+        """Return the names of the event counters of these kinds (none: of all), by address."""
         return tuple(
             reg.name
             for reg in self.registers
@@ -164,7 +168,7 @@ class RegMap:
         )
 
     def region_register(self, name: str) -> Register:
-        """A register of the region template by name; KeyError if there is none."""
+        """Return a register of the region template by name. Raise KeyError if there is none."""
         for reg in self.region_registers:
             if reg.name == name:
                 return reg
@@ -189,5 +193,5 @@ class RegMap:
 
 
 def byte_mask(strobe: int, lanes: int = WORD_BYTES) -> int:
-    """Bits of a word of so many bytes that the byte strobes enable."""
+    """Return the bits of a word that the byte strobes enable."""
     return sum(0xFF << (8 * lane) for lane in range(lanes) if strobe >> lane & 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expected response of one message, and how an actual response differs from it."""
+"""Expected response of one message, and its differences from an actual response."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from models.regions import Access, Cause
 
 
 class Difference(NamedTuple):
-    """A wrong field of an answer; ``byte`` is the first wrong byte where the data differ, and
-    ``extent`` what holds all of them (see `extent_of`)."""
+    """Wrong field of an answer. If data differ, ``byte`` is the first wrong byte and ``extent`` the
+    smallest part of the line with all of them (see `extent_of`).
+    """
 
     field: str
     text: str
@@ -22,8 +23,9 @@ class Difference(NamedTuple):
 
 
 def extent_of(first: int, last: int) -> str:
-    """The smallest part of a line that holds two bytes and all between them: faults of a byte lane,
-    of an element, of a slot of a flit and of a whole line are different faults."""
+    """Return the smallest part of a line that contains two bytes and all between them. Faults of a
+    byte lane, an element, a slot of a flit and a whole line are different faults.
+    """
     if first == last:
         return "one byte"
     for size, name in ((4, "one element"), (16, "one slot")):
@@ -34,12 +36,14 @@ def extent_of(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class StepResult:
-    """Expected answer of one message.
+    """Expected answer of one message, without DevLoad.
 
-    ``response`` is None when the message must stay unanswered. ``known_bytes`` has a bit per data
-    byte that is determined, ``poison_known`` says the same of Poison; both are full except in
-    memory whose content no specification fixes. DevLoad is not part of the expectation. ``also`` is
-    a second answer that is as right: of a sum that the device may have kept, or gathered again.
+    Attributes:
+        response: None if the message must stay unanswered.
+        known_bytes: one bit per determined data byte; full except for memory without specified
+            content.
+        poison_known: Poison is determined.
+        also: second correct answer, of a sum that the device may have kept or gathered again.
     """
 
     access: Access
@@ -49,7 +53,7 @@ class StepResult:
     also: S2MMessage | None = None
 
     def differences(self, actual: S2MMessage | None) -> list[Difference]:
-        """The fields of ``actual`` that are wrong; empty when it is as expected."""
+        """Return the wrong fields of ``actual``; empty if it is as expected."""
         if self.also is not None and not replace(self, response=self.also, also=None).differences(
             actual
         ):
@@ -99,7 +103,7 @@ class StepResult:
 
 @dataclass(frozen=True)
 class AccessError:
-    """A refused access as ERR_INFO, ERR_ADDR and ERR_TAG would capture it."""
+    """Refused access, as captured in ERR_INFO, ERR_ADDR and ERR_TAG."""
 
     cause: Cause
     write: bool
@@ -111,7 +115,7 @@ class AccessError:
 
 @dataclass(frozen=True)
 class RegionStatus:
-    """A region's status registers that do not depend on micro-architecture."""
+    """Status registers of a region that do not depend on the micro-architecture."""
 
     committed: bool
     code: int

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""INFO of a line and STATUS of a region, as lines that a host reads.
+"""INFO of a line and STATUS of a region, as lines read by a host.
 
-spec: controller, second edition, section 4. Little-endian, from bit 0; what is not named is zero.
-INFO is epoch (32), generation (32), bitmap (64), m (8), flags. Each figure of STATUS has a word of
-32 bits.
+Little-endian, from bit 0; unnamed bits are zero. INFO is epoch (32), generation (32), bitmap (64),
+m (8), flags. Each figure of STATUS is a 32-bit word. Spec: controller, second edition, section 4.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ WORKERS_A_LINE = 16
 
 @dataclass(frozen=True)
 class LineInfo:
-    """What INFO of a line tells."""
+    """Content of INFO of a line."""
 
     epoch: int
     generation: int
@@ -32,7 +31,7 @@ class LineInfo:
     closed: bool
 
     def pack(self) -> bytes:
-        """The line."""
+        """Return the line."""
         flags = (self.complete, self.poisoned, self.lost, self.saturated, self.closed)
         word = sum(int(flag) << 136 + bit for bit, flag in enumerate(flags))
         word |= self.epoch | self.generation << 32 | self.bitmap << 64 | self.m << 128
@@ -40,7 +39,7 @@ class LineInfo:
 
     @classmethod
     def unpack(cls, line: bytes) -> LineInfo:
-        """What a line says; ValueError if bits are set that mean nothing."""
+        """Decode a line. Raise ValueError if undefined bits are set."""
         word = int.from_bytes(line, "little")
         if word >> 141:
             raise ValueError(f"INFO has bits above its flags: {word:#x}")
@@ -51,7 +50,7 @@ class LineInfo:
 
 @dataclass(frozen=True)
 class StatusView:
-    """What STATUS of a region tells, in the order of its words; counts since its last commit."""
+    """Content of STATUS of a region, in the order of its words; counts since the last commit."""
 
     epoch: int
     complete_lines: int
@@ -62,12 +61,12 @@ class StatusView:
     poisoned_lines: int
 
     def pack(self) -> bytes:
-        """The line."""
+        """Return the line."""
         return pack_words(astuple(self))
 
     @classmethod
     def unpack(cls, line: bytes) -> StatusView:
-        """What a line says; ValueError if words are set that mean nothing."""
+        """Decode a line. Raise ValueError if undefined words are set."""
         words = unpack_words(line)
         if any(words[7:]):
             raise ValueError(f"STATUS has words behind its last: {words}")
@@ -75,10 +74,10 @@ class StatusView:
 
 
 def pack_words(words: Sequence[int]) -> bytes:
-    """Words of 32 bits from the start of a line; those that are left are zero."""
+    """Pack 32-bit words from the start of a line; the rest is zero."""
     return b"".join((word & WORD).to_bytes(4, "little") for word in words).ljust(LINE_BYTES, b"\0")
 
 
 def unpack_words(line: bytes) -> list[int]:
-    """The 16 words of a line."""
+    """Return the 16 words of a line."""
     return [int.from_bytes(line[at : at + 4], "little") for at in range(0, LINE_BYTES, 4)]

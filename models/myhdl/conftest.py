@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins in MyHDL's simulator, driven with lines as the reference models take them."""
+"""Twins in MyHDL's simulator, driven with lines as the reference models use them."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from models.myhdl.stepper import Stepper
 
 
 def number(line: U8) -> int:
-    """A line uint8[64] as the number that a port takes."""
+    """Return a line uint8[64] as the number for a port."""
     return int.from_bytes(line.tobytes(), "little")
 
 
 def line_of(value: int) -> U8:
-    """The inverse of `number`."""
+    """Invert `number`."""
     return np.frombuffer(value.to_bytes(LINE_BYTES, "little"), np.uint8)
 
 
 class Datapath:
-    """Counters of one line between the twins that add to them and show them."""
+    """Counters of one line, with the twins that update and read them."""
 
     def __init__(self, mode: Mode, cnt_w: int = 8) -> None:
         names = ("nf_accumulate", "nf_vote", "nf_sum")
@@ -34,12 +34,12 @@ class Datapath:
         self.clear()
 
     def clear(self) -> None:
-        """A line that nobody has contributed to."""
+        """Clear the counters: no contributions."""
         self.planes = self.contributions = 0
         self.saturated = False
 
     def contribute(self, line: U8) -> None:
-        """One contribution uint8[64]."""
+        """Add one contribution uint8[64]."""
         got = self._stepper.inputs(
             "nf_accumulate",
             {
@@ -55,15 +55,15 @@ class Datapath:
         self.contributions += 1
 
     def plane(self, p: int) -> U8:
-        """Count plane p, uint8[64]."""
+        """Return count plane p, uint8[64]."""
         return line_of(self.planes >> p * LINE_BITS & (1 << LINE_BITS) - 1)
 
     def vote(self, tie_minus: bool = False, threshold: int = 1) -> U8:
-        """The reduced line, uint8[64]."""
+        """Return the reduced line, uint8[64]."""
         return self._counts({"vote": 1, "tie_minus": tie_minus, "threshold": threshold})
 
     def shown_plane(self, p: int) -> U8:
-        """Count plane p as `nf_vote` shows it, uint8[64]."""
+        """Return count plane p as read through `nf_vote`, uint8[64]."""
         return self._counts({"vote": 0, "plane": p})
 
     def _counts(self, asked: dict[str, int]) -> U8:
@@ -80,7 +80,7 @@ class Datapath:
         return line_of(self._stepper.inputs("nf_vote", {})["line"])
 
     def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
-        """Line ``part`` of the sums, uint8[64]."""
+        """Return line ``part`` of the sums, uint8[64]."""
         values = {
             "en": 1,
             "wide": self._mode == Mode.G_INT8,
@@ -107,13 +107,13 @@ class Datapath:
 
 @pytest.fixture
 def crc() -> Iterator[Stepper]:
-    """The CRC alone."""
+    """Yield the CRC twin."""
     with Stepper([Twin("nf_crc16")]) as stepper:
         yield stepper
 
 
 @pytest.fixture
 def adder() -> Iterator[Stepper]:
-    """The FP32 adder alone."""
+    """Yield the FP32 adder twin."""
     with Stepper([Twin("nf_fp32_add")]) as stepper:
         yield stepper

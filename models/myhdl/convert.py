@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins as Verilog: MyHDL's conversion, and the hand-written module with its twin inside
+"""Twins as Verilog: MyHDL's conversion, and the hand-written module with its twin inside.
 
-A twin is loaded from its file, so that one with a fault in it is loaded in the same way.
+A twin is loaded from its file, so that a faulty copy is loaded in the same way.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from models.myhdl.ports import Ports
 
 FOLDER = Path(__file__).parent
 PREFIX = "myhdl_"
-"""Of the name of a converted module: it can stand beside the hand-written one."""
+"""Prefix of a converted module, which allows both modules in one design."""
 _ONE_AT_A_TIME = threading.Lock()  # MyHDL's converter is one object with state
 
 
 def names() -> list[str]:
-    """The RTL modules that have a twin."""
+    """Return the RTL modules that have a twin."""
     return sorted(path.stem for path in FOLDER.glob("nf_*.py"))
 
 
 class Twin:
-    """A twin as it stands in a file: ``ports``, and a `block` for given signals.
+    """Twin loaded from a file: ``ports``, and a `block` for given signals.
 
-    ``parameters``: of the RTL module, by their names there; those that the twin does not have are
-    ignored. ``folder``: where its file lies, if not here; MyHDL reads it again when it converts.
+    Attributes:
+        parameters: parameters of the RTL module by name; unknown ones are ignored.
+        folder: folder of the file if it is not this one; MyHDL reads the file again when it
+            converts.
     """
 
     def __init__(
@@ -49,11 +51,11 @@ class Twin:
         self.ports: Ports = self._module.ports(**self.parameters)
 
     def block(self, signals: Mapping[str, Any]) -> Any:
-        """An instance on these signals, one for each port."""
+        """Return an instance on these signals, one for each port."""
         return getattr(self._module, self.name)(**signals, **self.parameters)
 
     def verilog(self) -> str:
-        """The converted module, called PREFIX + name."""
+        """Return the converted module, named PREFIX + name."""
         with tempfile.TemporaryDirectory() as made, _ONE_AT_A_TIME, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # ports that nothing reads
             self.block(self.ports.signals()).convert(
@@ -68,7 +70,7 @@ class Twin:
         return "\n".join(["`default_nettype wire", *lines, ""])
 
     def inside(self, header: str) -> str:
-        """The hand-written module whose text begins with ``header``, with the twin in it."""
+        """Return the hand-written module whose text begins with ``header``, with the twin in it."""
         head, end, _ = header.partition("\n);\n")
         if not end:
             raise ValueError(f"{self.name}: no end of the port list")
@@ -86,7 +88,7 @@ class Twin:
 
 
 def _load(path: Path) -> ModuleType:
-    """The module of a file, under a name of its own."""
+    """Load the module of a file with a unique name."""
     spec = importlib.util.spec_from_file_location(f"twin_{path.stem}_{abs(hash(path))}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -100,8 +102,9 @@ def _load(path: Path) -> ModuleType:
 def converted(
     name: str, text: str, parameters: tuple[tuple[str, int], ...], header: str
 ) -> tuple[str, str]:
-    """The twin of that ``text`` as Verilog, and the hand-written module of that ``header`` with an
-    instance of it inside."""
+    """Return the twin with this ``text`` as Verilog, and the hand-written module with this
+    ``header`` that contains an instance of it.
+    """
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{name}.py").write_text(text, encoding="utf-8")
         twin = Twin(name, dict(parameters), Path(folder))

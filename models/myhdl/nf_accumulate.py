@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_accumulate`: one contribution added to the counters of a line, counter by counter
+"""Twin of `nf_accumulate`: adds one contribution to the counters of a line, counter by counter.
 
-spec: controller §3 (G_BINARY, G_TERNARY), second edition §7 (codes: the ones of each bit).
+Spec: controller §3 (G_BINARY, G_TERNARY), second edition §7 (codes: the ones of each bit).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from models.myhdl.ports import Ports
 
 
 def ports(cnt_w: int = 8) -> Ports:
-    """Plane p of a line of counters is bits [512 p + 511 : 512 p]."""
+    """Return the ports. Plane p of the counters is bits [512 p + 511 : 512 p]."""
     planes = cnt_w * LINE_BITS
     return Ports(
         {"en": 1, "ternary": 1, "ones": 1, "data": LINE_BITS, "planes_in": planes},
@@ -34,7 +34,7 @@ def nf_accumulate(
     saturated: Any,
     cnt_w: int = 8,
 ) -> Any:
-    """Without `en` the counters pass unchanged, and nothing is saturated."""
+    """Without `en` the counters pass unchanged and nothing saturates."""
     most = 2**cnt_w - 1
 
     @always_comb
@@ -46,7 +46,8 @@ def nf_accumulate(
                 voted = False
                 if ternary:
                     # Element e is {gate, sign} at columns 2 e + 1 and 2 e; its counter of +1 is
-                    # column 2 e, its counter of -1 column 2 e + 1.
+                    # column 2 e, its counter of
+                    # -1 column 2 e + 1.
                     sign = data[column - column % 2]
                     gate = data[column - column % 2 + 1]
                     if column % 2 == 0:

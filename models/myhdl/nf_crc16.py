@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_crc16`: CRC-16 over a flit, as a long division bit by bit
+"""Twin of `nf_crc16`: CRC-16 over a flit, as a long division bit by bit.
 
-spec: link §2: F(x) x^16 mod 1F053h, initial value 0, flit bit 511 first.
+Spec: link §2: F(x) x^16 mod 1F053h, initial value 0, flit bit 511 first.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ POLYNOMIAL = 0x1F053
 
 
 def ports() -> Ports:
-    """Slots 0 to 3 of a flit, and its last two bytes."""
+    """Return the ports: slots 0 to 3 of a flit, and its last two bytes."""
     return Ports({"en": 1, "payload": PAYLOAD_BITS}, {"crc": CRC_BITS})
 
 
 @block
 def nf_crc16(en: Any, payload: Any, crc: Any) -> Any:
-    """Without `en` it is zero."""
+    """Without `en` the CRC is zero."""
 
     @always_comb
     def divide():

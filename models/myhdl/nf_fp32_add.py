@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_fp32_add`: binary32 addition as one exact fixed-point sum that is rounded once
+"""Twin of `nf_fp32_add`: binary32 addition as one exact fixed-point sum, rounded once.
 
-spec: controller §4: round to nearest even, subnormals kept, every NaN result 7FC00000h.
-
-A finite binary32 number is a whole multiple of 2^-149, below 2^277 of them, so the sum of two is
-exact in 278 bits. Nothing is aligned, no guard bit is kept: the number is rounded as it stands.
+A finite binary32 number is a multiple of 2^-149, below 2^277 of them, so the sum of two is exact in
+278 bits. There is no alignment and no guard bit: the exact sum is rounded. Spec: controller §4:
+round to nearest even, subnormals kept, every NaN result 7FC00000h.
 """
 
 from __future__ import annotations
@@ -17,21 +16,23 @@ from models.myhdl.ports import Ports
 
 EXACT_BITS = 278
 HALVES = 9
-"""2^9 is more than these bits."""
+"""log2 of a power of two above the number of these bits."""
 HIDDEN = 1 << 23
-"""The leading one of a normal number."""
+"""Leading one of a normal number."""
 SPECIAL = 255
 """Exponent field of infinities and NaN."""
 
 
 def ports() -> Ports:
-    """`sum` belongs to the `a` and `b` of the clock before, and is zero if that had no `en`."""
+    """Return the ports. `sum` belongs to `a` and `b` of the previous clock; zero if `en` was
+    low.
+    """
     return Ports({"en": 1, "a": 32, "b": 32}, {"sum": 32}, clocked=True)
 
 
 @block
 def nf_fp32_add(clk: Any, en: Any, a: Any, b: Any, sum: Any) -> Any:
-    """Operands are taken at the rising edge of `clk`."""
+    """Operands are sampled at the rising edge of `clk`."""
     taken = Signal(bool(0))
     left = Signal(intbv(0)[32:])
     right = Signal(intbv(0)[32:])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_link_tx_pack`: S2M messages into flits, from one list of headers and one of chunks
+"""Twin of `nf_link_tx_pack`: S2M messages into flits, from one list of headers and one of chunks.
 
-spec: link §3 to §6. A message waits as a header and four chunks; the header leaves first. The
-choice among legal flits is the one that the header of the RTL module promises.
+A queued message is a header and four chunks; the header leaves first. Among legal flits the choice
+is the one that the header of the RTL module promises. Spec: link §3 to §6.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ G5, G6 = 5, 6  # slots 1 to 3: 2 NDR; 3 DRS. G0 holds data.
 NDR_WIRE = 30
 DRS_WIRE = 40
 BODY = 32
-"""Where slot 0 goes on behind the header of the flit."""
+"""Start of slot 0 after the header of the flit."""
 
 
 def ports() -> Ports:
-    """See the RTL module. `drs` is {header, line}; credits are those of the host that are left."""
+    """Return the ports. `drs` is {header, line}; credits are the remaining ones of the host."""
     return Ports(
         {
             "rst_n": 1,
@@ -93,7 +93,7 @@ def nf_link_tx_pack(
     header: Any,
     run: Any,
 ) -> Any:
-    """Two lists, oldest first from bit 0: headers that wait, and chunks that have not left."""
+    """Two lists, oldest first from bit 0: queued headers, and chunks that have not left."""
     headers = Signal(intbv(0)[MESSAGES * HEADER_BITS :])
     waiting = Signal(intbv(0)[3:])
     chunks = Signal(intbv(0)[MESSAGES * LINE :])
@@ -135,7 +135,7 @@ def nf_link_tx_pack(
             sent_chunks = 4
         elif enable and (owed > 0 or ndrs > 0 or news > 0):
             valid = True
-            # Which headers, and the slot of those of lines; 4: none.
+            # Headers to send, and the slot of those with lines; 4: none.
             lines_at = 4
             ndrs_at = 4
             slot_format = 0
@@ -198,7 +198,7 @@ def nf_link_tx_pack(
                             message[28:24] = one[6:2]
                             message[30:28] = one[2:]
                             if lines_at != slot and n == 0:
-                                # H4: DevLoad of the first one stands behind the second one.
+                                # H4: DevLoad of the first NDR follows the second NDR.
                                 message[30:28] = 0
                                 body[:] = body | (one[2:] << 58)
                                 body[:] = body | message

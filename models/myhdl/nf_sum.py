@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_sum`: a line of exact sums of integer codes, element by element
+"""Twin of `nf_sum`: a line of exact sums of integer codes, element by element.
 
-spec: controller, second edition §7.
+Spec: controller, second edition §7.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from models.myhdl.ports import Ports
 
 
 def ports(cnt_w: int = 8) -> Ports:
-    """`wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number.
-    Only views that the mode has are asked for: `wide` and `bytes` exclude each other. `line` comes
-    a clock later."""
+    """Return the ports.
+
+    `wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number. Only
+    existing views are requested: `wide` and `bytes` exclude each other. `line` follows one clock
+    later.
+    """
     return Ports(
         {
             "en": 1,

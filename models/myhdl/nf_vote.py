@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twin of `nf_vote`: the reduced line, or a count plane, from the counters of a line, element by
-element
+"""Twin of `nf_vote`: reduced line or count plane from the counters of a line, element by element.
 
-spec: controller §2 (planes), §3.
+Spec: controller §2 (planes), §3.
 """
 
 from __future__ import annotations
@@ -16,8 +15,11 @@ from models.myhdl.ports import Ports
 
 
 def ports(cnt_w: int = 8) -> Ports:
-    """`vote`, else count plane `plane`; `contributions` is m, `threshold` is T. `planes` come a
-    clock later, `line` another; without `en` the line has no meaning."""
+    """Return the ports.
+
+    `vote` selects the vote, else count plane `plane`; `contributions` is m, `threshold` is T.
+    `planes` follow one clock later, `line` another; without `en` the line has no meaning.
+    """
     return Ports(
         {
             "en": 1,

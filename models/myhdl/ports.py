@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a twin: names and widths, which are those of the RTL module that it stands for"""
+"""Ports of a twin: names and widths of its RTL module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Ports(NamedTuple):
     clocked: bool = False
 
     def signals(self) -> dict[str, Any]:
-        """A signal for each port, 0 at the start."""
+        """Return a signal for each port, initially 0."""
         widths = {**({"clk": 1} if self.clocked else {}), **self.inputs, **self.outputs}
         return {
             name: Signal(bool(0)) if width == 1 else Signal(intbv(0)[width:])

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins in MyHDL's simulator, a clock at a time
+"""Twins in MyHDL's simulator, clock by clock.
 
-MyHDL has one simulator a process, so all twins that are to run at the same time are in one
-`Stepper`.
+MyHDL has one simulator per process, so all twins that run at the same time share one `Stepper`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from models.myhdl.convert import Twin
 
 @block
 def _heartbeat() -> Any:
-    """An event that is still to come: without one a simulation ends and does not go on."""
+    """Keep an event pending: without one a simulation ends and cannot continue."""
 
     @instance
     def beat() -> Generator[object, None, None]:
@@ -29,10 +28,10 @@ def _heartbeat() -> Any:
 
 
 class Stepper:
-    """Runs twins beside something else, or alone. Use it as a context manager.
+    """Runner of twins, alone or with another simulator. Use it as a context manager.
 
-    ``command`` starts a simulator that has the module of the first twin and MyHDL's VPI module: it
-    gets the same inputs, and `beside` tells its outputs.
+    ``command`` starts a simulator with the module of the first twin and MyHDL's VPI module. It gets
+    the same inputs, and `beside` returns its outputs.
     """
 
     def __init__(self, twins: Sequence[Twin], command: Sequence[str] = ()) -> None:
@@ -60,7 +59,7 @@ class Stepper:
         self._simulation.quit()
 
     def inputs(self, name: str, values: Mapping[str, int]) -> dict[str, int]:
-        """Set inputs of a twin; all its outputs when everything has settled."""
+        """Set inputs of a twin; return all its settled outputs."""
         signals, twin = self._signals[name], self._twins[name]
         for port, value in values.items():
             signals[port].next = value
@@ -68,11 +67,11 @@ class Stepper:
         return {port: int(signals[port].val) for port in twin.ports.outputs}
 
     def beside(self) -> dict[str, int]:
-        """Outputs of the module in the other simulator, for the same inputs."""
+        """Return the outputs of the module in the other simulator, for the same inputs."""
         return {name: int(signal.val) for name, signal in self._beside.items()}
 
     def clock(self) -> None:
-        """A rising edge of every clock."""
+        """Apply a rising edge to every clock."""
         clocks = [self._signals[n]["clk"] for n, twin in self._twins.items() if twin.ports.clocked]
         for level in (1, 0):
             for clock in clocks:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawn inputs of each twin, a clock at a time: for comparisons with the hand-written modules
+"""Random inputs of each twin, clock by clock, for comparisons with the hand-written modules.
 
-Counters and codes are drawn so that ties, thresholds, saturation and every plane come up.
+Counters and codes are drawn so that ties, thresholds, saturation and every plane occur.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR
 from models.line_packing import LINE_BITS
 
 MAX_COUNTED = 7
-"""Planes that count 64 workers; those above are zero where planes are voted on."""
+"""Planes that count 64 workers; higher planes are zero in votes."""
 Values = dict[str, int]
-"""A value for each port, by name."""
+"""Value of each port, by name."""
 
 
 class Stimulus(ABC):
@@ -29,21 +29,21 @@ class Stimulus(ABC):
 
     @abstractmethod
     def draw(self) -> Values:
-        """Inputs of the next clock."""
+        """Return the inputs of the next clock."""
 
     def answered(self, outputs: Values) -> None:  # noqa: B027 - few have a state
-        """What came of them, before the edge that ends the clock."""
+        """Take the outputs, before the edge that ends the clock."""
 
     def meant(self, inputs: Values) -> bool:
-        """Whether the outputs mean anything for these inputs."""
+        """Return whether the outputs are defined for these inputs."""
         return True
 
     def told(self, inputs: Values, outputs: Values) -> Values:
-        """Those of the outputs that mean something."""
+        """Return the defined outputs."""
         return outputs
 
     def line(self) -> int:
-        """512 bits: anything, mostly zeros, mostly ones, or an end."""
+        """Return 512 bits: random, mostly zeros, mostly ones, all zeros or all ones."""
         bits = self.rng.getrandbits
         kind = self.rng.randrange(8)
         if kind < 2:
@@ -52,7 +52,7 @@ class Stimulus(ABC):
         return (any_, any_ & more, any_ | more)[kind % 3]
 
     def counters(self) -> int:
-        """Planes of 512 counters, the upper ones zero as often as not; some are full."""
+        """Return planes of 512 counters; the upper ones are often zero, some counters are full."""
         used = self.rng.choice((self.cnt_w, self.rng.randint(0, self.cnt_w)))
         full = self.line() & self.line() & self.line()
         planes = [(self.line() if p < used else 0) | full for p in range(self.cnt_w)]
@@ -60,7 +60,7 @@ class Stimulus(ABC):
 
 
 class Accumulate(Stimulus):
-    """Contributions of every mode to any counters."""
+    """Contributions of every mode to random counters."""
 
     def draw(self) -> Values:
         ternary, ones = self.rng.choice(((0, 0), (1, 0), (0, 1)))
@@ -77,8 +77,7 @@ class Accumulate(Stimulus):
 
 
 class Vote(Stimulus):
-    """Votes on and planes of any counters of at most 64 workers' bits; m is such that ties are
-    near."""
+    """Votes and planes of random counters of at most 64 workers' bits, with m close to ties."""
 
     def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
         super().__init__(rng, parameters)
@@ -103,7 +102,7 @@ class Vote(Stimulus):
 
 
 class Sum(Stimulus):
-    """Views of the sums of any counters."""
+    """Views of the sums of random counters."""
 
     drawn = 0
 
@@ -124,7 +123,7 @@ class Sum(Stimulus):
 
 
 class Crc(Stimulus):
-    """Any flits."""
+    """Random flits."""
 
     def draw(self) -> Values:
         return {"en": self.rng.random() < 0.9, "payload": self.line()}
@@ -134,7 +133,9 @@ CORNERS = (0, 1, 2, 0x7FFFFF, 0x800000, 0x800001, 0x7F7FFFFF, 0x7F800000, 0x7FC0
 
 
 class Fp32Add(Stimulus):
-    """Operands: corners, anything, neighbours; most of all those whose sum must be rounded."""
+    """Operands: corner cases, random ones, neighbours, and mostly pairs whose sum must be
+    rounded.
+    """
 
     drawn = 0
 
@@ -147,7 +148,7 @@ class Fp32Add(Stimulus):
         return self.drawn > 1  # a sum belongs to the clock before, and nothing is reset
 
     def operands(self) -> tuple[int, int]:
-        """Two patterns of 32 bits."""
+        """Return two 32-bit patterns."""
         rng = self.rng
         a, b = rng.getrandbits(32), rng.getrandbits(32)
         kind = rng.choice((0, 1, 2, 2, 2, 2, 3))
@@ -167,14 +168,14 @@ class Fp32Add(Stimulus):
 
 
 class Pack(Stimulus):
-    """A core that answers and a host that grants credits; how busy both are changes with time."""
+    """Core that answers and host that grants credits, with activity that varies over time."""
 
     def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
         super().__init__(rng, parameters)
         self.ndrs: deque[S2MNDR] = deque()
         self.offered: S2MDRS | None = None
         self.taken: deque[S2MDRS] = deque()
-        """By the packer, oldest first; whoever decodes the flits takes them away."""
+        """Messages accepted by the packer, oldest first; the decoder of the flits removes them."""
         self.credits = [0, 0]  # NDR, DRS
         self.clocks = 0
         self.multi = False
@@ -190,7 +191,9 @@ class Pack(Stimulus):
         return self.inputs(ndr, drs, credits, self.multi)
 
     def inputs(self, ndr: float, drs: float, credits: float, multi: bool) -> Values:
-        """Inputs of a clock, with the chances that there is something new."""
+        """Return the inputs of a clock, with the given probabilities of new messages and
+        credits.
+        """
         rng, bits = self.rng, self.rng.getrandbits
         if rng.random() < ndr and len(self.ndrs) < 4:
             self.ndrs.append(S2MNDR(0, bits(16), bits(4), bits(2)))
@@ -247,4 +250,4 @@ STIMULI: dict[str, type[Stimulus]] = {
     "nf_fp32_add": Fp32Add,
     "nf_link_tx_pack": Pack,
 }
-"""By the module that they are for."""
+"""Stimulus classes by module."""
