@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the design is worth, measured: traffic, timing, area and clock, and the page of them all."""
+"""Measurements of the design: traffic, timing, area and clock rate, and a page of all of them."""

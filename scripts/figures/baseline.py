@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as they were accepted, and what has slipped from them by more than 5 %.
+"""Accepted figures, and figures that became worse than accepted by more than 5 %.
 
-`baseline.json` holds the followed figures of each result by name; `nf figures WHAT --accept` writes
-it anew. Less is better, but for rates: figures whose name ends in "MHz".
+`baseline.json` contains the followed figures of each result by name; `nf figures WHAT --accept`
+rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Baseline = dict[str, dict[str, float]]
 
 
 def read() -> Baseline:
-    """Accepted values by result and figure; NfError."""
+    """Return the accepted values by result and figure. Raise NfError if the file is damaged."""
     return data.load_json(FILE, Baseline)
 
 
 def accept(result: Result) -> None:
-    """Take the figures of a result as they are; of those that it has not measured, the old stay."""
+    """Accept the figures of a result; figures that it has not measured keep their values."""
     known = read() if FILE.exists() else {}
     known[result.figure] = {**known.get(result.figure, {}), **result.followed}
     whole = {
@@ -43,8 +43,9 @@ def accept(result: Result) -> None:
 def slipped(
     followed: Mapping[str, float], accepted: Mapping[str, float], whole: bool = False
 ) -> list[str]:
-    """A line for each figure that is worse than accepted by more than SLIP, or that has no accepted
-    value; ``whole``: also for each that was not measured."""
+    """Return a line for each figure that is worse than accepted by more than SLIP, or that has no
+    accepted value; with ``whole`` also for each that was not measured.
+    """
     out = []
     for name, value in followed.items():
         if name not in accepted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf figures` does: measure one figure or all, compare with the baseline, write the page."""
+"""`nf figures`: measure one figure or all, compare with the baseline, write the page."""
 
 from __future__ import annotations
 
@@ -27,11 +27,23 @@ def run_one(
     folder: Path = FOLDER,
     commit: str = "",
 ) -> int:
-    """Measure a figure, whose module is given by name; 1 when one of its values has slipped.
-    ``command`` repeats it; ``whole``: every value of the baseline has to be there. A part of a
-    figure, by its options, has a result file of its own: none of a whole one is lost. ``commit``:
-    as `result_file.measure` takes it. OptionError for --accept with an option by which values mean
-    another thing; without it they are not compared."""
+    """Measure a figure; return 1 if one of its values has slipped.
+
+    A part of a figure, selected by options, is written to a separate result file, so that a
+    complete one is never lost. With options that change the meaning of values nothing is compared.
+
+    Args:
+        name: name of the figure.
+        module: name of its module.
+        args: options.
+        command: command that repeats it.
+        whole: every value of the baseline must be present.
+        folder: folder of the result files.
+        commit: commit of the checkout; see `result_file.measure`.
+
+    Raises:
+        OptionError: --accept with an option that changes the meaning of values.
+    """
     found = importlib.import_module(module)
     other = set(_changed(module, args))
     means_other = sorted(other.intersection(getattr(found, "MEAN_OTHER", ())))
@@ -57,15 +69,16 @@ def run_one(
 
 
 def _defaults(module: str) -> argparse.Namespace:
-    """Options of a figure that is measured whole."""
+    """Return the options of a complete measurement."""
     parser = argparse.ArgumentParser()
     importlib.import_module(module).add_arguments(parser)
     return parser.parse_args([])
 
 
 def _changed(module: str, args: argparse.Namespace) -> list[str]:
-    """Options that leave something out, or measure another thing; how many runs there are at once
-    does not."""
+    """Return the options that leave something out or change what is measured; --jobs does
+    neither.
+    """
     default = vars(_defaults(module))
     return [
         key for key, one in default.items() if key != "jobs" and vars(args).get(key, one) != one
@@ -73,7 +86,7 @@ def _changed(module: str, args: argparse.Namespace) -> list[str]:
 
 
 def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path = FOLDER) -> int:
-    """Every figure with its defaults, then the page, of the result files that these have left."""
+    """Measure every figure with its defaults, then write the page of their result files."""
     start = time.monotonic()
     page, codes = Path(args.html), []
     if page.absolute().is_relative_to(folder.absolute()):

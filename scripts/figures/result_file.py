@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure leaves: one JSON file with set-up, tables, plots and the figures that are followed
-over commits. Terminal and page show nothing that is not in such a file.
+"""Result file of a figure: JSON with set-up, tables, plots and followed figures.
+
+Terminal and page show nothing that is not in such a file.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True)
 class Column:
-    """``digits`` behind the point of a float; text and integers stand as they are."""
+    """Column of a table; ``digits`` after the decimal point of a float."""
 
     name: str
     digits: int = 2
@@ -39,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells, one a column; None is printed as a dash."""
+    """Table of cells, one per column; None is printed as a dash."""
 
     title: str
     columns: tuple[Column, ...]
@@ -47,7 +48,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def texts(self) -> list[list[str]]:
-        """The head, and every row, as printed."""
+        """Return the head and every row, as printed."""
         head = [column.name for column in self.columns]
         return [
             head,
@@ -68,7 +69,7 @@ def _text(cell: Cell, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """Points (x, y) in the order of x; ``formula``: not measured, drawn beside what is."""
+    """Points (x, y) in the order of x; ``formula``: computed, not measured."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -88,8 +89,13 @@ class Plot:
 
 @dataclass(frozen=True)
 class Result:
-    """``set_up``: (what, how); ``left_out``: what was not measured, and why; ``followed``: figures
-    whose course over commits is shown, by name with their unit."""
+    """Result of a figure.
+
+    Attributes:
+        set_up: pairs of subject and description.
+        left_out: omissions with their reasons.
+        followed: figures that are followed over commits, by name with their unit.
+    """
 
     figure: str
     command: str
@@ -105,7 +111,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a figure has found, before it is known how long that took."""
+    """Findings of a figure before its duration is known."""
 
     set_up: tuple[tuple[str, str], ...]
     tables: tuple[Table, ...]
@@ -115,7 +121,7 @@ class Measured:
 
 
 def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:
-    """The result file of a figure; that of a ``part`` of it is another one."""
+    """Return the path of the result file; ``part``: of a part of the figure."""
     return folder / (f"{figure}-part.json" if part else f"{figure}.json")
 
 
@@ -127,10 +133,18 @@ def measure(
     part: bool = False,
     commit: str = "",
 ) -> Result:
-    """Measure a figure, write its result file, print it; a row of the history, too, unless it is a
-    ``part`` of it. ``command`` repeats it; empty: the command line of this process. ``commit`` of
-    the checkout before a command of several figures; empty: before this one. Where there is another
-    one behind it, who can say what was measured: it counts as changed."""
+    """Measure a figure, write its result file and print it; record it in the history unless it is a
+    part.
+
+    Args:
+        figure: name of the figure.
+        action: measurement.
+        command: command that repeats it; empty for the command line of this process.
+        folder: folder of result files.
+        part: only a part of the figure is measured.
+        commit: commit at the start of a command of several figures; empty: the present one. If the
+            commit differs after the measurement, the result counts as changed.
+    """
     writable(folder)
     start, commit = time.time(), commit or revision()
     found = action()
@@ -154,7 +168,7 @@ def measure(
 
 
 def _into_history(result: Result) -> None:
-    """The figures that are followed; a history that cannot be written costs a line."""
+    """Record the followed figures; if the history cannot be written, print one line."""
     try:
         with History() as history:
             number = history.begin(title_of(result.figure), 0, result.command, result.revision)
@@ -164,18 +178,18 @@ def _into_history(result: Result) -> None:
 
 
 def title_of(figure: str) -> str:
-    """The title of a figure's commands in the history."""
+    """Return the title of a figure's commands in the history."""
     return f"nf figures {figure}"
 
 
 def read(figure: str, folder: Path = FOLDER) -> Result:
-    """The result file of a figure; NfError."""
+    """Read the result file of a figure. Raise NfError if it cannot be read."""
     return data.load_json(path_of(figure, folder), Result)
 
 
 # -- on the terminal ----------------------------------------------------------------------------
 def lines(result: Result) -> list[str]:
-    """A result as the terminal shows it."""
+    """Format a result for the terminal."""
     out = [f"{what}: {how}" for what, how in result.set_up]
     for table in result.tables:
         out += ["", table.title, *aligned(table.texts()), *table.notes]
@@ -185,7 +199,7 @@ def lines(result: Result) -> list[str]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with columns of one width: the first to the left, numbers to the right."""
+    """Align rows in columns: text to the left, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     number = [all(_is_number(row[at]) for row in rows[1:]) for at in range(len(widths))]
     return [

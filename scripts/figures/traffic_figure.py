@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures traffic`: bytes per gradient element each way, for every mode, read view and choice
-of tensors that stay in FP32."""
+"""`nf figures traffic`: bytes per gradient element in each direction, for every mode, read view and
+choice of tensors in FP32.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +20,18 @@ from scripts.common.paths import ROOT
 from scripts.figures.network_shapes import NETWORKS, Network, Role, of_capture
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table
 
-# Counts what a training step moves between one worker and the device, from formats alone.
+# Traffic of a training step between one worker and the device, computed from formats alone.
 #
-# spec: controller §1 and §2, second edition §7 and §10 (modes, views); link spec §4-§6 (slots);
-# runtime §3.1 (scales of a training). A tensor begins with a new line. Each worker writes every
-# line once and reads its result once; so it does with the runtime's sidecar, the FP32 lines that
-# hold the scale and the presence of every tensor in a low-bit mode. `COUNTED` says what is
-# counted, and what is not.
+# A tensor begins with a new line. Each worker writes every line once and reads its result once; the
+# same applies to the sidecar, the FP32 lines with scale and presence of every tensor in a low-bit
+# mode. `COUNTED` lists what is counted. Spec: controller §1 and §2, second edition §7 and §10
+# (modes, views); link spec §4-§6 (slots); runtime §3.1 (scales).
 
 SLOT_BYTES = 16
 SLOTS_A_LINE = LINE_BYTES // SLOT_BYTES
 SLOTS_A_FLIT = 4
 FRAMING_BYTES = 4
-"""Of a flit: 2 of Protocol ID, 2 of CRC."""
+"""Bytes of a flit: 2 of Protocol ID, 2 of CRC."""
 FP32_BYTES = 4
 
 COUNTED: tuple[tuple[str, str], ...] = (
@@ -83,14 +83,14 @@ POLICIES: dict[str, frozenset[Role]] = {
     "head in FP32": frozenset({Role.HEAD}),
     "head, norms and biases in FP32": frozenset({Role.HEAD, Role.NORM, Role.BIAS}),
 }
-"""Tensors that go by FP32 and are read as its sum, whatever the mode of the others."""
+"""Tensors that are sent as FP32 and read as its sum, whatever the mode of the others."""
 SIDECAR_ROWS = 2
-"""Of the runtime's sidecar: scales, presence; each begins with a new line."""
+"""Rows of the sidecar: scales and presence; each begins with a new line."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A mode, and how its results are read: ``lines`` lines for each line written."""
+    """Mode and read view: ``lines`` lines are read for each line written."""
 
     mode: Mode
     view: str
@@ -98,7 +98,7 @@ class Choice:
 
 
 def choices(workers: int) -> tuple[Choice, ...]:
-    """Every mode and read view that a region of so many workers has; FP32 sums first."""
+    """Return every mode and read view of a region with that many workers; FP32 sums first."""
     out = [Choice(Mode.FP32, "sum", 1), Choice(Mode.FP32, "every worker's line", workers)]
     out.append(Choice(Mode.IDENTITY, "every worker's line", workers))
     for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5):
@@ -116,7 +116,7 @@ def choices(workers: int) -> tuple[Choice, ...]:
 
 @dataclass(frozen=True)
 class Way:
-    """Bytes of one worker and step, one way."""
+    """Bytes of one worker and step in one direction."""
 
     payload: int
     headers: float
@@ -124,14 +124,15 @@ class Way:
 
     @property
     def wire(self) -> float:
-        """All that is counted."""
+        """Return the sum of all counted bytes."""
         return self.payload + self.headers + self.framing
 
 
 @dataclass(frozen=True)
 class Traffic:
     """Lines that one worker writes and reads in a step, and the bytes ``up`` (to the device) and
-    ``down`` that they take."""
+    ``down``.
+    """
 
     elements: int
     written: int
@@ -139,22 +140,22 @@ class Traffic:
 
     @property
     def up(self) -> Way:
-        """Writes with their data, and read requests."""
+        """Return writes with their data, and read requests."""
         return _way(self.written, self.written + self.read)
 
     @property
     def down(self) -> Way:
-        """Read responses with their data, and completions, two of which fit into a slot."""
+        """Return read responses with their data, and completions, two of which fit into a slot."""
         return _way(self.read, self.read + self.written / 2)
 
     @property
     def payload(self) -> int:
-        """Both ways."""
+        """Return the payload in both directions."""
         return self.up.payload + self.down.payload
 
     @property
     def wire(self) -> float:
-        """Both ways."""
+        """Return all bytes in both directions."""
         return self.up.wire + self.down.wire
 
 
@@ -165,8 +166,9 @@ def _way(lines: int, headers: float) -> Way:
 
 
 def count(network: Network, choice: Choice, kept: frozenset[Role], workers: int) -> Traffic:
-    """One worker's step; tensors of the roles ``kept`` go by FP32 and are read as its sum, and have
-    no scale."""
+    """Count one worker's step; tensors of the roles ``kept`` are sent as FP32, read as its sum, and
+    have no scale.
+    """
     written = read = scaled = maxima = 0
     for tensor in network.tensors:
         as_sum = tensor.role in kept
@@ -188,13 +190,15 @@ def _lines_of_fp32(numbers: int) -> int:
 
 
 def ring_bytes(elements: int, workers: int) -> float:
-    """Payload that a worker sends and receives in a ring all-reduce of FP32, both together."""
+    """Return the payload that a worker sends and receives in an FP32 ring all-reduce, both
+    together.
+    """
     return 2 * 2 * (workers - 1) / workers * FP32_BYTES * elements
 
 
 HELP = "bytes per gradient element each way, by mode, read view and network"
 MEAN_OTHER = ("workers",)
-"""Options by which a value of the same name is of another thing."""
+"""Options that change the meaning of a value."""
 SHIPPED = ROOT / "captures" / "digits-resnet-8x"
 WORKERS = 8
 MOST_WORKERS = 64
@@ -226,7 +230,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Measured:
-    """Count; CaptureError for a capture that is none."""
+    """Count. Raise CaptureError for a file that is no capture."""
     captures = args.capture or ([] if args.network else [str(SHIPPED)])
     networks = [of_capture(Capture.open(Path(name))) for name in captures]
     if args.network or not args.capture:
@@ -284,13 +288,15 @@ def _row(choice: Choice, traffic: Traffic, whole: Traffic, workers: int) -> tupl
 _SHOWN = ((Mode.G_BINARY, "vote"), (Mode.G_BINARY, "planes"), (Mode.G_TERNARY, "vote"),
           (Mode.G_TERN5, "vote"),
           (Mode.G_INT4, "SUM8"), (Mode.G_INT4, "SUM16"), (Mode.G_INT8, "SUM16"))  # fmt: skip
-"""What the plots show."""
+"""Modes and views in the plots."""
 _FOLLOWED = (*_SHOWN, (Mode.G_TERNARY, "planes"), (Mode.G_TERN5, "planes"))
 _HEAD = "head in FP32"
 
 
 def _percent(network: Network, choice: Choice, workers: int) -> tuple[float, float]:
-    """Payload in percent of FP32 through the device, the head in FP32: both ways, and up alone."""
+    """Return the payload in percent of FP32 through the device, with the head in FP32: both
+    directions, and up alone.
+    """
     whole = count(network, choices(workers)[0], frozenset(), workers)
     found = count(network, choice, POLICIES[_HEAD], workers)
     return (
@@ -316,7 +322,9 @@ def _over_workers(network: Network) -> Plot:
 
 
 def _followed(networks: Sequence[Network], workers: int) -> dict[str, float]:
-    """By name; what goes up is the same for all views of a mode, and stands there once."""
+    """Return the followed figures by name; ``up`` is the same for all views of a mode and listed
+    once.
+    """
     out = {}
     for network in networks:
         for one in choices(network.workers or workers):

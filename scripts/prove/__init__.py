@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves properties of the RTL: what `nf prove` does."""
+"""Proofs of properties of the RTL (`nf prove`)."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a netlist of words as a map over GF(2): each output bit as the parity of some input bits.
+"""Netlist of words as a map over GF(2): each output bit as the parity of some input bits.
 
-A value is a mask: bit 0 a constant 1, bit i + 1 input bit i; the sum of two is their exclusive or.
-An AND is such a value only where its sides are constant, equal or complements, which is enough for
-a long division: it subtracts where the highest bit says so, and then that bit is 0. What is no such
-value is None, and matters only where an output needs it: an argument for all inputs, no search.
+A value is a mask: bit 0 is the constant 1, bit i + 1 is input bit i; the sum of two values is their
+exclusive or. An AND is such a value only if its operands are constant, equal or complements. That
+is enough for a long division, which subtracts if the highest bit is set and thereby clears it. Any
+other value is None, which matters only if an output needs it. The result holds for all inputs
+without a search.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ Word = list[Bit]
 
 
 class NotLinear(Exception):
-    """An output is no parity of inputs."""
+    """Output that is no parity of inputs."""
 
 
 def outputs(module: Mapping[str, Any]) -> dict[str, list[int]]:
-    """Of a module of yosys' JSON without state: masks of the bits of each output, lowest first.
-    NotLinear names a cell."""
+    """Return the masks of the bits of each output, lowest first, of a stateless module in yosys'
+    JSON.
+
+    Raises:
+        NotLinear: a cell is not linear; the text names it.
+    """
     ports = module["ports"]
     inputs = [
         bit for port in ports.values() if port["direction"] == "input" for bit in port["bits"]
@@ -38,7 +43,7 @@ def outputs(module: Mapping[str, Any]) -> dict[str, list[int]]:
 
 
 class _Cells:
-    """Values of nets, by the cells that drive them."""
+    """Values of nets, computed from the cells that drive them."""
 
     def __init__(self, cells: Any, known: dict[Any, Bit]) -> None:
         self._known = known
@@ -52,7 +57,7 @@ class _Cells:
         }
 
     def mask(self, bit: Any) -> int:
-        """The value of a net that must have one."""
+        """Return the value of a net. Raise NotLinear if it has none."""
         waiting = [bit]
         while waiting:
             net = waiting[-1]
@@ -92,7 +97,7 @@ class _Cells:
 
 
 def _extended(cell: Any, values: Mapping[str, Word], port: str, width: int) -> Word:
-    """An operand, at least one bit wider than every other: its sign, or zero."""
+    """Return an operand extended to more bits than any other: by its sign, or by zeros."""
     word = values[port]
     signed = int(cell["parameters"][f"{port}_SIGNED"], 2)
     most = max(width, *(len(one) for one in values.values())) + 1
@@ -129,7 +134,7 @@ def _sum(a: Sequence[Bit], b: Sequence[Bit], carry: Bit) -> Word:
 
 
 def _product(words: Sequence[Word], width: int) -> Word:
-    """By a constant, which is on either side."""
+    """Return the product with a constant on either side."""
     a, b = words if all(bit in (0, 1) for bit in words[1]) else words[::-1]
     total: Word = [0] * len(a)
     for place, bit in enumerate(b):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks bitwuzla a question in SMT-LIB: where there is much arithmetic."""
+"""Questions in SMT-LIB to bitwuzla, the solver for heavy arithmetic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ parser.parse(sys.argv[1], False, True)
 
 @dataclass(frozen=True)
 class Answer:
-    """``satisfiable`` is None without an answer in time; ``values`` are those asked for."""
+    """Answer; ``satisfiable`` is None if time ran out; ``values`` are the requested ones."""
 
     satisfiable: bool | None
     values: str
@@ -33,7 +33,7 @@ class Answer:
 
 
 def ask(text: str, folder: Path, budget: Budget) -> Answer:
-    """The answer to a question; NfError where it is none that can be understood."""
+    """Ask a question. Raise NfError if the answer cannot be understood."""
     question, log = folder / "question.smt2", folder / "bitwuzla.log"
     question.write_text(text, encoding="utf-8")
     done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
@@ -46,8 +46,9 @@ def ask(text: str, folder: Path, budget: Budget) -> Answer:
 
 
 def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:
-    """`sat` or `unsat` of a question in each of some cases, read once for all of them; in order,
-    and fewer answers than cases where the time is over."""
+    """Return `sat` or `unsat` of a question in each of some cases, read once for all of them; in
+    order, and fewer answers than cases if time runs out.
+    """
     question, log = folder / "cases.smt2", folder / "cases.log"
     asked = [f"(push 1)\n(assert {case})\n(check-sat)\n(pop 1)\n" for case in cases]
     question.write_text(text + "".join(asked), encoding="utf-8")

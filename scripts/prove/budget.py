@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a proof may cost: seconds of processor time, of all programs that it starts together."""
+"""Budget of a proof in seconds of processor time, over all programs that it starts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scripts.common.paths import ROOT
 
 
 class UsedUp(NfError):
-    """What a proof may cost is used up, and it came to no end."""
+    """The budget of a proof is used up without a result."""
 
 
 class Budget:
-    """Starts programs, and keeps account of their processor time in ``used``."""
+    """Runner of programs that adds their processor time to ``used``."""
 
     def __init__(self, limit_s: float) -> None:
         self.limit_s = limit_s
@@ -25,7 +25,7 @@ class Budget:
     def run(
         self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
     ) -> process.Finished:
-        """Run a program to its end, or to that of what is left; both its outputs are in ``log``."""
+        """Run a program until it ends or the budget is used up; both its outputs go to ``log``."""
         left = self.limit_s - self.used
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
         self.used += done.used or 0.0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A counterexample as a stimulus: what the ports of a wrapper get in each clock, and what its
-registers without a reset hold at first; and its replay in a simulator."""
+"""Counterexample as a stimulus: inputs of a wrapper in each clock and initial values of registers
+without a reset; and its replay in a simulator.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ VARIABLE = "NF_COUNTEREXAMPLE"
 
 
 def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) -> Path:
-    """Make a stimulus of a witness of yosys."""
+    """Write the stimulus of a witness of yosys."""
     path = folder / "stimulus.json"
     initial, clocks = steps(read_object(witness))
     text = json.dumps(
@@ -46,8 +47,10 @@ def write(proof: Proof, witness: Path, failed: tuple[str, ...], folder: Path) ->
 
 
 def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]]:
-    """First values of registers, then the inputs of each clock. The bits of a step stand with the
-    last signal first; only the first step has those of registers."""
+    """Return the initial values of registers, and the inputs of each clock.
+
+    In a step the last signal comes first; only the first step contains registers.
+    """
     signals = [s for s in witness["signals"] if not s["init_only"]]
     signals += [s for s in witness["signals"] if s["init_only"]]
     initial: dict[str, int] = defaultdict(int)
@@ -72,12 +75,14 @@ def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]
 
 
 def _name(path: list[str]) -> str:
-    """`\\dut`, `\\mem[2]` as a simulator calls it: dut.mem[2]."""
+    r"""Return the name of `\dut`, `\mem[2]` in a simulator: dut.mem[2]."""
     return ".".join(part.lstrip("\\") for part in path).replace(".[", "[")
 
 
 def replay(path: Path, runs: Path, waves: bool = False) -> RunRecord:
-    """Drive a stimulus through the module of its proof in a simulator. Red is what is expected."""
+    """Drive a stimulus through the module of its proof in a simulator. The expected result is
+    red.
+    """
     simulator = registry.quick()
     if not simulator.available():
         raise NfError(simulator.missing)

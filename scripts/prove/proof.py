@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of the RTL as `hdl/formal/proofs.yaml` lists them, and the mutants that break them."""
+"""Proofs of the RTL as listed in `hdl/formal/proofs.yaml`, and the mutants that break them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BITWUZLA = "bitwuzla"
 
 
 class Method(StrEnum):
-    """How a property is shown, and what that means."""
+    """Method of a proof, and what it proves."""
 
     INDUCTION = "induction"  # of every clock: k clocks from reset, and k clocks imply the next one
     BMC = "bmc"  # of the first k clocks from reset, for every input
@@ -35,10 +35,15 @@ class Method(StrEnum):
 
 @dataclass(frozen=True)
 class Proof:
-    """Properties of one wrapper, proved together. ``depth`` is k, ``cover`` the clocks in which
-    every cover statement must be reached, ``edits`` make the design smaller for this proof.
-    ``dut``: BOTH where the wrapper holds a module and its MyHDL twin. ``solver``: `yices`, or
-    `bitwuzla` where that takes long."""
+    """Properties of one wrapper that are proved together.
+
+    Attributes:
+        depth: k, in clocks.
+        cover: clocks within which every cover statement must be reached.
+        edits: edits that shrink the design for this proof.
+        dut: BOTH if the wrapper contains a module and its MyHDL twin.
+        solver: `yices`, or `bitwuzla` if that takes too long.
+    """
 
     id: str
     top: str
@@ -55,18 +60,18 @@ class Proof:
 
     @property
     def name(self) -> str:
-        """Without its set of parameters."""
+        """Return the name without the set of parameters."""
         return self.id.partition("/")[0]
 
     @property
     def how(self) -> str:
-        """Method and depth, for a person."""
+        """Return method and depth as text."""
         bounded = self.method in (Method.INDUCTION, Method.BMC)
         return f"{self.method}, k = {self.depth}" if bounded else str(self.method)
 
     @property
     def spec(self) -> RunSpec:
-        """As a run, for records and the history."""
+        """Return the proof as a run, for records and the history."""
         name, _, sort = self.id.partition("/")
         build = BuildSpec(
             SOLVER,
@@ -88,7 +93,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Broken:
-    """A mutant: edits of the RTL with which a proof must find a counterexample."""
+    """Mutant: edits of the RTL for which a proof must find a counterexample."""
 
     id: str
     why: str
@@ -97,7 +102,7 @@ class Broken:
 
 
 def read() -> list[Proof]:
-    """All proofs, in the order of the file. A proof with sets of parameters is one for each."""
+    """Read all proofs, in the order of the file; one per set of parameters."""
     out: list[Proof] = []
     for value in data.load(FOLDER / "proofs.yaml", "proofs")["proofs"]:
         sets = value.get("sets") or {"": value.get("parameters", {})}
@@ -123,7 +128,9 @@ def read() -> list[Proof]:
 
 
 def mutants() -> list[Broken]:
-    """All mutants, in the order of the file. NfError for one of simulation that is not listed."""
+    """Read all mutants, in the order of the file. Raise NfError for an unknown mutant of
+    simulation.
+    """
     simulated = {mutant.id: mutant for mutant in by_hand.read()}
     out: list[Broken] = []
     for value in data.load(FOLDER / "mutants.yaml", "proof_mutants")["mutants"]:
@@ -140,7 +147,7 @@ def mutants() -> list[Broken]:
 
 
 def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
-    """Proofs that fit a glob: of their whole name, or of what stands before the slash."""
+    """Return the proofs whose full name, or its part before the slash, matches a glob."""
     found = [
         proof
         for proof in proofs
@@ -155,7 +162,9 @@ def chosen(proofs: Sequence[Proof], globs: Sequence[str]) -> list[Proof]:
 
 
 def broken(proof: Proof, mutant: Broken) -> Proof:
-    """The proof with a mutant in the design: a counterexample is looked for, as deep as covers."""
+    """Return the proof with a mutant in the design; it searches a counterexample as deep as
+    covers.
+    """
     edits = (*proof.edits, *mutant.edits)
     if proof.method is not Method.INDUCTION:
         return replace(proof, edits=edits)
@@ -164,7 +173,9 @@ def broken(proof: Proof, mutant: Broken) -> Proof:
 
 
 def problems() -> list[str]:
-    """Mistakes in the lists: names that stand twice, edits that miss, proofs without mutants."""
+    """Return errors of the lists: duplicate names, edits that do not apply, proofs without
+    mutants.
+    """
     proofs, found = read(), mutants()
     out: list[str] = []
     for what, names in (("proof", [p.id for p in proofs]), ("mutant", [m.id for m in found])):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One proof from its list to a record: model, solver, and what came of it.
+"""Execution of one proof: model, solver, result and record.
 
-A proof is green when its properties hold *and* every cover statement is reached. A counterexample,
-an assumption that shuts out what the covers ask for, a step that is not inductive and a time-out
-are red alike: what is not known is not proved.
+A proof is green if its properties hold *and* every cover statement is reached. A counterexample, an
+assumption that excludes the covers, a non-inductive step and a time-out are all red: what is
+unknown is not proved.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scripts.run import evidence, simulate
 
 @dataclass
 class Outcome:
-    """What is known of a proof so far; ``kind`` is None while nothing speaks against it."""
+    """Intermediate result of a proof; ``kind`` is None as long as nothing failed."""
 
     properties: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Outcome:
     facts: dict[str, object] = field(default_factory=dict)
 
     def red(self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None) -> Outcome:
-        """It is not proved, and why."""
+        """Return the failed result with its cause."""
         self.kind, self.cause = kind, cause
         if answer is not None:
             self.failed, self.log, self.waves = answer.failed, answer.log, answer.waves
@@ -46,7 +46,7 @@ class Outcome:
 
 
 def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
-    """Try a proof in a folder of its own below ``runs``. Never raises for what it finds."""
+    """Run a proof in its own folder in ``runs``. Findings never raise."""
     spec = proof.spec
     if shown_as:
         spec = replace(spec, build_name=shown_as)
@@ -71,7 +71,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
 
 
 def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
-    """What stands for a proof that could not be tried, as `run` would have left it."""
+    """Return the record of a proof that could not be run, as `run` would write it."""
     folder = runs / spec.id
     evidence.empty(folder)
     return _record(spec, folder, Outcome().red(FailureKind.INFRASTRUCTURE, cause))
@@ -100,7 +100,9 @@ def _record(
 
 
 def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
-    """Assertions of a wrapper: from reset, by induction where asked for, and its covers."""
+    """Prove the assertions of a wrapper from reset, by induction if requested, and check its
+    covers.
+    """
     made = model.make(proof, folder, budget)
     out = Outcome(made.asserts, covers=made.covers)
     answer = _first(made, proof, budget)
@@ -132,8 +134,9 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
 
 
 def _first(made: model.Model, proof: Proof, budget: Budget) -> smtbmc.Answer:
-    """From reset. bitwuzla leaves no counterexample behind: yices is asked again for it, and where
-    that comes to no end the assertions are broken all the same."""
+    """Check from reset. bitwuzla leaves no counterexample: yices is asked for it; if yices finds
+    none in time, the assertions are broken nevertheless.
+    """
     if proof.solver != BITWUZLA:
         return smtbmc.bmc(made, proof.depth, budget)
     known = unrolled.bmc(made, proof.depth, budget)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks an SMT solver, through yosys-smtbmc, about the clocks of a model."""
+"""Questions to an SMT solver about the clocks of a model, through yosys-smtbmc."""
 
 from __future__ import annotations
 
@@ -25,8 +25,13 @@ _STEP = re.compile(r"(?:BMC|Checking assertions in step|Trying induction in step
 
 @dataclass(frozen=True)
 class Answer:
-    """``holds`` is None without an answer in time. ``failed`` names assertions that are broken, or
-    cover statements that nothing reaches; ``step`` the clock in which it was."""
+    """Answer of the solver.
+
+    Attributes:
+        holds: None if time ran out.
+        failed: broken assertions, or cover statements that nothing reaches.
+        step: clock of the failure.
+    """
 
     holds: bool | None
     failed: tuple[str, ...]
@@ -39,22 +44,24 @@ class Answer:
 
 
 def installed() -> bool:
-    """Whether the solver is there."""
+    """Return whether the solver is installed."""
     return toolchain.in_venv("yices-smt2") is not None
 
 
 def bmc(model: Model, depth: int, budget: Budget) -> Answer:
-    """Do the assertions hold in the first ``depth`` clocks, whatever comes in?"""
+    """Check the assertions in the first ``depth`` clocks for all inputs."""
     return _ask(model, "bmc", ("-t", str(depth)), budget, traced=True)
 
 
 def induction(model: Model, depth: int, budget: Budget) -> Answer:
-    """Do ``depth`` clocks in which they hold imply a next one in which they do?"""
+    """Check that ``depth`` clocks in which the assertions hold imply a next one in which they
+    hold.
+    """
     return _ask(model, "induction", ("-i", "-t", str(depth)), budget, traced=True)
 
 
 def cover(model: Model, depth: int, budget: Budget) -> Answer:
-    """Is every cover statement reached in the first ``depth`` clocks?"""
+    """Check that every cover statement is reached in the first ``depth`` clocks."""
     return _ask(model, "cover", ("-c", "-t", str(depth)), budget, traced=False)
 
 

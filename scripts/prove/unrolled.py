@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clocks of a model as one question to bitwuzla: for models that are large, where one search
-with all it can simplify is faster than many small ones. yosys-smtbmc means the same by each word.
+"""Clocks of a model as one question to bitwuzla.
+
+For large models one search, with everything that it can simplify, is faster than many small ones.
+The terms have the meaning of yosys-smtbmc.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ _HEAD = "(set-logic QF_UFBV)\n"
 
 
 def bmc(model: Model, depth: int, budget: Budget) -> Answer:
-    """Do the assertions hold in the first ``depth`` clocks, whatever comes in?"""
+    """Check the assertions in the first ``depth`` clocks for all inputs."""
     broken = " ".join(f"(not (|{model.top}_a| s{i}))" for i in range(depth))
     text = _HEAD + _runs(model, depth, reset=True) + f"(assert (or false {broken}))\n(check-sat)\n"
     return _answer(model, "bmc", text, budget)
 
 
 def induction(model: Model, depth: int, budget: Budget) -> Answer:
-    """Do ``depth`` clocks in which they hold imply a next one in which they do?"""
+    """Check that ``depth`` clocks in which the assertions hold imply a next one in which they
+    hold.
+    """
     held = "".join(f"(assert (|{model.top}_a| s{i}))\n" for i in range(depth))
     broken = f"(assert (not (|{model.top}_a| s{depth})))\n(check-sat)\n"
     text = _HEAD + _runs(model, depth + 1, reset=False) + held + broken
@@ -30,7 +34,7 @@ def induction(model: Model, depth: int, budget: Budget) -> Answer:
 
 
 def cover(model: Model, depth: int, budget: Budget) -> Answer:
-    """Is every cover statement reached in the first ``depth`` clocks?"""
+    """Check that every cover statement is reached in the first ``depth`` clocks."""
     text = _HEAD + _runs(model, depth, reset=True)
     cases = [
         "(or false " + " ".join(f"(|{model.top}_c {n}| s{i})" for i in range(depth)) + ")"
@@ -55,7 +59,9 @@ def _answer(model: Model, what: str, text: str, budget: Budget) -> Answer:
 
 
 def _runs(model: Model, clocks: int, *, reset: bool) -> str:
-    """All runs of so many clocks that keep to the assumptions, from reset or from any state."""
+    """Return all runs of so many clocks that satisfy the assumptions, from reset or from any
+    state.
+    """
     top = model.top
     text = model.path.read_text(encoding="utf-8")
     if f"|{top}_s|" not in text:

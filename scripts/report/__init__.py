@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what the records say: terminal summary, JUnit XML, JSON, one offline HTML page; and
-functional coverage as UCIS XML.
+"""Reports of records: terminal summary, JUnit XML, JSON, one offline HTML page, and functional
+coverage as UCIS XML.
 
     found = report.write_all(records, "nf run: smoke", seconds=wall, expected=len(specs))
     say(*report.summary(records, wall, len(specs)).splitlines())
 
-`gather` makes one typed Report of the records; each writer turns that into a text and knows nothing
-else. Files are written whole or not at all.
+`gather` builds one typed Report of the records; each writer formats that Report and nothing else.
+Files are written completely or not at all.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SOURCE = source_page.NAME
 def gather(
     records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
-    """Everything there is to tell of an invocation; `history` are the ones before it."""
+    """Build the Report of an invocation; `history` are the earlier invocations."""
     measured = merge(records) if any(record.coverage for record in records) else None
     counted = code_coverage.count(measured, _code_waivers()) if measured else None
     return Report(
@@ -77,9 +77,13 @@ def write_all(
 ) -> Report:
     """Write results.json, junit.xml, index.html, and ucis.xml of functional coverage, to `folder`.
 
-    `what` is the title of the command that ends now, after `seconds` of wall-clock time and of
-    `expected` runs, or an Invocation that ended earlier. `history` are the invocations before it;
-    None takes those that the report in `folder` carries.
+    Args:
+        records: records of the runs.
+        what: title of the command that ends now, or an Invocation that ended earlier.
+        folder: folder of the reports.
+        seconds: wall-clock time of the command.
+        expected: number of runs that were wanted.
+        history: earlier invocations; None reads them from the report in `folder`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(what, str):
@@ -101,7 +105,7 @@ def write_all(
 
 
 def _waivers() -> list[functional.Waiver]:
-    # A mistake in these files is found by `nf check`; it must not cost the results of a night.
+    # `nf check` finds errors in these files; they must not cost the results of a long run.
     try:
         return functional.read_waivers()
     except NfError as error:
@@ -126,7 +130,9 @@ def _progress(records: Sequence[RunRecord]) -> Progress | None:
 
 
 def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
-    """The last lines in the terminal. `expected` runs were wanted; a missing one is named."""
+    """Return the last lines for the terminal. `expected` runs were wanted; a missing one is
+    named.
+    """
     lines: list[str] = []
     found = buckets(records)
     if found:
@@ -141,10 +147,10 @@ def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:
 
 
 def coverage_lines(found: Report) -> list[str]:
-    """Coverage for the terminal: the totals, and the holes of the tests that ran, by name."""
+    """Return coverage for the terminal: totals, and holes of the tests that ran, by name."""
     return functional.lines(found.functional, found.ran) + code_coverage.lines(found.code)
 
 
 def where(folder: Path = REPORT) -> str:
-    """One line that tells where the reports lie."""
+    """Return one line with the paths of the reports."""
     return f"report: {shown(folder / PAGE)} (also {JUNIT}, {JSON})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON report: everything that the other reports say, for programs. Schema: report.json."""
+"""JSON report: the content of all other reports, for programs. Schema: report.json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSION = 2  # goes up when a reader of the old one would be wrong
 
 @dataclass(frozen=True)
 class Report:
-    """All that is known of one invocation: every writer gets this and nothing else.
+    """Data of one invocation, the only input of every writer.
 
     `history` are earlier invocations of any title; `progress` is None without a testplan.
     """
@@ -43,36 +43,36 @@ class Report:
     history: tuple[HistoryPoint, ...]
     mutation: Mutation | None = None  # the last that was measured
     proofs: Proofs | None = None  # of the last `nf prove`
-    # Where code coverage was collected: what `code` sums up, for the annotated source; and all.
+    # If code coverage was collected: the counts that `code` sums up, for the annotated source.
     counted: Counted | None = None
     merged: Merged | None = None
 
     @property
     def missing(self) -> int:
-        """Runs that were wanted and left no record."""
+        """Return the number of wanted runs without a record."""
         return max(0, self.invocation.expected - len(self.records))
 
     @property
     def ran(self) -> frozenset[str]:
-        """Planned tests that ran; empty without a testplan."""
+        """Return the planned tests that ran; empty without a testplan."""
         rows = self.progress.stages if self.progress else ()
         return frozenset(test for row in rows for test in (*row.passed, *row.red))
 
     @property
     def filtered(self) -> bool:
-        """Whether it was meant to run some of the planned tests only."""
+        """Return whether only some of the planned tests were selected."""
         rows = self.progress.stages if self.progress else ()
         return bool(self.ran) and not self.missing and any(row.not_run for row in rows)
 
     @property
     def green(self) -> bool:
-        """Something ran, all of it, and nothing is failed or flaky."""
+        """Return True if something ran, nothing is missing, and nothing is failed or flaky."""
         counts = self.counts
         return counts.passed > 0 and not (counts.failed or counts.flaky or self.missing)
 
 
 def text(report: Report) -> str:
-    """The JSON document."""
+    """Return the JSON document."""
     point = trend.point(report.invocation, report.records)
     return json.dumps(
         {
@@ -95,7 +95,7 @@ def text(report: Report) -> str:
 
 
 def read_records(path: Path) -> list[RunRecord]:
-    """The records of a JSON report; NfError when it is none, or of another version."""
+    """Read the records of a JSON report. Raise NfError if it is none, or of another version."""
     try:
         found = read_json(path)
         if not isinstance(found, dict) or found.get("format") != NAME:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage over the runs of a report: its holes by name, and what is waived."""
+"""Functional coverage over the runs of a report: holes by name, and waivers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAIVERS = ROOT / "verif" / "waivers.yaml"
 
 @dataclass(frozen=True)
 class Waiver:
-    """A bin that need not be hit, and why."""
+    """Bin that need not be hit, with the reason."""
 
     point: str
     bin: str
@@ -28,9 +28,13 @@ class Waiver:
 
 @dataclass(frozen=True)
 class Bin:
-    """A planned bin. `reason` is what it is there for; `waived` why it need not be hit, or None.
+    """Planned bin.
 
-    `test` is meant to hit it, `at_least` so many times over the merged runs.
+    Attributes:
+        reason: purpose of the bin.
+        waived: reason why it need not be hit, or None.
+        test: test that is meant to hit it.
+        at_least: required hits over the merged runs.
     """
 
     point: str
@@ -52,7 +56,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Functional:
-    """Coverage merged over `runs` runs. `unplanned` is (point, bin, hits) that no plan names."""
+    """Coverage merged over `runs` runs. `unplanned` is (point, bin, hits) outside every plan."""
 
     runs: int
     bins: tuple[Bin, ...]
@@ -60,7 +64,7 @@ class Functional:
 
     @property
     def wanted(self) -> list[Bin]:
-        """Every bin that is not waived: what the share is of."""
+        """Return every bin that is not waived: the base of the share."""
         return [b for b in self.bins if b.waived is None]
 
     @property
@@ -69,28 +73,28 @@ class Functional:
 
     @property
     def waived(self) -> list[Bin]:
-        """Bins that were waived and that the tests do not reach."""
+        """Return the waived bins that the tests do not reach."""
         return [b for b in self.bins if b.waived is not None and not b.reached]
 
     @property
     def waived_but_hit(self) -> list[Bin]:
-        """A waiver that is wrong: the bin is hit often enough."""
+        """Return the waived bins that are hit often enough, whose waivers are wrong."""
         return [b for b in self.bins if b.waived is not None and b.reached]
 
     @property
     def share(self) -> float:
-        """Bins hit often enough, in percent of the wanted ones."""
+        """Return the bins hit often enough, in percent of the wanted ones."""
         wanted = self.wanted
         return 100 * (len(wanted) - len(self.holes)) / len(wanted) if wanted else 0.0
 
     def of_tests(self, tests: Collection[str]) -> Functional:
-        """Return the part whose points name one of these tests; all of it for none."""
+        """Return the part whose points name one of these tests; all of it if `tests` is empty."""
         if not tests:
             return self
         return replace(self, bins=tuple(b for b in self.bins if not b.test or b.test in tests))
 
     def points(self) -> dict[str, list[Bin]]:
-        """Bins by point, in the order of the plan."""
+        """Return the bins by point, in the order of the plan."""
         out: dict[str, list[Bin]] = {}
         for b in self.bins:
             out.setdefault(b.point, []).append(b)
@@ -98,12 +102,12 @@ class Functional:
 
 
 def read_waivers(path: Path = WAIVERS) -> list[Waiver]:
-    """Read and check the list; NfError in one line."""
+    """Read and check the list of waivers. Raise NfError in one line."""
     return [Waiver(**value) for value in data.load(path, "waivers")["waivers"]]
 
 
 def planned() -> CoverModel:
-    """The cover points of the controller, nothing hit."""
+    """Return the cover points of the controller, without hits."""
     from verif.coverage.cover_points import (
         NfCoverage,  # brings the models in: only when needed
     )
@@ -112,7 +116,7 @@ def planned() -> CoverModel:
 
 
 def problems(waivers: Iterable[Waiver], model: CoverModel) -> list[str]:
-    """Waivers of a bin that does not exist, or that has one already."""
+    """Return the waivers of a bin that does not exist or already has one."""
     out: list[str] = []
     seen: set[tuple[str, str]] = set()
     for waiver in waivers:
@@ -127,7 +131,7 @@ def problems(waivers: Iterable[Waiver], model: CoverModel) -> list[str]:
 
 
 def unknown_tests(model: CoverModel, tests: Iterable[str]) -> list[str]:
-    """Points whose test, which is meant to hit their bins, does not exist."""
+    """Return the points whose test does not exist."""
     known = set(tests)
     return [
         f"cover point {point.name}: there is no test {point.test!r}"
@@ -139,9 +143,9 @@ def unknown_tests(model: CoverModel, tests: Iterable[str]) -> list[str]:
 def merge(
     records: Iterable[RunRecord], model: CoverModel | None = None, waivers: Iterable[Waiver] = ()
 ) -> Functional | None:
-    """Coverage of the green runs; None when none of them measured any.
+    """Return the coverage of the green runs; None if none of them measured any.
 
-    A red run is left out: what it hit was seen of a design, or a bench, that does not work.
+    Red runs are left out: their hits come from a design, or a bench, that does not work.
     """
     found = [hits_of(r) for r in records if r.passed and FUNCTIONAL in r.metrics]
     return judge(found, len(found), model, waivers) if found else None
@@ -153,7 +157,7 @@ def judge(
     model: CoverModel | None = None,
     waivers: Iterable[Waiver] = (),
 ) -> Functional:
-    """Hits of `runs` runs held against the plan."""
+    """Compare the hits of `runs` runs with the plan."""
     model = model or planned()
     for hits in found:
         model.add(hits)
@@ -185,12 +189,12 @@ _SHOWN = 12  # holes of a point; some have hundreds, and the terminal shows a hu
 
 
 def _named(hole: Bin) -> str:
-    """A hole, with its hits where it has some."""
+    """Return the name of a hole, with its hits if any."""
     return f"{hole.name} ({hole.hits} of {hole.at_least})" if hole.hits else hole.name
 
 
 def others(whole: Functional, part: Functional) -> str:
-    """Return the line for points that name tests that did not run; "" where there are none."""
+    """Return the line for points that name tests that did not run; "" if there are none."""
     if len(part.bins) == len(whole.bins):
         return ""
     points = len(whole.points()) - len(part.points())
@@ -199,8 +203,9 @@ def others(whole: Functional, part: Functional) -> str:
 
 
 def lines(found: Functional | None, ran: Collection[str] = ()) -> list[str]:
-    """Return what the terminal shows: the total, holes by point with its reason, waivers, and what
-    is odd; of points that name one of the tests that ran, and one line for the others."""
+    """Return the lines for the terminal: total, holes by point with its reason, waivers, and
+    oddities. Points of tests that did not run are counted in one line.
+    """
     if found is None:
         return []
     whole, found = found, found.of_tests(ran)

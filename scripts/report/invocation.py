@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts about one command that its reports name: when, where, of what, with which tools."""
+"""Facts about one command for its reports: time, machine, commit and tools."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
 
 CHANGED = ", changed"
-"""Behind a commit that files of the checkout differ from."""
+"""Suffix of a commit if files of the checkout differ from it."""
 _PACKAGES = ("cocotb", "pyuvm", "numpy")
 
 
 @dataclass(frozen=True)
 class Invocation:
-    """`started` is ISO 8601 with the zone; `seconds` wall-clock time; `expected` runs wanted.
+    """Command; `started` is ISO 8601 with the zone; `seconds` wall-clock time; `expected` runs
+    wanted.
 
-    Of an earlier command not everything is known: `host` and `tools` may then be empty.
+    For an earlier command `host` and `tools` may be unknown and empty.
     """
 
     title: str
@@ -41,14 +42,14 @@ class Invocation:
 
     @property
     def id(self) -> str:
-        """Names the invocation; sorts by time."""
+        """Return the name of the invocation, which sorts by time."""
         return self.started
 
 
 def describe(
     title: str, records: Sequence[RunRecord], seconds: float, expected: int | None = None
 ) -> Invocation:
-    """The command that ends now, on this machine; `seconds` is how long ago it started."""
+    """Describe the command that ends now on this machine; it started `seconds` ago."""
     return Invocation(
         title=title,
         command=secret_values.command(),
@@ -63,14 +64,15 @@ def describe(
 
 
 def moment(seconds: float) -> str:
-    """Seconds since 1970, as time.time() has them, in ISO 8601 with the zone of this machine."""
+    """Convert seconds since 1970 (time.time()) to ISO 8601 with the zone of this machine."""
     when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
     return when.isoformat(timespec="seconds")
 
 
 def revision() -> str:
-    """Return the commit of the checkout with a mark if files differ from it; empty without git.
-    A checkout that git refuses costs a line, not the command."""
+    """Return the commit of the checkout, with a mark if files differ from it; empty without git. A
+    checkout that git refuses costs a line, not the command.
+    """
     words = ("describe", "--always", "--abbrev=12", "--exclude=*", f"--dirty={CHANGED}")
     try:
         return git.text(*words).strip()
@@ -81,7 +83,7 @@ def revision() -> str:
 
 
 def tools() -> tuple[tuple[str, str], ...]:
-    """(tool, version) of what a result depends on."""
+    """Return (tool, version) of the tools that a result depends on."""
     found = [("python", platform.python_version())]
     found += [(name, toolchain.package_version(name) or "") for name in _PACKAGES]
     found += [(simulator.name, simulator.version()) for simulator in registry.simulators()]

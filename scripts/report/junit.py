@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JUnit XML as Jenkins (its schema junit-10) and GitLab read it; our copy of the rules is
-`scripts/schema/junit.xsd`.
+"""JUnit XML for Jenkins (schema junit-10) and GitLab; the rules are in `scripts/schema/junit.xsd`.
 
-A run is a suite, so that simulator, build and seed stay visible. A flaky test is a failure here:
-the format's own marks for it are green to most readers.
+A run is a suite, so that simulator, build and seed stay visible. A flaky test is a failure: most
+readers show the format's own marks for it as green.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from scripts.report.document import Report
 from scripts.report.invocation import Invocation
 from scripts.report.outcome import Outcome, Result, results
 
-# What XML 1.0 cannot hold, not even escaped; a log may bring it.
+# Characters that XML 1.0 cannot contain, not even escaped; a log may contain them.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(report: Report) -> str:
-    """The whole document. Runs that are missing are an error of their own: CI must see them."""
+    """Return the document. Missing runs are separate errors, so that CI sees them."""
     invocation, total = report.invocation, report.counts
     ended = report.missing == 0 and bool(report.records)
     root = ElementTree.Element(

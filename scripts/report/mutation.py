@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last mutation score (`nf mutate --sample`, `--all`) for the report: by module, by operator,
-and every mutant that lives as a diff of the source."""
+"""Last mutation score (`nf mutate --sample`, `--all`) for the report: by module and operator, and
+every surviving mutant as a diff of the source.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ SCORE = BUILD / "mutation" / "score.json"
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of some mutants. What is proved equivalent or waived does not count in the ratio."""
+    """Counts of mutants. Mutants that are proved equivalent or waived do not count in the ratio."""
 
     name: str
     killed: int = 0
@@ -28,12 +29,14 @@ class Score:
 
     @property
     def judged(self) -> int:
-        """Mutants that could be killed: what the ratio is of."""
+        """Return the mutants that could be killed: the base of the ratio."""
         return self.killed + self.alive
 
     @property
     def percent(self) -> float:
-        """Killed of those that could be; 100 where there are none."""
+        """Return the killed ones in percent of those that could be killed; 100 if there are
+        none.
+        """
         return 100.0 * self.killed / self.judged if self.judged else 100.0
 
     def __str__(self) -> str:
@@ -44,8 +47,13 @@ class Score:
 
 @dataclass(frozen=True)
 class Living:
-    """A mutant that no test killed. `tests` ran over it; `text` is the reason of its waiver;
-    `waves` are files of one of the tests without the mutant and with it, where asked for."""
+    """Mutant that no test killed.
+
+    Attributes:
+        tests: tests that executed it.
+        text: reason of its waiver.
+        waves: waves of one of the tests without and with the mutant, if requested.
+    """
 
     id: str
     place: str
@@ -57,7 +65,7 @@ class Living:
 
 @dataclass(frozen=True)
 class Mutation:
-    """What one command found. `kinds` counts kills by how the red run ended."""
+    """Result of one command. `kinds` counts kills by the kind of red run."""
 
     command: str
     when: str
@@ -71,13 +79,13 @@ class Mutation:
 
 
 def write(found: Mutation, path: Path = SCORE) -> None:
-    """Keep a score for the reports that follow."""
+    """Write a score for later reports."""
     path.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(path, json.dumps(asdict(found), indent=1))
 
 
 def read(path: Path = SCORE) -> Mutation | None:
-    """The last score; None where there is none that can be read."""
+    """Return the last score, or None if there is none that can be read."""
     try:
         return typed(Mutation, read_json(path))
     except (OSError, DataError):

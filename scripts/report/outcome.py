@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every writer agrees on: the tests of a record, and what came of each."""
+"""Tests of a record and their outcomes, as all writers use them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PROFILE = re.compile(r"/profile=(\w+)")
 
 
 class Outcome(StrEnum):
-    """What came of a test. FLAKY (red, then green with the same seed) is never green."""
+    """Outcome of a test. FLAKY (red, then green with the same seed) is never green."""
 
     FAILED = "failed"
     FLAKY = "flaky"
@@ -26,10 +26,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """One test of a run. `seconds` are of the test alone, without start-up.
+    """One test of a run. `seconds` is the time of the test alone, without start-up.
 
     `whole_run` marks a run that ended red without a red test (crash, build, nothing matched): it
-    stands for the tests that the run did not get to.
+    represents the tests that did not run.
     """
 
     record: RunRecord
@@ -41,7 +41,9 @@ class Result:
 
     @property
     def cause(self) -> str:
-        """In one line. The record's is that of the first failed test; others have their own."""
+        """Return the cause in one line. The record has that of the first failed test; other
+        tests have theirs.
+        """
         first = next((c.name for c in self.record.cases if c.status == "failed"), self.name)
         if self.name == first:
             return self.record.cause
@@ -49,8 +51,9 @@ class Result:
 
     @property
     def waves(self) -> str | None:
-        """Waves that hold this test. Those of an automatic rerun hold the first failed test alone,
-        or the end of a run in which none failed."""
+        """Return the waves that contain this test. Waves of an automatic rerun contain only the
+        first failed test, or the end of a run in which none failed.
+        """
         record = self.record
         if record.rerun_log is None:
             return None if self.outcome is Outcome.SKIPPED else record.waves
@@ -64,17 +67,17 @@ class Result:
 
     @property
     def id(self) -> str:
-        """`test_module::test`, with its parameter values."""
+        """Return `test_module::test`, with its parameter values."""
         return f"{self.module}::{self.name}"
 
 
 def of_record(record: RunRecord) -> Outcome:
-    """What came of a run."""
+    """Return the outcome of a run."""
     return Outcome(record.status)
 
 
 def results(record: RunRecord) -> list[Result]:
-    """The tests of a run; never empty."""
+    """Return the tests of a run; never empty."""
     red = of_record(record)
     out = []
     for case in record.cases:
@@ -87,14 +90,14 @@ def results(record: RunRecord) -> list[Result]:
 
 
 def all_results(records: Iterable[RunRecord]) -> Iterator[Result]:
-    """The results of every test in every run."""
+    """Yield the results of every test in every run."""
     for record in records:
         yield from results(record)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many tests had each outcome."""
+    """Number of tests by outcome."""
 
     passed: int = 0
     failed: int = 0
@@ -108,7 +111,7 @@ class Counts:
 
 
 def counts(records: Iterable[RunRecord]) -> Counts:
-    """Tests by outcome; a run that left no test counts as one."""
+    """Count tests by outcome; a run without tests counts as one."""
     sums = dict.fromkeys(Outcome, 0)
     for test in all_results(records):
         sums[test.outcome] += 1
@@ -119,9 +122,11 @@ def counts(records: Iterable[RunRecord]) -> Counts:
 class Bucket:
     """Red runs of one kind and cause (`cause_key.key_of`).
 
-    `cause` is as they all say it; where they differ, as they say it without values, else their key.
-    `records` has at least one. `parts` are sub-causes with their number of runs, if there are
-    several: runs that differ clearly, and may be of different faults.
+    Attributes:
+        cause: the common cause; if the runs differ, the cause without values, else their key.
+        records: at least one record.
+        parts: sub-causes with their number of runs, if there are several: runs that differ clearly
+            and may have different faults.
     """
 
     kind: str
@@ -131,7 +136,7 @@ class Bucket:
 
 
 def buckets(records: Sequence[RunRecord]) -> list[Bucket]:
-    """Red runs by cause, the most frequent first."""
+    """Group red runs by cause, the most frequent first."""
     found: dict[tuple[FailureKind | None, str], list[RunRecord]] = {}
     for record in records:
         if of_record(record) is not Outcome.PASSED:
@@ -152,8 +157,9 @@ def buckets(records: Sequence[RunRecord]) -> list[Bucket]:
 
 
 def _parts(group: Sequence[RunRecord], records: Iterable[RunRecord]) -> tuple[tuple[int, str], ...]:
-    """Sub-causes of a cause: what differs in which access, and the traffic profile if the tests of
-    these runs are green with all others."""
+    """Return the sub-causes of a cause: the difference and its access, and the traffic profile if
+    the tests of these runs are green with all other profiles.
+    """
     by_key: dict[str, list[RunRecord]] = {}
     for record in group:
         by_key.setdefault(key_of(record)[1].partition(APART)[2], []).append(record)
@@ -174,11 +180,11 @@ def _profiles(record: RunRecord, status: str) -> set[str]:
 
 
 def many(number: int, word: str) -> str:
-    """ "1 hole", "2 holes"."""
+    """Return "1 hole", "2 holes"."""
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def ordered(records: Iterable[RunRecord]) -> Sequence[RunRecord]:
-    """Red first, then by name: the order of every report."""
+    """Sort records for reports: red first, then by name."""
     place = {outcome: number for number, outcome in enumerate(Outcome)}
     return sorted(records, key=lambda r: (place[of_record(r)], r.name, r.sim, r.build_name, r.seed))

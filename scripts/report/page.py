@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report page: one HTML file that needs no network, no server and no JavaScript to be read.
+"""Report page: one HTML file that needs no network, server or JavaScript.
 
-The template escapes every text. On top of that the page forbids the browser, by its own policy, to
-load anything and to run any script but ours: a cause that looks like HTML stays a text.
+The template escapes every text. In addition the page's own policy forbids the browser to load
+anything and to run any script but ours: a cause that looks like HTML stays text.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from scripts.report import functional, run_figures, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
 
-# Read now: a long run must not end with files that were edited, or checked out, on its way.
+# Read at import: a long run must not use files that were edited or checked out meanwhile.
 _TEMPLATE, _STYLE, _SCRIPT = (
     Path(__file__).with_name(name).read_text(encoding="utf-8")
     for name in ("page.html.j2", "page.css", "page.js")
 )
-# Words and signs tell the result; colour only helps.
+# Words and signs show the result; colour only helps.
 _SIGNS = {
     Outcome.PASSED: "✓",
     Outcome.FAILED: "✗",
@@ -39,7 +39,7 @@ _SLOWEST = 15
 
 @dataclass(frozen=True)
 class Slow:
-    """A slow test: `before` is its mean in the invocation before, or None."""
+    """Slow test; `before` is its mean in the previous invocation, or None."""
 
     name: str
     seconds: float
@@ -47,7 +47,7 @@ class Slow:
 
     @property
     def change(self) -> str:
-        """By how much it changed, where that can be told from noise."""
+        """Return the change, if it exceeds the noise."""
         if self.before is None or self.before < 0.1:
             return ""
         percent = 100 * (self.seconds / self.before - 1)
@@ -55,7 +55,7 @@ class Slow:
 
 
 def text(report: Report, folder: Path) -> str:
-    """The page, with links relative to `folder`, where it will lie."""
+    """Return the page, with links relative to its `folder`."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
@@ -103,7 +103,7 @@ def _verdict(report: Report) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Content-Security-Policy: nothing from outside, and these two texts alone."""
+    """Return a Content-Security-Policy that allows only these two texts."""
 
     def digest(source: str) -> str:
         return base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
@@ -115,12 +115,12 @@ def _policy(style: str, script: str) -> str:
 
 
 def link(path: str, folder: Path) -> str:
-    """A path as records hold it (from the root, or absolute) as a relative, quoted URL."""
+    """Return a path of a record (from the root, or absolute) as a relative, quoted URL."""
     return quote(os.path.relpath(ROOT / path, folder))
 
 
 def span(seconds: float) -> str:
-    """A duration for people: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
+    """Return a duration as text: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the last `nf prove` found, for the report: each property with method, depth and result."""
+"""Results of the last `nf prove` for the report: each property with method, depth and result."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ RESULTS = ("proved", "bounded", "broken", "unknown")
 @dataclass(frozen=True)
 class Row:
     """One property at a ``revision`` of the tree; ``seconds`` are those of its whole proof.
-    `bounded`: in the first ``depth`` clocks; `unknown`: not shown in time, or of a proof in which
-    another one is broken."""
+
+    `bounded`: proved in the first ``depth`` clocks; `unknown`: not proved in time, or of a proof in
+    which another property is broken.
+    """
 
     proof: str
     property: str
@@ -35,25 +37,27 @@ class Row:
 
 @dataclass(frozen=True)
 class Proofs:
-    """What was found last of each proof, and the command that ran last."""
+    """Last result of each proof, and the last command."""
 
     command: str
     rows: tuple[Row, ...]
 
     def renewed(self, command: str, rows: Sequence[Row], listed: Collection[str]) -> Proofs:
-        """With the rows of proofs that ran again; of proofs that are no longer listed none."""
+        """Return the results with the rows of repeated proofs; proofs that are no longer listed
+        go.
+        """
         now = {row.proof for row in rows}
         kept = [row for row in self.rows if row.proof in listed and row.proof not in now]
         return Proofs(command, (*kept, *rows))
 
     @property
     def counts(self) -> dict[str, int]:
-        """Properties by result."""
+        """Count properties by result."""
         return {word: sum(row.result == word for row in self.rows) for word in RESULTS}
 
     @property
     def grouped(self) -> list[tuple[tuple[str, str, int, str], list[Row]]]:
-        """Rows of a proof with one result together: (proof, method, depth, result), the rows."""
+        """Group the rows of a proof with one result: (proof, method, depth, result), rows."""
 
         def key(row: Row) -> tuple[str, str, int, str]:
             return row.proof, row.method, row.depth, row.result
@@ -62,13 +66,13 @@ class Proofs:
 
 
 def write(found: Proofs, path: Path = PROOFS) -> None:
-    """Keep the results for the reports that follow."""
+    """Write the results for later reports."""
     path.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(path, json.dumps(asdict(found), indent=1))
 
 
 def read(path: Path = PROOFS) -> Proofs | None:
-    """The last results; None where there are none that can be read."""
+    """Return the last results, or None if there are none that can be read."""
     try:
         return typed(Proofs, read_json(path))
     except (OSError, DataError):

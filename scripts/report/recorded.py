@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports with the history: reads the results of earlier commands for the charts over time, and
-stores those of this command for the next one."""
+"""Reports with history: reads the results of earlier commands for the charts over time, and stores
+those of this command for the next one.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,9 @@ from scripts.report.trend import HistoryPoint
 
 
 def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
-    """The input of the charts over time, from the facts of earlier commands. NfError names what is
-    damaged."""
+    """Return the input of the charts over time from the facts of earlier commands. Raise NfError
+    with the name of damaged data.
+    """
     try:
         return [typed(HistoryPoint, one.get("point"), "point") for one in before]
     except DataError as error:
@@ -32,7 +34,7 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
 
 
 def invocation(of: database.Invocation, records: Sequence[RunRecord]) -> Invocation:
-    """A recorded command as the report names it; of one that was killed less is known."""
+    """Return a recorded command for the report; less is known of a killed one."""
     if of.facts:
         try:
             return typed(Invocation, of.facts.get("invocation"), "invocation")
@@ -59,7 +61,7 @@ def write_report(
     expected: int,
     coverage: bool = False,
 ) -> list[str]:
-    """Write the report of the command that ends now and close its history; lines to show."""
+    """Write the report of the command that ends now and close its history; return lines to show."""
     facts, said = recorder.before(), []
     try:
         before = None if facts is None else points(facts)

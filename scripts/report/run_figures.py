@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables over all runs of what the tests measured: one line a figure, one column a simulator; and
-what became of the faults of a campaign."""
+"""Tables of measurements over all runs, one line per figure and one column per simulator; and of
+the faults of a campaign.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +13,19 @@ from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 
-# What every test leaves, and what has a table of its own, is no figure.
+# Facts of every test, and facts with their own table, are not figures.
 _BOOKKEEPING = ("requests", "judged", "cycles")
 _FAULTS = ".faults."
 
 
 def lines(records: Iterable[RunRecord]) -> list[str]:
-    """Both tables; nothing where nothing was measured. NfError for figures that are damaged."""
+    """Return both tables; empty if nothing was measured. Raise NfError for damaged figures."""
     records = list(records)
     return _measured(records) + _faults(records)
 
 
 def _measured(records: Iterable[RunRecord]) -> list[str]:
-    """Figures by name, smallest to largest over seeds."""
+    """Return figures by name, smallest to largest over seeds."""
     table: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         for name, value in record.metrics.items():
@@ -48,7 +49,7 @@ def _span(values: list[float] | None) -> str:
 
 
 def _faults(records: Iterable[RunRecord]) -> list[str]:
-    """Injected, detected and recovered, by kind and simulator."""
+    """Return injected, detected and recovered faults by kind and simulator."""
     sums: dict[tuple[str, str], list[int]] = {}
     flits: dict[str, list[int]] = {}
     for record in records:

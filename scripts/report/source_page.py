@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code coverage on the source: one offline HTML file beside the report, every file of the design
-with hits a line, and on the lines what was not reached."""
+"""Code coverage on the source: one offline HTML file with every file of the design, hits per line
+and uncovered parts.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +26,10 @@ _TEMPLATE, _STYLE = (
 
 @dataclass(frozen=True)
 class Row:
-    """A source line: `hits` is None where nothing is counted; `state` "hit", "part", "missed" or
-    ""; `notes` what was not reached, `waived` what need not be, with its reason."""
+    """Source line; `hits` is None if nothing is counted; `state` is "hit", "part", "missed" or "".
+
+    `notes` lists what was not reached, `waived` what need not be, with the reason.
+    """
 
     number: int
     text: str
@@ -37,7 +40,7 @@ class Row:
 
 
 def text(counted: Counted, title: str) -> str:
-    """The page."""
+    """Return the page."""
     found = code_coverage.figures(counted)
     assert found is not None
     environment = Environment(
@@ -59,7 +62,7 @@ def _anchor(file: FileCoverage) -> str:
 
 
 def _rows(counted: Counted) -> dict[str, list[Row]]:
-    """Every line of every file."""
+    """Return every line of every file."""
     hits: dict[str, dict[int, int]] = defaultdict(dict)
     notes: dict[tuple[str, int], list[str]] = defaultdict(list)
     waived: dict[tuple[str, int], dict[str, None]] = defaultdict(dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress against the testplan: what every planned test came to in this invocation."""
+"""Progress against the testplan: result of every planned test in this invocation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Row:
-    """A stage or a feature: its planned tests by state."""
+    """Planned tests of a stage or a feature, by state."""
 
     name: str
     passed: tuple[str, ...]
@@ -37,7 +37,7 @@ class Progress:
 
 
 def states(plan: Plan, records: Iterable[RunRecord]) -> dict[str, str]:
-    """State of every planned test: the worst outcome over its runs, or NOT_RUN.
+    """Return the state of every planned test: the worst outcome over its runs, or NOT_RUN.
 
     A run that died before it could name its tests counts against every test of its module.
     """
@@ -57,7 +57,7 @@ def states(plan: Plan, records: Iterable[RunRecord]) -> dict[str, str]:
 
 
 def measure(plan: Plan, records: Iterable[RunRecord]) -> Progress:
-    """Progress by stage (V1, V2, V3) and by feature, in the order of the plan."""
+    """Measure progress by stage (V1, V2, V3) and by feature, in the order of the plan."""
     by_state = states(plan, records)
     stages: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     features: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf train-check` prints: its table, what each check is meant to reach, and what it is not
-evidence of.
+"""Output of `nf train-check`: table, goals of each check, and limits of the evidence.
 
-Goals are for the means of three seeds at full length; a shorter training is shown, not judged.
+Goals apply to the means of three seeds at full length; a shorter training is shown, not judged.
 """
 
 from __future__ import annotations
@@ -21,9 +20,16 @@ BAD, BAD_MONITOR = "bad profile", "bad profile, monitor"
 
 @dataclass(frozen=True)
 class CheckInfo:
-    """``workers``, ``batch`` and ``steps`` as the workload has them; ``data``: in a few words;
-    ``within``: how far the calibrator's profile may be from FP32, which the calibrator is told;
-    ``variants``: the trainings that are compared."""
+    """Check: a workload with the trainings that are compared.
+
+    Attributes:
+        workers: number of workers.
+        batch: batch size.
+        steps: number of steps.
+        data: short description of the data.
+        within: allowed distance of the calibrator's profile from FP32, passed to the calibrator.
+        variants: trainings to compare.
+    """
 
     workers: int
     batch: int
@@ -60,7 +66,7 @@ SPIKE_AT, SPIKE_WITHIN = 0.4, 25
 
 @dataclass(frozen=True)
 class Decided:
-    """A transition of the monitor."""
+    """Transition of the monitor."""
 
     step: int
     region: str
@@ -71,7 +77,7 @@ class Decided:
 
 @dataclass(frozen=True)
 class Row:
-    """One training, as a rank has written it. ``tail``: steps and bytes of its last fifth."""
+    """One training, as written by a rank. ``tail``: steps and bytes of its last fifth."""
 
     variant: str
     seed: int
@@ -91,14 +97,17 @@ class Row:
 
     @property
     def decided(self) -> list[Decided]:
-        """All transitions, in order."""
+        """Return all transitions, in order."""
         return [Decided(*one) for one in self.decisions]
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The calibrator's profile: its regions in short. ``verified`` None: it was not tried.
-    ``table``: what trainings in FP32 and by each round's profile have reached."""
+    """Calibrator's profile, with its regions in short.
+
+    ``verified`` is None if it was not tried; ``table`` holds the results of trainings in FP32 and
+    with the profile of each round.
+    """
 
     seed: int
     seconds: float
@@ -107,7 +116,7 @@ class Calibrated:
     table: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def full(self) -> list[str]:
-        """Kinds of regions that a route was measured for and that go in FP32."""
+        """Return the kinds of regions with a measured route that stay in FP32."""
         too_small = "no tensor of"
         return sorted(
             {
@@ -120,7 +129,7 @@ class Calibrated:
 
 @dataclass
 class Found:
-    """What a check has left so far."""
+    """Results of a check so far."""
 
     check: str
     seeds: Sequence[int]
@@ -129,7 +138,7 @@ class Found:
     calibrated: Calibrated | None = None
 
     def of(self, variant: str, seeds: Iterable[int], reducer: str = "") -> list[Row]:
-        """The trainings of a variant, by the reducer that was asked for: the first of a seed."""
+        """Return the trainings of a variant with the requested reducer, the first of each seed."""
         first: dict[int, Row] = {}
         for row in self.rows:
             if row.variant == variant and row.seed in seeds and reducer in ("", row.reducer):
@@ -137,15 +146,16 @@ class Found:
         return list(first.values())
 
     def mean(self, variant: str, seeds: Iterable[int]) -> float | None:
-        """None: nothing was trained."""
+        """Return the mean, or None if nothing was trained."""
         values = [row.value for row in self.of(variant, tuple(seeds))]
         return statistics.fmean(values) if values else None
 
 
 @dataclass(frozen=True)
 class Goal:
-    """A sentence with its numbers; ``reached`` None: there is nothing to judge by. ``exact``: it
-    holds for a training of any length."""
+    """Goal as a sentence with its numbers; ``reached`` is None if there is nothing to judge.
+    ``exact``: it holds for a training of any length.
+    """
 
     text: str
     reached: bool | None
@@ -153,7 +163,7 @@ class Goal:
 
 
 def lines_of(found: Found, steps: int) -> list[str]:
-    """All that is printed of a check."""
+    """Return all printed lines of a check."""
     info = CHECKS[found.check]
     head = f"{found.check}: {info.data}; {info.workers} gloo workers x {info.batch}, {steps} steps"
     lines = [head, *_calibration(found), "", *_table(found), "", *_bytes(found), ""]
@@ -167,7 +177,7 @@ def lines_of(found: Found, steps: int) -> list[str]:
 
 
 def missed(found: Found, steps: int) -> bool:
-    """Whether a goal was that a training of ``steps`` is judged by."""
+    """Return whether a training of ``steps`` steps missed a goal that applies to it."""
     short = steps != CHECKS[found.check].steps
     return any(one.reached is False for one in goals(found) if one.exact or not short)
 
@@ -208,8 +218,9 @@ def _number(value: float | None) -> str:
 
 
 def _bytes(found: Found) -> Iterator[str]:
-    """Of rank 0 of the first seed, by route: what it has sent and received, with planes and
-    sidecars; in the last fifth of the steps, and in the whole run."""
+    """Yield the bytes sent and received by rank 0 of the first seed, by route, with planes and
+    sidecars, in the last fifth of the steps and in the whole run.
+    """
     full = next(iter(found.of(FP32, found.seeds)), None)
     yield f"  {'bytes a worker and step':26}{'route':>12}{'sent':>12}{'received':>12}"
     for variant in dict.fromkeys(row.variant for row in found.rows):
@@ -233,7 +244,7 @@ def _total(of: Mapping[str, Any]) -> int:
 
 
 def goals(found: Found) -> list[Goal]:
-    """What this check is meant to show, with what it has shown."""
+    """Return the goals of this check with their results."""
     seeds = found.seeds
     full = found.mean(FP32, seeds)
     means = {row.variant: found.mean(row.variant, seeds) for row in found.rows}
@@ -327,8 +338,9 @@ def _spike(found: Found) -> Iterator[Goal]:
 
 
 def _reducers(found: Found) -> Iterator[Goal]:
-    """Another reducer gives the same weights as torch's own collectives: of trainings that have
-    sent it something, as others prove nothing."""
+    """Check that another reducer gives the same weights as torch's collectives, for trainings that
+    have used it.
+    """
     by: dict[tuple[str, int], list[Row]] = {}
     for row in found.rows:
         by.setdefault((row.variant, row.seed), []).append(row)
@@ -343,7 +355,7 @@ def _reducers(found: Found) -> Iterator[Goal]:
 
 
 def remarks(found: Found) -> list[str]:
-    """What a reader may not take from the table."""
+    """Return conclusions that the table does not support."""
     out = ["FP32 here is DDP with a profile that leaves all in FP32: `nf ddp-check` compares both."]
     if found.check == "pairs100":
         ternary, binary = (found.mean(one, found.seeds) for one in (TERNARY, BINARY))
@@ -365,7 +377,9 @@ def remarks(found: Found) -> list[str]:
 
 
 def resnet18(bits: int, classes: int = 100) -> float:
-    """Share of FP32's bytes of a ResNet-18 with its head in FP32 and ``bits`` for the rest."""
+    """Return the share of FP32's bytes of a ResNet-18 with its head in FP32 and ``bits`` for the
+    rest.
+    """
     rest, inputs = 3 * 64 * 49 + 2 * 64, 64
     for width in (64, 128, 256, 512):
         for block_inputs in (inputs, width):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What earlier invocations came to, and the charts of it over time.
+"""Results of earlier invocations and their charts over time.
 
-Whoever keeps a history fills HistoryPoints and hands them to `report.write_all`. Without one, the
-points travel in the JSON report itself: each report takes over those of the report it replaces.
+A caller with a history passes HistoryPoints to `report.write_all`. Without one, the points travel
+in the JSON report itself: each report takes over those of the report that it replaces.
 
-Charts hold no text: an SVG is scaled to the width of the screen, and text with it, which on a phone
-nobody could read. Numbers stand beside them, in HTML.
+Charts contain no text: an SVG is scaled to the width of the screen with its text, which would be
+unreadable on a phone. Numbers are next to them, in HTML.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _FEWEST = 8  # a chart of two points does not fill the page with two slabs
 class HistoryPoint:
     """One invocation. `when` is ISO 8601 with the zone; counts are of tests.
 
-    `seconds` is wall-clock time of the whole; `durations` seconds of each test by its key (`key`).
-    Only points with the same `title` are compared: they ran the same suite.
+    `seconds` is the total wall-clock time; `durations` are the seconds of each test by its key
+    (`key`). Only points with the same `title` are compared: they ran the same suite.
     """
 
     invocation: str
@@ -46,12 +46,12 @@ class HistoryPoint:
 
 
 def key(test_id: str, record: RunRecord) -> str:
-    """A test on a simulator and a build: what a duration can be compared with."""
+    """Return a test on a simulator and a build: the unit for comparing durations."""
     return f"{test_id} {record.sim} {record.build_name}"
 
 
 def durations(records: Iterable[RunRecord]) -> dict[str, float]:
-    """Mean seconds of every test, by its key."""
+    """Return the mean seconds of every test, by its key."""
     found: dict[str, list[float]] = {}
     for test in all_results(records):
         if not test.whole_run:
@@ -60,7 +60,7 @@ def durations(records: Iterable[RunRecord]) -> dict[str, float]:
 
 
 def point(invocation: Invocation, records: Sequence[RunRecord]) -> HistoryPoint:
-    """This invocation as a point of the next one's history."""
+    """Return this invocation as a point for later histories."""
     sums = counts(records)
     return HistoryPoint(
         invocation.id,
@@ -75,7 +75,7 @@ def point(invocation: Invocation, records: Sequence[RunRecord]) -> HistoryPoint:
 
 
 def from_report(path: Path) -> list[HistoryPoint]:
-    """The history that a JSON report carries, its own invocation last; empty without a report."""
+    """Read the history of a JSON report, its own invocation last; empty without a report."""
     try:
         return typed(list[HistoryPoint], read_object(path).get("history"))
     except (OSError, DataError):
@@ -83,12 +83,12 @@ def from_report(path: Path) -> list[HistoryPoint]:
 
 
 def comparable(history: Iterable[HistoryPoint], title: str) -> list[HistoryPoint]:
-    """Points of the same title, oldest first."""
+    """Return the points with the same title, oldest first."""
     return sorted((p for p in history if p.title == title), key=lambda p: p.when)
 
 
 class Bar(NamedTuple):
-    """A rectangle. `kind` says how it is filled: passed, failed, flaky, time."""
+    """Rectangle; `kind` selects its fill: passed, failed, flaky, time."""
 
     kind: str
     x: float
@@ -98,8 +98,10 @@ class Bar(NamedTuple):
 
 
 def bars(points: Sequence[HistoryPoint]) -> list[tuple[HistoryPoint, list[Bar], list[Bar]]]:
-    """Each point, oldest first, with its bars in the chart of tests and in the chart of time.
-    Failed at the bottom, then flaky, then passed: what is red never hides above a tall bar."""
+    """Return each point, oldest first, with its bars in the charts of tests and of time.
+
+    Failed is at the bottom, then flaky, then passed, so that red is visible below a tall bar.
+    """
     most = max((p.passed + p.failed + p.flaky for p in points), default=0)
     longest = max((p.seconds for p in points), default=0.0)
     step = WIDTH / max(len(points), _FEWEST)
@@ -118,5 +120,5 @@ def bars(points: Sequence[HistoryPoint]) -> list[tuple[HistoryPoint, list[Bar], 
 
 
 def _height(value: float, top: float) -> float:
-    """At least 3 of 100 for what is not nothing: one failure among thousands must be seen."""
+    """Return the height of a bar; at least 3 of 100 if not zero, so that one failure is visible."""
     return max(3.0, HEIGHT * value / top) if value and top else 0.0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functional coverage as UCIS XML (Accellera UCIS 1.0, chapter 9), for tools that merge by it.
+"""Functional coverage as UCIS XML (Accellera UCIS 1.0, chapter 9), for tools that merge it.
 
 A point is a coverpoint of one covergroup, its floor `at_least`, its reason the comment; a waived
 bin is an ignored one with its reason as alias. A cross is a coverpoint too: its bins are named by
-their axis values, which is what a merge goes by. The part of the format that is written is in
+their axis values, which a merge compares. The written part of the format is in
 `scripts/schema/ucis.xsd`.
 """
 
@@ -21,12 +21,12 @@ from scripts.report.invocation import Invocation
 VERSION = "1.0"
 SOURCE = "verif/coverage/cover_points.py"
 _PLACE = {"file": "1", "line": "1", "inlineCount": "1"}  # UCIS wants one of everything
-# What XML 1.0 cannot hold, not even escaped: a bin that nobody planned may bring it.
+# Characters that XML 1.0 cannot contain, not even escaped; an unplanned bin may contain them.
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(found: Functional, invocation: Invocation) -> str:
-    """The whole document."""
+    """Return the document."""
     started = _moment(invocation.started)
     written = {"ucisVersion": VERSION, "writtenBy": "nf", "writtenTime": started}
     root = Element("UCIS", written)
@@ -78,7 +78,7 @@ def _point(group: Element, name: str, bins: list[Bin]) -> None:
 
 
 def _moment(value: str) -> str:
-    """A moment in UTC, without a zone: not every reader of the format takes one."""
+    """Return a time in UTC without zone: not every reader of the format accepts one."""
     when = datetime.datetime.fromisoformat(value).astimezone(datetime.UTC)
     return when.replace(tzinfo=None).isoformat(timespec="seconds")
 
