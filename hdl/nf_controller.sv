@@ -8,7 +8,7 @@
 //
 // rst_n is asserted asynchronously and must be released synchronously to clk. The flit receiver has
 // no back-pressure (credits protect it); tx_* is valid/ready and stable until taken. WUSER[0] and
-// RUSER[0] carry the poison of a line, which the memory keeps beside its data.
+// RUSER[0] carry the poison of a line, which the memory stores with its data.
 
 `default_nettype none
 `include "nf_axi_ports.svh"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device behind the link: admission, decode, engine, FP32 path, plain memory, answers.
+// The device core: admission, decode, engine, FP32 path, plain memory, answers.
 //
 // Message ports are valid/ready towards nf_link; the commit port belongs to nf_regs (see
 // nf_regions). AXI IDs: writes 0 eviction, 1 plain, 2 FP32 store, 3 record initialiser; reads 0
@@ -451,11 +451,11 @@ module nf_core
   // A close waits until no answer with data is left in the device.
   assign reads_gone = (drs_owed == 8'd0) && drs_gone;
 
-  // A request is answered once, and one that is told apart has not been answered yet.
+  // A request is answered once, and one that is counted separately has not been answered yet.
   `NF_ASSERT_NEVER(NdrAnsweredTwice_A, 9'(ndr_waiting) + 9'(ndr_apart) > 9'(ndr_reserved))
   `NF_ASSERT_NEVER(DrsAnsweredTwice_A, 9'(drs_waiting) + 9'(drs_apart) > 9'(drs_reserved))
 
-  // A poisoned write of plain memory beside a poisoned contribution: two in one clock.
+  // A poisoned write of plain memory and a poisoned contribution: two in one clock.
   logic       plain_taken;
   logic [1:0] poison_taken;
   assign plain_taken  = plain_valid && plain_ready && plain_op.write && plain_op.poison;

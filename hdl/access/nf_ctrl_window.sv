@@ -8,8 +8,8 @@
 // `read`: 16 registers at one moment.
 //
 // `ndr_apart` and `drs_apart` are answers that no drain may wait for: a write that is being made
-// may be what asks for the commit, and what waits for its turn behind it (or behind AXI4-Lite) is
-// decoded again when the turn comes.
+// may be what asks for the commit, and a request that waits for its turn after it (or after
+// AXI4-Lite) is decoded again when the turn comes.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -4,9 +4,9 @@
 // on failure.
 //
 //   NF_ASSERT(name, prop)         prop, an expression of one clock, is true in every clock
-//   NF_ASSERT_NEXT(name, before, after)  behind a clock in which `before` is true, `after` is true
+//   NF_ASSERT_NEXT(name, before, after)  after a clock in which `before` is true, `after` is true
 //   NF_ASSERT_NEVER(name, bad)    bad, an expression of one clock, is never true
-//   NF_ASSERT_KEEPS(name, held, data)  behind a clock in which `held` is true, data is what it was
+//   NF_ASSERT_KEEPS(name, held, data)  after a clock in which `held` is true, data is unchanged
 //
 // The last two are checked in a clocked process, which sees the values before the edge as a
 // concurrent assertion does. A concurrent one makes Verilator copy every signal of it, whole, in

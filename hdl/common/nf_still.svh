@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logic that keeps still while nobody reads its result.
+// Operand isolation: logic that does not toggle while its result is unused.
 //
 //   NF_STILL(en)   whether wide logic is computed: a simulator leaves it out without `en`, which is
 //                  most of its time. Gates would cost one AND a bit for that; they compute always.

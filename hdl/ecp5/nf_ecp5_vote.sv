@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nf_vote in carry cells of ECP5: the reduced line, or one count plane. The same ports, and the
-// same three clocks, one behind the other: `en` and what is asked for, `planes`, `line`.
+// same three clocks, in sequence: `en` and what is asked for, `planes`, `line`.
 //
-// A chain of each column tells whether its value is above a scalar. That of an even column is in
+// A chain of each column shows whether its value is above a scalar. That of an even column is in
 // the second clock, that of an odd one in the third, so that in a G_TERNARY vote the first can
 // subtract minus from plus, and the second compare the net. So
 //
@@ -195,7 +195,7 @@ module nf_ecp5_vote
     assign line[2*e]   = found_q[e] || (reached && borrow_q[e]);
   end
 
-  // What nobody asked for is not computed.
+  // Only the requested result is computed.
   `NF_ASSERT_KEEPS(NetKeeps_A, !en_q, net_q[7:0])
 endmodule
 

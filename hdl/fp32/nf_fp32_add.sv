@@ -46,7 +46,7 @@ module nf_fp32_add (
     man_lo = {lo[30:23] != 8'd0, lo[22:0], 3'd0};
     shift  = exp_hi - exp_lo;
 
-    // Of an operand that is 27 places below or more all bits are behind the last one.
+    // Of an operand that is 27 places below or more all bits are below the last one.
     man_shifted = man_lo >> shift;
     sticky      = |(man_lo & ~({27{1'b1}} << shift));
 

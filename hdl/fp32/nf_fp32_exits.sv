@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queues of FP32 stores and gathers behind the engine's S2, and the room in them.
+// The queues of FP32 stores and gathers after the engine's S2, and the room in them.
 //
-// `*_push` cannot be stalled: the lookup issues only where there is `*_room`, beside what is in S1
-// and S2.
+// `*_push` cannot be stalled: the lookup issues only where there is `*_room`, in addition to what
+// is in S1 and S2.
 
 `default_nettype none
 `include "nf_assert.svh"

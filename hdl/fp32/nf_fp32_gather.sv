@@ -10,7 +10,7 @@
 // present gives zeros. A read error gives all ones with Poison; a line that memory marks as
 // poisoned is passed or added as it is, and the answer carries Poison.
 //
-// `end_*` tells, valid/ready, that a request has read all its lines, and gives the sum back where
+// `end_*` reports, valid/ready, that a request has read all its lines, and returns the sum where
 // it was asked to be kept (`keep`) and no line came with an error or poison.
 
 `default_nettype none

@@ -4,7 +4,7 @@
 // Write side: valid/ready. Read side: `waiting` messages have not sent their header; `meta0`,
 // `meta1` and `meta2` are the headers of the three oldest of them. `owed` is the number of 16-byte
 // chunks of headers that have left, `window` the next four chunks in the order in which they travel
-// (those of a header that leaves in this clock come behind the owed ones). `take_headers` (0..3)
+// (those of a header that leaves in this clock follow the owed ones). `take_headers` (0..3)
 // and `take_chunks` (0..4) act at the clock edge; more than 12 chunks must never be owed.
 
 `default_nettype none

@@ -87,7 +87,7 @@ module nf_link_lrsm
   assign quiet      = discard || !phy_up;
   assign lrsm       = state_q;
 
-  // ---- RETRY flits count only behind five RETRY.Frame ------------------------------------------
+  // ---- RETRY flits count only after five RETRY.Frame -------------------------------------------
   logic sequence_ok, req_seen, ack_seen, ack_match, phy_drop, exhausted, given_up, timed_out;
 
   assign sequence_ok = (frames_q == 3'(RETRY_FRAMES));

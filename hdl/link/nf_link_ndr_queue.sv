@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Small queue of NDRs: one in, up to two out in a clock.
 //
-// Write side: valid/ready. Read side: `head0` and `head1` are the two oldest, `count` tells how
-// many are there, `pop` (0..2, never more than `count`) removes them at the clock edge.
+// Write side: valid/ready. Read side: `head0` and `head1` are the two oldest, `count` is
+// their number, `pop` (0..2, never more than `count`) removes them at the clock edge.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -24,7 +24,7 @@ module nf_link_ndr_queue
 );
   localparam int W = $bits(s2m_ndr_t);
 
-  // Entry 0 is the oldest. `moved` is the queue after the pop; a push goes behind it.
+  // Entry 0 is the oldest. `moved` is the queue after the pop; a push is appended.
   logic [4*W-1:0] mem_q, moved, mem_d;
   logic [2:0]     count_q, after;
   logic           push;
@@ -35,7 +35,7 @@ module nf_link_ndr_queue
   assign moved    = pop[1] ? mem_q >> (2 * W) : pop[0] ? mem_q >> W : mem_q;
 
   for (genvar i = 0; i < 4; i++) begin : g_entry
-    // Without a push it is no entry: `after` is the first behind those that there are.
+    // Without a push it is no entry: `after` is the first free entry.
     assign mem_d[W*i +: W] = (after == 3'(i)) ? in_data : moved[W*i +: W];
   end
 

@@ -4,13 +4,13 @@
 //
 // `store` takes the flit that leaves in this clock. A replay is prepared by `peek` (reads the flit
 // at `peek_at`) and begins with `rewind` (RdPtr := `rewind_to`, the same place, one clock or more
-// later; nothing is stored or replayed in between); `rewind_adf` tells beforehand whether it begins
+// later; nothing is stored or replayed in between); `rewind_adf` shows beforehand whether it begins
 // with an all-data flit, or with one that cannot be trusted and may be one. From the next clock on
 // `replay_valid` offers its flits, one a clock, until RdPtr = WrPtr; nothing is stored meanwhile.
 // `restore`, in a clock without any of this, undoes a `peek`. `store_adf` and `replay_adf` mark an
 // all-data flit, `store_run` and `replay_run` one that all-data flits follow. `replay_bad`: neither
 // the flit that is offered nor its marks can be trusted. `ack` flits are freed in the clock they
-// are told; more than outstanding is `ack_error` and frees all. `free` never falls below 1: the
+// are reported; more than outstanding is `ack_error` and frees all. `free` never falls below 1: the
 // caller keeps the rules of NumFreeBuf.
 
 `default_nettype none

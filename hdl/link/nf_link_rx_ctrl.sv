@@ -4,7 +4,7 @@
 //
 // In: a CRC-clean flit (`flit_valid`, one a clock), whether the rollover count says that it is an
 // all-data flit, and the state of the local retry. Out: exactly one of `take_protocol`, `take_adf`,
-// `take_llcrd`, `take_init`, a RETRY strobe or none; an error may stand beside it. While
+// `take_llcrd`, `take_init`, a RETRY strobe or none; an error may accompany it. While
 // `normal` is low only RETRY flits count, whatever is owed, and what looks like a broken control
 // flit may be data; under `discard` nothing counts. `broken`: a control flit that breaks its form.
 // Nobody knows which one it was, nor whether it counts in ESeq: it is lost, as if by its CRC.

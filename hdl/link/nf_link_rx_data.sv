@@ -4,7 +4,7 @@
 //
 // Every data slot while something is owed takes the next chunk of the oldest message. With a sender
 // that keeps the rules one message at most is unfinished at the end of a flit. If a slot that had
-// to be data was not, its message is late and the next header waits behind it; there can be no
+// to be data was not, its message is late and the next header waits for it; there can be no
 // third, since more than three slots are owed then and all-data flits come first.
 //
 // `owed` is the count that both ends of the link keep. A finished message is offered for one clock
@@ -39,7 +39,7 @@ module nf_link_rx_data
   output logic                      out_valid,   // whole message; no back-pressure
   output m2s_rwd_t                  out          // the message
 );
-  // The message that is filled, and the one that waits behind it.
+  // The message that is filled, and the one that waits for it.
   logic              valid_q, drop_q, has_be_q, illegal_q;
   logic              next_valid_q, next_drop_q, next_illegal_q;
   rwd_header_t       meta_q, next_meta_q;
@@ -98,7 +98,7 @@ module nf_link_rx_data
   assign be_from = owed_q[1:0] - 2'd1;
   assign be_old  = has_be_q ? packed_data[SLOT_W*be_from + BE_SLOT_LSB +: BE_W] : '1;
 
-  // ---- data of the message behind it -----------------------------------------------------------
+  // ---- data of the next message ----------------------------------------------------------------
   logic [SLOT_W-1:0] new0, new1;
 
   assign new0 = new_sel[1] ? slot1 : new_sel[2] ? slot2 : slot3;

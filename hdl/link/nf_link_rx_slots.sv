@@ -2,7 +2,7 @@
 // Slot decoder of a received protocol flit (link spec §4-§6). Combinational.
 //
 // `take` marks a protocol flit. Up to two requests and one data header are handed out, each slot
-// read as its format says. `is_data` marks the G0 slots and `after_hdr` the slots behind the data
+// read as its format says. `is_data` marks the G0 slots and `after_hdr` the slots after the data
 // header: whose data they hold is the assembler's business. `owed` (0..3) data slots of the
 // previous message should come first. Errors are strobes, at most one of each kind a flit.
 

@@ -3,10 +3,10 @@
 // register stages (flit, flit with CRC), one flit a clock.
 //
 // Four sources in order of precedence, each valid/ready: RETRY sequences (`ctl_valid`), replay, new
-// flits, RETRY.Idle while `idle_request`. Behind a flit with `replay_run` or `new_run` only the
-// all-data flits that it owes may leave; behind a RETRY.Ack (`ctl_hold`) the replay at once when it
+// flits, RETRY.Idle while `idle_request`. After a flit with `replay_run` or `new_run` only the
+// all-data flits that it owes may leave; after a RETRY.Ack (`ctl_hold`) the replay at once when it
 // begins with an all-data flit. A flit with `replay_bad` leaves with a wrong CRC, so that the host
-// takes neither it nor what follows until it has asked again: no run is kept up behind it, whatever
+// takes neither it nor what follows until it has asked again: no run is kept up after it, whatever
 // its marks may have been. `quiet` (physical layer down, abort): no new choice; what was chosen
 // still leaves. Pins: `tx_valid` with `tx_flit` and `tx_protocol_id` stable until
 // `tx_ready`; `tx_valid` low when there is nothing to send.
@@ -111,7 +111,7 @@ module nf_link_tx
 
   // ---- checks ----------------------------------------------------------------------------------
   // In a run nothing but its all-data flits leaves, and outside of it none does. The first flit of
-  // a replay is an all-data flit only behind its RETRY.Ack. Behind a flit that could not be trusted
+  // a replay is an all-data flit only after its RETRY.Ack. After a flit that could not be trusted
   // the host takes nothing before the next RETRY.Ack.
   logic spoilt_q;
 

@@ -2,9 +2,9 @@
 // The one place where new retryable flits are emitted (link spec §6-§9). Combinational.
 //
 // Order of precedence: INIT.Param (before anything else can be there), flits of the packer, LLCRD
-// last. `free` is NumFreeBuf of the retry buffer behind this module: with 2 left only a flit that
+// last. `free` is NumFreeBuf of the retry buffer after this module: with 2 left only a flit that
 // acknowledges something may leave, with 1 none. `room_drs` / `room_multi`: a data header may
-// leave, since its all-data run (one flit; up to three behind a multi-header slot) ends before
+// leave, since its all-data run (one flit; up to three after a multi-header slot) ends before
 // NumFreeBuf = 2. While a run is owed the packer always has a flit, and room for it. `new_run`:
 // all-data flits which belong to it follow the flit.
 

@@ -92,7 +92,7 @@ module nf_link_tx_pack
                     (ndr_credits[PEER_CREDIT_W-1:1] != '0);
   assign ndr_send = {ndr_go2, ndr_go1 && !ndr_go2};
 
-  // Data slots: all behind a header in slot 0, one less when slots 1-3 hold the header.
+  // Data slots: all after a header in slot 0, one less when slots 1-3 hold the header.
   assign take       = adf ? 3'd4 : three_drs ? 3'd2 : can_drs ? 3'd3 : {1'b0, owed[1:0]};
   assign owed_after = {1'b0, owed} + {1'b0, drs_send, 2'b00} - {2'b00, take};
 
@@ -123,7 +123,7 @@ module nf_link_tx_pack
                  one_drs ? {26'd0, n0, d0} : {36'd0, n0[29:28], n1, n0[27:0]};
   assign hdr   = {data_crd, req_crd, 4'd0, 3'd0, fmt321, fmt0, can_drs, 1'b0, ak, 2'b00};
 
-  // ---- slots 1-3: data in the order of the window; G6 stands behind the owed slots --------------
+  // ---- slots 1-3: data in the order of the window; G6 follows the owed slots --------------------
   logic [PAYLOAD_W-1:0] body;
 
   for (genvar s = 1; s < 4; s++) begin : g_slot

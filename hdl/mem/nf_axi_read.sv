@@ -3,7 +3,8 @@
 //
 // A client asks with valid/ready; the clients take turns. A client's number is its AXI ID, so its
 // beats come back in its own order; `r_valid` is one-hot, the payload is shared. Every beat that
-// memory refused (`error`) or marks as poisoned (`poisoned`) is told once, here, whoever it is for.
+// memory refused (`error`) or marks as poisoned (`poisoned`) is reported once, here, for all
+// clients.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -17,7 +17,7 @@ module nf_round_robin #(
     initial $fatal(1, "nf_round_robin: CLIENTS must be 1..8");
   end
 
-  // The first one, and before it the first one behind `last`: a remainder by CLIENTS would take a
+  // The first one, and before it the first one after `last`: a remainder by CLIENTS would take a
   // divider.
   always_comb begin
     turn = last;

@@ -130,8 +130,8 @@ package nf_core_pkg;
     return op;
   endfunction
 
-  // An operation whose data, if it has any, cannot be trusted (`bad`). Of one that has none nobody
-  // asks whether it is poisoned.
+  // An operation whose data, if it has any, cannot be trusted (`bad`). The poison of
+  // an operation without data is not used.
   function automatic engine_op_t mistrusted(input engine_op_t op, input logic bad);
     mistrusted = op;
     mistrusted.poison = op.poison || bad;
@@ -297,7 +297,7 @@ package nf_core_pkg;
     return op;
   endfunction
 
-  // Bookkeeping of a line, beside its count planes.
+  // Bookkeeping of a line, stored with its count planes.
   typedef struct packed {
     logic        saturated;  // a count of the line lost an increment
     logic        lost;       // a memory error took the state: poisoned, never counted complete
@@ -379,7 +379,7 @@ package nf_core_pkg;
     return (workers >= 8'd64) ? '1 : ~({64{1'b1}} << workers[5:0]);
   endfunction
 
-  // FP32: first line of the records, behind the data. With KEEP_SUM a record has two lines, and is
+  // FP32: first line of the records, after the data. With KEEP_SUM a record has two lines, and is
   // aligned to them, as a burst must not cross 4 KiB: the area has a line to spare for that.
   function automatic logic [MADDR_W-1:0] fp_records(input region_desc_t d);
     logic [MADDR_W-1:0] behind;

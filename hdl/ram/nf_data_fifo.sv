@@ -3,7 +3,7 @@
 // bits are in a protected RAM.
 //
 // `out_bad`, valid with `out_data`: the data cannot be trusted, the head of the message can. It may
-// rise while the message waits. A fault is told when the message leaves.
+// rise while the message waits. A fault is reported when the message leaves.
 
 `default_nettype none
 

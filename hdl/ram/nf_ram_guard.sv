@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands beside a RAM: makes the check bits of what is written, checks what is read, and flips
+// Protection of a RAM: makes the check bits of written words, checks words that are read, and flips
 // stored bits on request. The RAM itself, with CHECK_W bits more a row, is its owner's.
 //
-// Write: `wr_check` belongs to `wr_data` and is stored beside it; `wr_en` and `wr_row` tell that a
+// Write: `wr_check` belongs to `wr_data` and is stored with it; `wr_en` and `wr_row` mark that a
 // row is new. Read: `rd_word` and `rd_check` come from row `rd_row`, which with SYNC is that of the
-// clock before; `data`, `bad` and `corrected` are what they mean, in the same clock. `fault` tells
+// clock before; `data`, `bad` and `corrected` are what they mean, in the same clock. `fault` shows
 // what was found in a clock with `rd_en`: a word that is read but not used is no fault.
 //
 // `flip` is a bit of a row that is wrong from the next clock on, until the row is written: where it
 // is stored, the word is as the RAM would return it. Two bits may be wrong at a time; a third one
 // takes the place of the oldest. Of a RAM with more rows only the first 256 can be flipped, and a
-// fault tells the lowest bits of its row.
+// fault shows the lowest bits of its row.
 
 `default_nettype none
 `include "nf_assert.svh"
@@ -145,7 +145,7 @@ module nf_ram_guard
   assign fault = make_ram_fault(rd_en && bad, rd_en && corrected, word_row);
 
   // Nothing is wrong by itself. A word that is used with one wrong bit is always a fault, with two
-  // if the code tells them.
+  // if the code detects them.
   logic two;
   assign two = here0 && here1 && place0_q != place1_q;
   `NF_ASSERT_NEVER(WrongUnasked_A, (fault.bad || fault.corrected) && !(here0 || here1))

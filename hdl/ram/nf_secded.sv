@@ -3,7 +3,7 @@
 // with it. Combinational.
 //
 // One wrong bit of the 72, in data or check bits, is `corrected`; two are `bad`, and so are more
-// where they can be told from one.
+// where they can be distinguished from one.
 
 `default_nettype none
 

@@ -2,7 +2,7 @@
 // Where the control window lies (64 lines, naturally aligned; line 0: nowhere).
 //
 // `code` judges the place `place` against the memory and the committed regions' windows; with
-// `move` it takes effect in the next clock, unless it is refused. `clash` tells whether the window
+// `move` it takes effect in the next clock, unless it is refused. `clash` shows whether the window
 // of the descriptor `region` would overlap the control window.
 
 `default_nettype none

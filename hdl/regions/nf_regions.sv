@@ -207,7 +207,7 @@ module nf_regions
       end
     end
 
-    // No reset: it is told of regions that were committed, alone.
+    // No reset: it is used for committed regions only.
     always_ff @(posedge clk) begin
       if (apply[r]) epoch_q <= commit_epoch;
     end

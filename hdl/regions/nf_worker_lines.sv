@@ -36,7 +36,7 @@ module nf_worker_lines #(
   assign read_ready = !add;
   assign place      = add ? {add_region, add_worker} : {read_region, read_worker};
 
-  // The word that was written in this very clock's read has to be taken from beside the RAM.
+  // A word that is written in the clock of its read is forwarded past the RAM.
   assign read_count = (last_valid_q && last_place_q == place_q) ? last_q
                       : live_q[32'(place_q) % WORDS] ? ram_q : '0;
   assign more       = read_count + 32'd1;

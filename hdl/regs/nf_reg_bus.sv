@@ -2,7 +2,7 @@
 // One register bus for two: AXI4-Lite and the control window take turns, an access at a time.
 //
 // Write side as in nf_axil_slave: `wr_valid`, `wr_addr`, `wr_data` and `wr_mask` are held until
-// `wr_done`; `in_band` tells that the control window writes. It may begin when AXI4-Lite has no
+// `wr_done`; `in_band` marks a write of the control window. It may begin when AXI4-Lite has no
 // write under way (`ctrl_free`), and keeps the bus (`lock` of `ctrl_bus`) until it ends: so each
 // gets in after one access of the other. Reads of AXI4-Lite wait meanwhile, but not while
 // `committing`. Read side: `line` are the registers of `rd_line`; the control window takes them in

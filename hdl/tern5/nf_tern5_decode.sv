@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements of a G_TERN5 line, one clock behind its bytes.
+// The elements of a G_TERN5 line, one clock after its bytes.
 //
-// The line is decoded beside the read of its state (S1), and its elements are registered with the
-// operation: `take` is the clock in which that enters S2.
+// The line is decoded in parallel with the read of its state (S1), and its elements are registered
+// with the operation: `take` is the clock in which that enters S2.
 
 `default_nettype none
 
