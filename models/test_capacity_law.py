@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime's capacity check says of a device, against the device's own rules."""
+"""Capacity check of the hook against the rules of the device."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_sizes_of_state_are_the_models(route: Route, workers: int, log2: int, cn
 def test_a_device_commits_what_is_placed(
     route: Route, workers: int, elements: int, mem: int
 ) -> None:
-    """Both regions, one behind the other; and it refuses regions of twice the lines."""
+    """Check that the device accepts two consecutive regions as placed, and refuses twice the
+    lines.
+    """
     device = capacity.Device(mem_lines_log2=mem)
     params = DeviceParams(mem_lines_log2=mem)
     placed = capacity.place(device, route, elements, workers)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The codec of the package equals the reference models, bit for bit, whichever loops it runs."""
+"""Codec of the package: bit-identical to the reference models on each engine."""
 
 from __future__ import annotations
 
@@ -37,14 +37,16 @@ SPECIAL = np.array([0.0, -0.0, 1e-45, -1e-45, 1.2e-38, 3.4028235e38, -3.4028235e
 
 @pytest.fixture(params=ENGINES, scope="module")
 def loops(request: pytest.FixtureRequest) -> Iterator[Engine]:
-    """Both kinds of loops, in turn."""
+    """Yield each engine."""
     with using(ENGINES[request.param]):
         yield ENGINES[request.param]
 
 
 @st.composite
 def tensors(draw: st.DrawFn) -> F32:
-    """Finite float32 tensors: all bit patterns, ordinary ones, many zeros, at every alignment."""
+    """Draw finite float32 tensors: all bit patterns, ordinary ones, many zeros, at every
+    alignment.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     size = draw(st.integers(0, 1600) | st.integers(65_000, 66_500))
     space = np.zeros(4 * size + 67, np.uint8)
@@ -62,7 +64,7 @@ def tensors(draw: st.DrawFn) -> F32:
 
 
 def mean(x: F32) -> np.float32:
-    """float32 of the mean of |x|, by an exact sum."""
+    """Return the float32 of the mean of |x|, from an exact sum."""
     return np.float32(math.fsum(np.abs(x).tolist()) / max(1, x.size))
 
 
@@ -95,7 +97,7 @@ def test_packing(loops: Engine, x: F32, ratio: float) -> None:
 def test_what_is_not_finite_has_no_votes(
     loops: Engine, x: F32, bad: float, data: st.DataObject
 ) -> None:
-    """Exactly what the model refuses."""
+    """Check that the codec refuses exactly what the model refuses."""
     if not x.size:
         return
     x[data.draw(st.integers(0, x.size - 1))] = bad
@@ -174,7 +176,7 @@ def test_decoding(loops: Engine, workers: int, elements: int, seed: int, scale: 
 
 
 def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
-    """The failing twin: -0.0 has its sign bit set, and counts as +."""
+    """Check that a codec that votes on the sign bit fails (negative twin): -0.0 counts as +."""
     x = np.array([-0.0], np.float32)
     by_sign_bit = np.packbits(np.signbit(x), bitorder="little")
     assert by_sign_bit[0] != codec.pack(x, codec.Route.G_BINARY).lines[0, 0]
@@ -183,7 +185,7 @@ def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([600, 65_536, 65_537, 200_000]))
 def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
-    """In float64, where another order gives other bits."""
+    """Check the order of sums in float64, where another order gives other bits."""
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(size) * np.exp(4 * rng.standard_normal(size))).astype(np.float32)
     assert loops.look(x, True) == numpy_engine.look(x, True)
@@ -193,7 +195,7 @@ def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
 
 
 def test_gates_at_the_limit(loops: Engine) -> None:
-    """A gate is open above the threshold; -0.0 is a threshold of 0."""
+    """Check that a gate is open only above the threshold, and that -0.0 is a threshold of 0."""
     x = np.array([1, -1, 0, 2, -1] * 300, np.float32)  # the mean of |x| is 1
     for ratio in (0.0, -0.0, 1.0, 2.0, float("inf")):
         packed = codec.pack(x, codec.Route.G_TERNARY, ratio=ratio)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control window in the device model: decoding, causes, places, words of a write."""
+"""Control window in the device model: decoding, causes, positions, words of a write."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ MODES = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
 
 
 def layout() -> list[RegionConfig]:
-    """One small region a mode."""
+    """Return one small region per mode."""
     return [
         config(mode, base=(MEMORY_LINES + 1024 * i) * 64, state_base=64 * 1024 * i, strict=i == 2)
         for i, mode in enumerate(MODES)
@@ -27,7 +27,7 @@ def layout() -> list[RegionConfig]:
 
 
 def traffic(rnd: random.Random, count: int) -> list[M2SMessage]:
-    """Messages of every kind, crowded on a few lines."""
+    """Return messages of every kind on a few lines."""
     regions = layout()
     out: list[M2SMessage] = []
     for tag in range(count):
@@ -56,7 +56,7 @@ def model() -> DeviceModel:
 
 
 def everything(device: DeviceModel) -> object:
-    """Answers, counters and status; the reads are done on every address in use."""
+    """Return answers, counters and status; reads cover every address in use."""
     status = [device.region_status(r) for r in range(4)]
     assert all(s.complete_lines <= 2 for s in status)
     counters = dict(device.counters)
@@ -71,7 +71,7 @@ def everything(device: DeviceModel) -> object:
 
 
 def test_the_traffic_reaches_every_state() -> None:
-    """The properties below are empty if it does not."""
+    """Check that the traffic reaches every state; otherwise the properties below are empty."""
     device = model()
     for msg in traffic(random.Random(5), 400):
         device.step(msg)
@@ -86,7 +86,7 @@ def test_the_traffic_reaches_every_state() -> None:
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32))
 def test_restore_undoes_exactly_one_key(seed: int) -> None:
-    """Stepping, restoring and stepping again equals never having stepped in the first place."""
+    """Check that step, restore and step equals never having stepped first."""
     rnd = random.Random(seed)
     messages = traffic(rnd, 100)
     tried, plain = model(), model()
@@ -108,7 +108,7 @@ def test_restore_undoes_exactly_one_key(seed: int) -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_different_keys_are_independent(seed: int) -> None:
-    """Answers depend only on the order within a key."""
+    """Check that answers depend only on the order within a key."""
     rnd = random.Random(seed)
     messages = traffic(rnd, 60)
     one = model()
@@ -197,7 +197,7 @@ def test_explanations_name_the_reason() -> None:
 
 
 def test_fast_enough() -> None:
-    """20 000 messages a second are wanted; a quarter of that passes on a slow machine."""
+    """Check a quarter of the wanted 20,000 messages per second, which a slow machine reaches."""
     bench = DeviceFixture(config(workers=8, lines_log2=6, base=1 << 20, state_base=0), PARAMS)
     rnd = random.Random(1)
     at = bench.config.address

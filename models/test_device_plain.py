@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device model in FP32 mode and as plain memory, with memory faults."""
+"""Device model in FP32 mode and as plain memory, with memory faults."""
 
 import struct
 
@@ -18,7 +18,7 @@ A, B, C = lines(3, 3)
 
 
 def floats(*values: float) -> bytes:
-    """One line that begins with ``values``."""
+    """Return a line that begins with ``values``."""
     return struct.pack(f"<{len(values)}f", *values).ljust(64, b"\0")
 
 

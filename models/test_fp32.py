@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binary32 addition: numpy, integers and a double-precision detour must agree bit for bit."""
+"""binary32 addition: numpy, integers and double precision must agree bit for bit."""
 
 from collections.abc import Iterable
 
@@ -30,18 +30,17 @@ HARD = sorted(
 
 
 # -- the reference: binary32 addition in integer arithmetic --------------------------------------
-# Every finite binary32 is an integer multiple of 2**-149. So the exact sum is one integer addition,
-# and all that is left is one rounding. Slow and plain on purpose: nothing here depends on a
-# floating-point unit.
+# Every finite binary32 is an integer multiple of 2**-149, so the exact sum is one integer addition
+# with one rounding. It is slow and simple on purpose: it depends on no floating-point unit.
 
 
 def is_nan(bits: int) -> bool:
-    """True when the 32-bit pattern is a NaN."""
+    """Return True if the 32-bit pattern is a NaN."""
     return (bits & 0x7FFFFFFF) > INF
 
 
 def to_units(bits: int) -> int:
-    """A finite binary32 as a signed count of 2**-149 units."""
+    """Return a finite binary32 as a signed number of 2**-149 units."""
     exponent = (bits >> 23) & 0xFF
     fraction = bits & 0x7FFFFF
     magnitude = fraction if exponent == 0 else (fraction | 0x800000) << (exponent - 1)
@@ -49,7 +48,7 @@ def to_units(bits: int) -> int:
 
 
 def from_units(units: int) -> int:
-    """The binary32 nearest to ``units * 2**-149``, ties to even; +0.0 for zero."""
+    """Return the binary32 nearest to ``units * 2**-149``, ties to even; +0.0 for zero."""
     sign = SIGN if units < 0 else 0
     magnitude = abs(units)
     drop = max(magnitude.bit_length() - 24, 0)
@@ -70,7 +69,7 @@ def from_units(units: int) -> int:
 
 
 def exact_add(a: int, b: int) -> int:
-    """binary32 ``a + b`` on bit patterns: round to nearest even, subnormals, NaN 7FC00000h."""
+    """Add bit patterns as binary32: round to nearest even, subnormals, NaN 7FC00000h."""
     if is_nan(a) or is_nan(b):
         return NAN
     a_inf, b_inf = (a & 0x7FFFFFFF) == INF, (b & 0x7FFFFFFF) == INF
@@ -84,7 +83,7 @@ def exact_add(a: int, b: int) -> int:
 
 
 def exact_sum(values: Iterable[int]) -> int:
-    """Sum of bit patterns in order (controller spec §4); +0.0 when there is none."""
+    """Return the sum of bit patterns in order (controller spec §4); +0.0 without any."""
     acc: int | None = None
     for value in values:
         if acc is None:
@@ -130,7 +129,9 @@ def test_known_sums(a: int, b: int, want: int) -> None:
 
 
 def compare(a: np.ndarray, b: np.ndarray) -> None:
-    """numpy's sum, the sum by integers, and a float64 sum rounded once (53 >= 2 * 24 + 2)."""
+    """Compare numpy's sum, the sum by integers, and a float64 sum rounded once (53 >= 2 * 24 +
+    2).
+    """
     got = fp32.add_bits(a, b)
     want = [exact_add(int(x), int(y)) for x, y in zip(a, b, strict=True)]
     assert [hex(int(g)) for g in got] == [hex(w) for w in want]
@@ -152,7 +153,7 @@ def test_random_patterns() -> None:
 
 
 def test_random_neighbours() -> None:
-    """Exponents at most 26 apart, where rounding and cancellation happen."""
+    """Check exponents at most 26 apart, where rounding and cancellation occur."""
     rng = np.random.default_rng(2)
     a = rng.integers(0, 1 << 32, 30_000, dtype=np.uint64).astype(np.uint32)
     exponent = np.clip((a >> 23 & 0xFF).astype(np.int64) + rng.integers(-26, 27, a.size), 0, 254)

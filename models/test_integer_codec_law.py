@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer codes of the package: stochastic rounding has no bias, sums have no order."""
+"""Integer codes of the package: stochastic rounding is unbiased, sums do not depend on the
+order.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Drawn = NDArray[np.float64]
 
 
 def tensors(rng: np.random.Generator, workers: int, size: int) -> F32:
-    """float32[W, n]: any magnitudes side by side, zeros, subnormals, workers without a gradient."""
+    """Return float32[W, n]: mixed magnitudes, zeros, subnormals, workers without a gradient."""
     x = rng.standard_normal((workers, size)) * 10.0 ** rng.integers(-44, 38, (1, size))
     x *= rng.random((workers, size)) < 0.8
     x[rng.random(workers) < 0.2] = 0
@@ -37,12 +39,12 @@ def slices(uniform: Drawn) -> Callable[[int, int], Drawn]:
 
 
 def units_of(x: F32, route: Route) -> F32:
-    """As ranks agree on them."""
+    """Return the units that the ranks agree on."""
     return codec.units(np.max([codec.maxima(own) for own in x], axis=0), route)
 
 
 def drawn_codes(x: float, u: float, route: Route, draws: Drawn) -> NDArray[np.int16]:
-    """Codes of one value, drawn again and again; the unit is given."""
+    """Return repeatedly drawn codes of one value with a given unit."""
     values, units = np.full(draws.size, x, np.float32), np.full(-(-draws.size // 1024), u, "f4")
     packed = codec.pack_codes(values, route, units, slices(draws))
     return unpack_int(packed.lines, MODES[route]).reshape(-1)[: draws.size]
@@ -51,7 +53,9 @@ def drawn_codes(x: float, u: float, route: Route, draws: Drawn) -> NDArray[np.in
 @settings(max_examples=12, deadline=None)
 @given(st.floats(-1, 1, width=32), st.sampled_from(list(MODES)), SEEDS)
 def test_stochastic_has_no_bias(share: float, route: Route, seed: int) -> None:
-    """The mean of 10^6 draws is within 4 sigma of the value; p (1 - p) u^2 is their variance."""
+    """Check that the mean of 10^6 draws is within 4 sigma of the value; the variance is p (1 -
+    p) u^2.
+    """
     u = float(codec.units(np.ones(1, np.float32), route)[0])
     codes = drawn_codes(share, u, route, np.random.default_rng(seed).random(DRAWS))
     exact = share / u
@@ -63,7 +67,7 @@ def test_stochastic_has_no_bias(share: float, route: Route, seed: int) -> None:
 
 
 def test_a_biased_rounding_is_found() -> None:
-    """Negative twin of the law above: r in [0, 0.99)."""
+    """Check that a biased rounding, r in [0, 0.99), is found (negative twin of the law above)."""
     codes = drawn_codes(0.5, 1.0, Route.G_INT4, np.random.default_rng(1).random(DRAWS) * 0.99)
     assert abs(float(codes.mean()) - 0.5) > 4 * np.sqrt(0.25 / DRAWS)
 
@@ -73,7 +77,7 @@ def test_a_biased_rounding_is_found() -> None:
 def test_packing_counts_zeros_and_scales_by_one(
     seed: int, size: int, workers: int, route: Route
 ) -> None:
-    """Long tensors are packed piece by piece: as each bucket alone."""
+    """Check that long tensors, which are packed in pieces, equal bucket-wise packing."""
     x = tensors(np.random.default_rng(seed), workers, size)
     u = units_of(x, route)
     packed = codec.pack_codes(x[0], route, u)
@@ -89,7 +93,7 @@ def test_packing_counts_zeros_and_scales_by_one(
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, size=SIZES, workers=WORKERS, route=st.sampled_from(list(MODES)))
 def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: Route) -> None:
-    """Also of workers that are not there, whatever their lines hold."""
+    """Check exact sums, also with absent workers whatever their lines contain."""
     rng, mode = np.random.default_rng(seed), MODES[route]
     lines = rng.integers(0, 256, (workers, codec.lines_of(size, route), 64), np.uint8)
     here = rng.random(lines.shape[:2]) < 0.8
@@ -105,7 +109,7 @@ def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: 
 @pytest.mark.parametrize("byte", [0x80, 0x88, 0x77, 0x7F])
 @pytest.mark.parametrize("workers", [16, 17, 64, 255])
 def test_sums_have_room(route: Route, byte: int, workers: int) -> None:
-    """The largest codes of both signs, of as many workers as there may be."""
+    """Check the largest codes of both signs from the maximum number of workers."""
     lines = np.full((workers, 1, 64), byte, np.uint8)
     layers, kind = codec.sum_kind(route, workers)
     views = codec.add_codes(lines, route)
@@ -128,7 +132,7 @@ def test_a_tensor_that_is_not_finite_has_no_codes_on_any_rank() -> None:
 
 
 def test_units_of_one_worker_alone_are_refused() -> None:
-    """The twin: a worker that has not heard of a larger unit would clip."""
+    """Check that a worker without the shared unit, which would clip, is refused (negative twin)."""
     x = np.array([1.0, -4.0], np.float32)
     own = codec.units(codec.maxima(x[:1]), Route.G_INT4)
     with pytest.raises(ValueError, match="beyond the codes of G_INT4"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FP32 sums that the device may have kept: which answers are right, and room for them."""
+"""FP32 sums that the device may have kept: correct answers, and their space."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ WORKERS = 3
 
 
 def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
-    """A device whose line 1 is complete, and its sum."""
+    """Return a device whose line 1 is complete, and its sum."""
     bench = DeviceFixture(config(Mode.FP32, workers=WORKERS, keep_sum=keep_sum))
     data = lines(1, WORKERS)
     for worker, line in enumerate(data):
@@ -24,7 +24,7 @@ def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
 
 
 def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
-    """Whether that would be a right answer to a read of the sum of line 1."""
+    """Return whether this is a correct answer to a read of the sum of line 1."""
     msg = M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 1))
     result = bench.model.step_result(msg)
     answer = S2MDRS(DrsOp.MEM_DATA, 0, poison=poison, data=data)
@@ -32,7 +32,7 @@ def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
 
 
 def place(bench: DeviceFixture, worker: int) -> int:
-    """Where the line of a worker lies."""
+    """Return the address of a worker's line."""
     return bench.config.state_line + worker * bench.config.lines + 1
 
 

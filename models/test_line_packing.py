@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line formats against bit positions worked out by hand, and packers against unpackers."""
+"""Line formats against hand-computed bit positions, and packers against unpackers."""
 
 import numpy as np
 import pytest

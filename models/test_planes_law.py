@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law: count planes of groups of 64 workers, added, are the flat count (spec: runtime L14); votes
-of votes are not."""
+"""Law: the sum of the count planes of groups of 64 workers is the flat count (spec: runtime L14);
+votes of votes are not.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ ROUTES = (Route.G_BINARY, Route.G_TERNARY)
 
 
 def drawn(seed: int, workers: int, lines: int) -> tuple[U8, NDArray[np.bool_]]:
-    """Votes of all workers, and who has one on each line."""
+    """Return votes of all workers, and the contributors of each line."""
     rng = np.random.default_rng(seed)
     bits = rng.random((workers, lines, 512)) < rng.choice([0.1, 0.5, 0.9])
     here = rng.random((workers, lines)) < rng.choice([0.3, 1.0])
@@ -27,7 +28,7 @@ def drawn(seed: int, workers: int, lines: int) -> tuple[U8, NDArray[np.bool_]]:
 
 
 def in_groups(lines: U8, here: NDArray[np.bool_], route: Route, size: int) -> list[U8]:
-    """The planes that a region of ``size`` workers would give for each group."""
+    """Return the planes that regions of ``size`` workers give for each group."""
     return [
         count(lines[at : at + size], route, present=here[at : at + size])[1]
         for at in range(0, len(lines), size)
@@ -59,8 +60,9 @@ def test_planes_of_groups_are_the_flat_count(seed: int, workers: int, size: int)
 
 
 def test_a_vote_of_votes_is_another() -> None:
-    """The failing twin: 100 workers in two groups, 48 plus in one and none in the other give 48 of
-    100; each group's majority, asked again, gives a tie."""
+    """Check the negative twin: 100 workers in two groups, 48 plus in one and none in the other,
+    give 48 of 100; a vote on the majorities of the groups gives a tie.
+    """
     plus = np.zeros((64, 1, 64), np.uint8)
     minus = np.full((36, 1, 64), 0xFF, np.uint8)
     plus[48:] = 0xFF

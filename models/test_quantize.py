@@ -27,7 +27,7 @@ LEAST = 2.0**-149
 def test_a_code_is_a_neighbour_and_nearest_within_half_a_scale(
     values: list[float], mode: Mode, draw: float | None
 ) -> None:
-    """In exact arithmetic, subnormals and the largest numbers among the values."""
+    """Check in exact arithmetic, with subnormals and the largest numbers."""
     u = quantize.scale(max(map(abs, values)), mode)
     r, reach = (0.5, Fraction(1, 2)) if draw is None else (draw, 1 + Fraction(1, 2**45))
     for value in values:
@@ -47,7 +47,7 @@ def test_a_scale_is_the_least_float32_that_reaches(largest: float, mode: Mode) -
 
 
 def test_numbers_of_the_specification() -> None:
-    """Worked out by hand."""
+    """Check hand-computed values."""
     assert quantize.scale(7.0, Mode.G_INT4) == quantize.scale(127.0, Mode.G_INT8) == 1.0
     assert [quantize.code(x, 1.0, Mode.G_INT4) for x in (0.49, 0.5, -0.5, -0.51, 7)] == [
         *(0, 1, 0, -1, 7)
@@ -74,7 +74,7 @@ def test_numbers_of_the_specification() -> None:
 def test_the_codec_is_the_oracle(
     values: list[float], mode: Mode, drawn: list[float] | None, start: int
 ) -> None:
-    """Scales, codes, and the value of a code, over the border of two buckets as well."""
+    """Check scales, codes, and values of codes, also across the boundary of two buckets."""
     x = np.zeros(start + len(values), np.float32)
     x[start:] = values
     route, every = Route(mode.name), np.array(drawn or [0.5]).repeat(x.size)[: x.size]
@@ -130,7 +130,9 @@ def test_the_codec_and_the_oracle_share_a_bucket() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
 def test_a_draw_just_below_one_stays_within_the_codes(mode: Mode) -> None:
-    """7 + (1 - 2^-53) is 8 in float64, which no code of G_INT4 is; 127 with G_INT8 likewise."""
+    """Check 7 + (1 - 2^-53), which is 8 in float64 and no code of G_INT4; 127 likewise in
+    G_INT8.
+    """
     route, x = Route(mode.name), np.full(3, 7 * 127, np.float32)
     u = codec.units(codec.maxima(x), route)
     packed = codec.pack_codes(x, route, u, lambda _, count: np.full(count, math.nextafter(1, 0)))

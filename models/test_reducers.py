@@ -19,7 +19,7 @@ CNT_MAX = st.sampled_from([1, 3, 7, 15, 255])
 
 
 def field(line: U8, low: int, width: int) -> int:
-    """Bits [low + width - 1 : low] of a line, without numpy's bit functions."""
+    """Return bits [low + width - 1 : low] of a line, without numpy's bit functions."""
     return int(line[low // 8]) >> low % 8 & ((1 << width) - 1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every commit code and every cause of refusal, with the order in which they win."""
+"""Every commit code and every cause of refusal, with their priority."""
 
 from dataclasses import replace
 
@@ -152,7 +152,7 @@ def test_the_lowest_code_wins() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
 def test_sums_need_planes(mode: Mode) -> None:
-    """Counters of CNT_W bits sum the codes of 2^CNT_W - 1 workers; other modes saturate."""
+    """Check that CNT_W bits sum the codes of 2^CNT_W - 1 workers; other modes saturate."""
     small = DeviceParams(mem_lines_log2=12, cnt_w=3)
     seven, eight = replace(BASE, mode=mode, workers=7), replace(BASE, mode=mode, workers=8)
     assert check_commit(small, seven, ()) == CommitCode.OK
@@ -163,7 +163,7 @@ def test_sums_need_planes(mode: Mode) -> None:
 
 
 def test_reserved_modes_are_numbers_without_a_mode() -> None:
-    """A register holds them; nothing that goes through the modes meets them."""
+    """Check that a register may hold reserved modes, which iteration over modes never returns."""
     reserved = [Mode(value) for value in range(7, 16)]
     assert all(mode.reserved and not mode.low_bit for mode in reserved)
     assert not {*reserved} & {*Mode}
@@ -326,7 +326,7 @@ def test_addresses_outside_the_window_are_refused() -> None:
 @pytest.mark.parametrize("shift", [0, 1, 2])
 @pytest.mark.parametrize("mode", [Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY])
 def test_bind_shift(mode: Mode, shift: int) -> None:
-    """With BIND, worker w may be written by LD-ID w >> BIND_SHIFT alone (second edition, 6)."""
+    """Check that BIND allows worker w only to LD-ID w >> BIND_SHIFT (second edition, 6)."""
     config = replace(BASE, mode=mode, workers=64, lines_log2=0, bind=True, bind_shift=shift)
     for worker in range(64):
         for ldid in range(16):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The register map's own rules, and the figures that other parts rely on."""
+"""Rules of the register map, and figures that other parts rely on."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What routes lose of the gradients of the shipped capture."""
+"""Errors of routes on the gradients of the shipped capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from neuron_fabric.capture import Capture
 
 CAPTURE = Path(__file__).parents[1] / "captures" / "digits-resnet-8x"
 FIGURES = {"Q2": 1.06, "Q3": 0.46, "Q4": 0.21, "Q8": 0.013, "G_BINARY": 0.70, "G_TERNARY": 0.54}
-"""Norm of the error over that of the gradient, one worker, buckets of 512."""
+"""Norm of the error divided by that of the gradient, one worker, buckets of 512."""
 BITS = {"G_BINARY": 1, "G_TERNARY": 2, "FP32": 32} | {f"Q{bits}": bits for bits in range(2, 9)}
 
 

@@ -34,7 +34,7 @@ MEANING = {0: 0, 1: 1, 2: -1}
 
 
 def elements_of(byte: int) -> list[int]:
-    """Five elements by repeated division, without numpy."""
+    """Return five elements by repeated division, without numpy."""
     legal, out = byte if byte < 243 else 0, []
     for _ in range(5):
         out.append(MEANING[legal % 3])
@@ -104,7 +104,7 @@ def test_votes_against_elements(seed: int, workers: int, threshold: int) -> None
 @given(st.integers(0, 2**32), st.integers(1, 64), st.integers(1, 65))
 @settings(max_examples=30, deadline=None)
 def test_votes_as_g_ternary(seed: int, workers: int, threshold: int) -> None:
-    """The two formats carry the same elements, so they give the same votes, in any order."""
+    """Check that both formats give the same votes for the same elements, in any order."""
     rng = np.random.default_rng(seed)
     x = rng.integers(-1, 2, (workers, 1280)).astype(np.float32)
     two = np.stack([pack_ternary(row, 0) for row in x])
@@ -140,7 +140,7 @@ def test_commits() -> None:
 
 
 def test_device() -> None:
-    """Two workers and a duplicate; an illegal byte counts five elements."""
+    """Check two workers and a duplicate; an illegal byte counts five elements."""
     device = DeviceModel(HAS_IT)
     config = replace(BASE, workers=2)
     assert device.commit(0, config, 1) == CommitCode.OK

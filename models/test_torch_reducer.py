@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reducer over torch's collectives gives what the reference models give, bit for bit, with any
-workers, shares and tensors that abstain: threads stand for ranks, arrays for the network."""
+"""Reducer over torch's collectives: bit-identical to the reference models for any workers, shares
+and abstaining tensors. Threads replace ranks, arrays the network.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from neuron_fabric.reducers.interface import Outcome, Part  # noqa: E402
 
 
 class Network:
-    """What ranks share: rows by rank, and a barrier."""
+    """State that ranks share: rows by rank, and a barrier."""
 
     def __init__(self, workers: int) -> None:
         self.workers, self.rows = workers, [np.empty(0, np.uint8)] * workers
@@ -59,7 +60,7 @@ class Group:
 
 
 def reduced(parts: list[list[Part]], sidecars: Any) -> list[Outcome]:
-    """What each rank gets, of its parts and its sidecar."""
+    """Return the result of each rank from its parts and its sidecar."""
     network = Network(len(parts))
 
     def rank_of(rank: int) -> Outcome:
@@ -93,7 +94,9 @@ KINDS: dict[Route, tuple[Reference, Reference]] = {
 def test_it_is_the_models_reduction(
     seed: int, workers: int, sizes: list[int], absent: float
 ) -> None:
-    """Tensors of ``sizes`` lines, by every route and decoding in one bucket, and FP32 sums."""
+    """Check tensors of ``sizes`` lines, by every route and decoding in one bucket, and FP32
+    sums.
+    """
     rng = np.random.default_rng(seed)
     starts = tuple(int(n) for n in np.cumsum([0, *sizes[:-1]]))
     here = rng.random((workers, len(sizes))) >= absent
@@ -139,7 +142,7 @@ def test_it_is_the_models_reduction(
 
 
 def test_a_lost_line_is_found() -> None:
-    """The twin: a share that is cut elsewhere on one rank gives other votes."""
+    """Check that a share with other boundaries on one rank gives other votes (negative twin)."""
     rng = np.random.default_rng(5)
     lines = rng.integers(0, 256, (3, 7, 64), np.uint8)
     parts = [[Part(Route.G_BINARY, False, one, (0,), (0,))] for one in lines]

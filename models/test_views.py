@@ -156,7 +156,7 @@ def test_status_counts_since_the_commit() -> None:
 @given(st.integers(0, 2**32), st.sampled_from(AGGREGATING))
 @settings(max_examples=30, deadline=None)
 def test_status_is_the_sum_of_the_lines(seed: int, mode: Mode) -> None:
-    """STATUS and the lines of each worker are those that INFO of every line adds up to."""
+    """Check that STATUS and the lines of each worker equal the sum over INFO of every line."""
     rng = random.Random(seed)
     bench = DeviceFixture(config(mode, workers=rng.randint(1, 20)))
     sent = 0

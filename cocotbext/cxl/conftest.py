@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``run_cocotb``: the cocotb tests of a module on bench_wire, which is built once a simulator."""
+"""Fixture ``run_cocotb``: runs the cocotb tests of a module on bench_wire, built once per
+simulator.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,17 @@ RunCocotb = Callable[..., tuple[int, int]]
 
 @pytest.fixture(scope="session")
 def build_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
-    """build_once(simulator): its runner. (Not a parametrized fixture of the session: that is made
-    again whenever the parameter changes, which it does in the order that pytest-xdist runs in.)"""
+    """Return build_once(simulator), which returns its runner.
+
+    A parametrized session fixture would be rebuilt at every change of the parameter, which depends
+    on the order in which pytest-xdist runs the tests.
+    """
     return cache(lambda name: build(name, tmp_path_factory.mktemp("sim_build")))
 
 
 @pytest.fixture(params=sorted(PROGRAMS))
 def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> Any:
-    """The runner of each simulator that is installed."""
+    """Return the runner of each installed simulator."""
     if not find_program(request.param):
         pytest.skip(f"{request.param} is not installed")
     return build_once(request.param)
@@ -34,8 +39,8 @@ def built(request: pytest.FixtureRequest, build_once: Callable[[str], Any]) -> A
 
 @pytest.fixture
 def run_cocotb(built: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunCocotb:
-    """run_cocotb(module, **environment): (tests, failed)."""
-    # Neither the caller's shell nor a runner above this session has a say.
+    """Return run_cocotb(module, **environment), which returns (tests, failed)."""
+    # Variables of the caller's shell, or of a runner of this session, must have no effect.
     for name in [name for name in os.environ if name.startswith(STRAY)]:
         monkeypatch.delenv(name)
 

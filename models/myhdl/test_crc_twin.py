@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin of the CRC, in MyHDL's simulator, against crccheck and the link's own CRC."""
+"""Twin of the CRC, in MyHDL's simulator, against crccheck and the CRC of the agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from models.myhdl.stepper import Stepper
 
 
 class Reference(Crc16Base):  # type: ignore[misc]
-    """The polynomial of the link, most significant bit first, without any inversion."""
+    """CRC with the polynomial of the link, most significant bit first, without inversion."""
 
     _poly = 0xF053
     _initvalue = 0
@@ -28,7 +28,7 @@ def twin_crc(stepper: Stepper, payload: int) -> int:
 
 
 def test_columns(crc: Stepper) -> None:
-    """One bit at a time; spec: column 0 is F053h, column 511 is C47Dh."""
+    """Check one bit at a time; spec: column 0 is F053h, column 511 is C47Dh."""
     rng = random.Random(1)
     for bit in (0, 511, *rng.sample(range(512), 30)):
         assert twin_crc(crc, 1 << bit) == COLUMNS[bit]
@@ -36,7 +36,7 @@ def test_columns(crc: Stepper) -> None:
 
 
 def check_flits(stepper: Stepper, count: int, seed: int) -> None:
-    """Drawn flits, and that nothing comes out when nothing is asked for."""
+    """Check random flits, and zero without `en`."""
     rng = random.Random(seed)
     for _ in range(count):
         payload = rng.getrandbits(512) & rng.choice((rng.getrandbits(512), (1 << 512) - 1))

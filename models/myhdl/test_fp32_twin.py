@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin of the FP32 adder, in MyHDL's simulator, against the model of the FP32 path."""
+"""Twin of the FP32 adder, in MyHDL's simulator, against the model of the FP32 path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = 0x3F800000
 
 
 def check_sums(stepper: Stepper, pairs: list[tuple[int, int]]) -> None:
-    """A pair a clock: the sum is there after the next edge."""
+    """Check a pair per clock; the sum follows the next edge."""
     table = np.array(pairs, np.uint32)
     for (a, b), want in zip(pairs, add_bits(table[:, 0], table[:, 1]), strict=True):
         stepper.inputs("nf_fp32_add", {"en": 1, "a": a, "b": b})
@@ -36,7 +36,7 @@ def test_drawn(adder: Stepper) -> None:
 
 
 def test_nothing_asked_for(adder: Stepper) -> None:
-    """Zero in the clock after one without `en`, and not a clock earlier."""
+    """Check zero exactly in the clock after one without `en`."""
     adder.inputs("nf_fp32_add", {"en": 1, "a": ONE, "b": ONE})
     adder.clock()
     assert adder.inputs("nf_fp32_add", {"en": 0})["sum"] == 0x40000000

@@ -13,12 +13,16 @@ from models.myhdl.conftest import Datapath
 from models.reducers import PLANES, reduce_binary, reduce_ternary
 
 DRAWS = 6
-"""Lines a mode in every change; each is some contributions of 512 counters, votes and views."""
+"""Lines per mode in every change; each has several contributions to 512 counters, votes and
+views.
+"""
 LONG = 1000
 
 
 def contributions(rng: Generator, most: int) -> U8:
-    """uint8[W, 64]: workers that agree more or less, so that counts and sums reach their ends."""
+    """Return uint8[W, 64] of workers that agree to a varying degree, so that counts and sums reach
+    their limits.
+    """
     workers = int(rng.integers(0, most + 1))
     line = rng.integers(0, 256, LINE_BYTES, dtype=np.uint8)
     noise = rng.integers(0, 256, (workers, LINE_BYTES), dtype=np.uint8)
@@ -30,7 +34,7 @@ def contributions(rng: Generator, most: int) -> U8:
 
 
 def check_votes(mode: Mode, draws: int, seed: int) -> None:
-    """Votes, counts and flags of drawn lines, with drawn ties, thresholds and counters."""
+    """Check votes, counts and flags of random lines, with random ties, thresholds and counters."""
     rng = np.random.default_rng(seed)
     for cnt_w in (8, 4, 1):
         most = min((1 << cnt_w) + 4, 20)  # small counters saturate
@@ -56,7 +60,7 @@ def check_votes(mode: Mode, draws: int, seed: int) -> None:
 
 
 def check_sums(mode: Mode, draws: int, seed: int) -> None:
-    """Every view of the sums of drawn lines, and their planes."""
+    """Check every view of the sums of random lines, and their planes."""
     rng = np.random.default_rng(seed)
     with Datapath(mode) as datapath:
         for _ in range(max(1, draws // 3)):
@@ -70,7 +74,7 @@ def check_sums(mode: Mode, draws: int, seed: int) -> None:
                 assert np.array_equal(datapath.plane(p), want.planes[p, 0]), f"plane {p}"
             for j in range(sum16_lines(mode)):
                 assert np.array_equal(datapath.sums(j, signed), want.sum16[j, 0]), f"SUM16 {j}"
-            # Without a sign, 16 codes may need more than the eight bits of an int8.
+            # Unsigned sums of 16 codes may exceed an int8.
             small = signed and len(sent) <= SUM8_WORKERS
             for j in range(sum8_lines(mode, len(sent)) if small else 0):
                 assert np.array_equal(datapath.sums(j, True, True), want.sum8[j, 0]), f"SUM8 {j}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The twin of the packer, in MyHDL's simulator, against the decoder of the link's own codec."""
+"""Twin of the packer, in MyHDL's simulator, against the decoder of the agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "nf_link_tx_pack"
 
 
 class Receiver:
-    """The host: decodes what the packer sends, and compares it with what the core has handed in."""
+    """Host that decodes the packer's flits and compares them with the messages of the core."""
 
     def __init__(self, stepper: Stepper, seed: int) -> None:
         self.stepper = stepper
@@ -28,7 +28,7 @@ class Receiver:
         stepper.inputs(NAME, {"rst_n": 0})
 
     def clock(self, values: Values) -> None:
-        """One clock with these inputs."""
+        """Run one clock with these inputs."""
         out = self.stepper.inputs(NAME, values)
         assert out["drs_empty"] == (not self.traffic.taken)
         if out["flit_valid"] and values["flit_ready"]:
@@ -86,7 +86,7 @@ def test_long_traffic() -> None:
 
 
 def test_rate() -> None:
-    """Controller §8: 4 lines in 5 flits, without multi-headers."""
+    """Check the rate of controller §8: 4 lines in 5 flits, without multi-headers."""
     with Stepper([Twin(NAME)]) as stepper:
         values = {"rst_n": 1, "enable": 1, "room_drs": 1, "drs_credits": 512, "flit_ready": 1}
         stepper.inputs(NAME, {"rst_n": 0})

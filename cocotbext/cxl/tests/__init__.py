@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the package on bench_wire, and of what needs no simulator above ``link``."""
+"""Tests of the package on bench_wire, and of parts above ``link`` that need no simulator."""

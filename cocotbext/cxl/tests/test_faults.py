@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The injector between two Python link partners; the table, and what it must complain about."""
+"""Fault injector between two Python link partners; the fault table and its error reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ _PID = ProtocolCode.CACHEMEM.word
 
 
 class Wire:
-    """Host, wire with faults, device; the tracker at the device's pins. One step is a clock."""
+    """Host, wire with faults, device, and the tracker at the device's pins. One step is one
+    clock.
+    """
 
     def __init__(self, plan: FaultPlan, seed: int = 1) -> None:
         rng = random.Random(seed)
@@ -98,7 +100,7 @@ class Wire:
             self.step()
 
     def traffic(self, count: int) -> None:
-        """Requests in random bursts, until all are answered."""
+        """Send requests in random bursts until all are answered."""
         want = len(self.answers) + count
         for tag in range(count):
             if self.rng.randrange(2):
@@ -120,7 +122,7 @@ class Wire:
 
 
 def rules_for(kind: FaultKind, rate: float) -> tuple[FaultRule, ...]:
-    """The kind alone; RETRY flits only come where something else starts a retry."""
+    """Return the rule of this kind, and one that starts retries if the kind hits RETRY flits."""
     if kind in LOST_KINDS or "RETRY" in kind.value:
         carrier = FaultRule(FaultKind.FLIP_1, rate=0.01, spare_retry=True)
         return FaultRule(kind, rate=0.05 if "Frame" in kind.value else 0.3), carrier
@@ -238,7 +240,7 @@ def test_a_run_without_faults_is_a_problem() -> None:
 
 
 def test_silent_loss_is_not_recovered_in_silence() -> None:
-    """Beyond the protocol: the request is lost, and the tracker says that it is unanswered."""
+    """Check that a silent loss, outside the protocol, is reported by the tracker as unanswered."""
     wire = Wire(FaultPlan((FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, places=(0,)),)))
     wire.steps(200)
     wire.host.send(M2SReq(ReqOp.MEM_RD, 7, 64))

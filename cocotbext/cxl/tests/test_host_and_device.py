@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CxlMemHost against CxlMemDevice on bench_wire, in plain cocotb; a monitor judges every run."""
+"""CxlMemHost with CxlMemDevice on bench_wire, in plain cocotb; a monitor checks every run."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ class Bench:
     rng: random.Random
 
     def check(self) -> None:
-        """Nobody has anything to say."""
+        """Check that nothing reports an error."""
         self.host.check()
         self.device.check()
         self.monitor.check()
 
     def random_range(self) -> tuple[int, int]:
-        """(address, length) anywhere in the memory: parts of a line up to ten lines."""
+        """Return (address, length) anywhere in the memory: from parts of a line to ten lines."""
         length = self.rng.choice((0, 1, self.rng.randrange(64), 64, self.rng.randrange(640)))
         return self.rng.randrange(SIZE - length), length
 
 
 @asynccontextmanager
 async def bench(dut: Any, cfg: CxlConfig) -> AsyncIterator[Bench]:
-    """A link that is up; afterwards both ends are stopped, so that the next test has the pins."""
+    """Yield a link that is up; then stop both ends, so that the next test can use the pins."""
     rng = random.Random(5)
     dut.break_hold.value = 0
     dut.rst_n.value = 0
@@ -84,7 +84,7 @@ async def bench(dut: Any, cfg: CxlConfig) -> AsyncIterator[Bench]:
 
 
 async def random_traffic(run: Bench, count: int) -> None:
-    """Reads and writes, up to 16 in flight where they do not overlap, against a bytearray."""
+    """Run reads and writes against a bytearray, up to 16 in flight if they do not overlap."""
     model = bytearray(SIZE)
     busy: list[tuple[int, int, Task[None]]] = []
 
@@ -124,7 +124,7 @@ SHAPES = {
 @cocotb.test()
 @cocotb.parametrize(shape=list(SHAPES))
 async def any_length_and_alignment(dut: Any, shape: str) -> None:
-    """Random traffic holds against the model, on a link of each kind."""
+    """Check random traffic against the model, on a link of each kind."""
     async with bench(dut, SHAPES[shape]) as run:
         await random_traffic(run, 150)
         run.check()
@@ -132,7 +132,7 @@ async def any_length_and_alignment(dut: Any, shape: str) -> None:
 
 @cocotb.test()
 async def under_retry(dut: Any) -> None:
-    """The same while flits are damaged on both ways and the physical layer retrains."""
+    """Check the same with damaged flits in both directions and retrains of the physical layer."""
     cfg = CxlConfig.starved(4)
     cfg.link.retry, cfg.link.retry_timeout = True, 300
     cfg.waive = lambda rule, way: (rule, way) == ("crc", "M2S")
@@ -162,10 +162,12 @@ async def under_retry(dut: Any) -> None:
 
 @cocotb.test()
 async def damage_by_the_device(dut: Any) -> None:
-    """The device's own hooks: what it damages before its pins the host asks for again."""
+    """Check the device's own hooks: the host requests again what the device damages before its
+    pins.
+    """
     cfg = CxlConfig.dense(6)
     cfg.link.retry, cfg.link.retry_timeout = True, 300
-    # What the device does not take behind its pins, the monitor cannot know.
+    # The monitor cannot know what the device drops after its pins.
     cfg.waive = lambda rule, way: way == "S2M" and rule in ("crc", "retry")
     async with bench(dut, cfg) as run:
         left = [3]
@@ -185,14 +187,14 @@ async def damage_by_the_device(dut: Any) -> None:
 
 
 async def random_traffic_again(run: Bench) -> None:
-    """Writes over everything first, as the model begins with zeros."""
+    """Write all of the memory first, because the model begins with zeros."""
     await run.host.write(0, bytes(SIZE))
     await random_traffic(run, 20)
 
 
 @cocotb.test()
 async def poison(dut: Any) -> None:
-    """Poison goes both ways; a read of it raises, and gives the data to whoever wants them."""
+    """Check poison in both directions; a read of it raises an error that contains the data."""
     async with bench(dut, CxlConfig.dense(1)) as run:
         host, device = run.host, run.device
         await host.write(0x100, bytes(range(128)), poison=True)
@@ -214,7 +216,9 @@ async def poison(dut: Any) -> None:
 
 @cocotb.test()
 async def what_the_device_says_of_a_host(dut: Any) -> None:
-    """Negative twin of the device's checks: addresses beyond it, reserved codes, lost flits."""
+    """Check the device's own checks (negative twin): addresses beyond it, reserved codes, lost
+    flits.
+    """
     cfg = CxlConfig.dense(1)
     async with bench(dut, cfg) as run:
         host, device = run.host, run.device
@@ -236,7 +240,7 @@ async def what_the_device_says_of_a_host(dut: Any) -> None:
 
 @cocotb.test()
 async def changed_responses(dut: Any) -> None:
-    """The device's hook: a response that is changed is the host's data, a lost one a time-out."""
+    """Check the device's hook: a changed response reaches the host, a dropped one is a time-out."""
     cfg = CxlConfig(response_timeout=300)
     cfg.waive = lambda rule, _way: rule in ("timeout", "end")
     async with bench(dut, cfg) as run:
@@ -249,13 +253,13 @@ async def changed_responses(dut: Any) -> None:
 
 
 def flipped(_request: M2SMessage, response: S2MMessage | None) -> S2MMessage | None:
-    """All bytes of a read are 1."""
+    """Set all bytes of a read to 1."""
     return replace(response, data=b"\1" * 64) if isinstance(response, S2MDRS) else response
 
 
 @cocotb.test()
 async def reset_in_flight(dut: Any) -> None:
-    """A reset ends reads with an error; afterwards the link comes up and memory is as it was."""
+    """Check that a reset ends reads with an error; then the link comes up with the same memory."""
     async with bench(dut, CxlConfig.dense(1)) as run:
         await run.host.write(5, b"kept")
         task = cocotb.start_soon(run.host.read(0, 640))
@@ -271,7 +275,7 @@ async def reset_in_flight(dut: Any) -> None:
 
 @cocotb.test()
 async def ranges_that_no_message_can_address(dut: Any) -> None:
-    """ValueError, before anything is sent; nothing to read is nothing."""
+    """Check ValueError before anything is sent; reading nothing returns nothing."""
     async with bench(dut, CxlConfig.dense(1)) as run:
         for address, length in ((-1, 4), (0, -1), ((1 << 52) - 1, 2)):
             with pytest.raises(ValueError, match="do not fit in 52 address bits"):
@@ -286,7 +290,7 @@ async def ranges_that_no_message_can_address(dut: Any) -> None:
 
 @cocotb.test()
 async def a_bus_without_the_optional_signals(dut: Any) -> None:
-    """Nothing stalls the device and the physical layer is always up; there is no reset either."""
+    """Check a bus without stall, phy_up and reset."""
     dut.break_hold.value = 0
     dut.rst_n.value = dut.tx_ready.value = dut.phy_up.value = 1
     clock = Clock(dut.clk, 2, "ns", impl="gpi")
@@ -294,7 +298,7 @@ async def a_bus_without_the_optional_signals(dut: Any) -> None:
     outer, inner = CxlMemBus.from_entity(dut), CxlMemBus.from_prefix(dut, "dev")
     for bus in (outer, inner):
         bus.s2m_ready = bus.phy_up = bus.retrain_request = None
-    # tx_valid of the wire is X until a reset: give it one before the ends look.
+    # tx_valid of the wire is X until a reset: apply one before the ends sample it.
     dut.rst_n.value = 0
     await ClockCycles(dut.clk, 2)
     dut.rst_n.value = 1
@@ -311,12 +315,12 @@ async def a_bus_without_the_optional_signals(dut: Any) -> None:
 
 
 def test_host_and_device(run_cocotb: RunCocotb) -> None:
-    """All of the above on each simulator."""
+    """Run all of the above on each simulator."""
     assert run_cocotb("cocotbext.cxl.tests.test_host_and_device") == (11, 0)
 
 
 def fresh_python(code: str) -> None:
-    """Runs code in a Python of its own; its exit code must be 0."""
+    """Run code in a new Python process; its exit code must be 0."""
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=False
     )
@@ -324,7 +328,7 @@ def fresh_python(code: str) -> None:
 
 
 def test_wire_and_link_need_no_cocotb() -> None:
-    """They import without it, as the package itself does; what needs it says so."""
+    """Check that they import without cocotb, and that parts that need it say so."""
     fresh_python("""
 import sys
 sys.modules.update(dict.fromkeys(("cocotb", "pyuvm", "numpy")))  # importing these now fails
@@ -341,7 +345,7 @@ for name, error in (("CxlMemHost", ModuleNotFoundError), ("NoSuchName", Attribut
 
 
 def test_plain_use_needs_no_pyuvm() -> None:
-    """All public names, the faults and the traces come without pyuvm and numpy."""
+    """Check that all public names, faults and traces import without pyuvm and numpy."""
     fresh_python("""
 import sys
 sys.modules.update(dict.fromkeys(("pyuvm", "numpy")))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer of link traces: a test must not end otherwise because it is recorded."""
+"""Writer of link traces: recording must not change the result of a test."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
 
 
 def test_two_runs_in_one_test_are_recorded(run_cocotb: RunCocotb, tmp_path: Path) -> None:
-    """The first run's monitor must not write to its closed trace while the second one runs."""
+    """Check that the first run's monitor does not write to its closed trace during the second
+    run.
+    """
     path = tmp_path / "link.trace"
     only = {"COCOTB_TEST_FILTER": "waived_time_out", "NF_LINK_TRACE": str(path)}
     assert run_cocotb("cocotbext.cxl.tests.test_broken_device_on_pins", **only) == (1, 0)
@@ -43,7 +45,9 @@ def test_nothing_is_written_after_the_end(tmp_path: Path) -> None:
 def test_the_next_test_goes_on_where_a_failed_one_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A test that failed leaves its writer open; its last flits are not lost or out of order."""
+    """Check that the last flits of a failed test, whose writer stays open, are neither lost nor out
+    of order.
+    """
     monkeypatch.setenv("NF_LINK_TRACE", str(tmp_path / "t"))
     for clock in (1, 2, 3):
         writer = from_environment()
@@ -56,7 +60,7 @@ def test_the_next_test_goes_on_where_a_failed_one_stopped(
 
 
 def test_the_last_flits_of_a_failed_test_are_there(tmp_path: Path) -> None:
-    """A simulator that was forked ends by _exit, which writes no buffer of Python's out."""
+    """Check a forked simulator, which ends by _exit without flushing Python's buffers."""
     script = f"""
 import atexit, os
 atexit.register(os._exit, 0)

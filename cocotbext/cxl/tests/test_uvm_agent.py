@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pyuvm agent on bench_wire, against CxlMemDevice."""
+"""The pyuvm agent on bench_wire with CxlMemDevice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from cocotbext.cxl.wire.packer import PackOptions
 
 
 def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
-    """Reads and writes of 64 lines."""
+    """Return reads and writes of 64 lines."""
     out: list[M2SMessage] = []
     for _ in range(count):
         addr, kind = 64 * rng.randrange(64), rng.randrange(4)
@@ -48,7 +48,7 @@ def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
 
 
 class Batch(CxlMemSequence):
-    """All messages in one item."""
+    """Sequence with all messages in one item."""
 
     def __init__(self, messages: list[M2SMessage]) -> None:
         super().__init__("batch")
@@ -60,7 +60,7 @@ class Batch(CxlMemSequence):
 
 
 class Memory(CxlMemSequence):
-    """Writes, then reads back, one item each."""
+    """Sequence that writes, then reads back, one item each."""
 
     async def body(self) -> None:
         rng = random.Random(3)
@@ -77,13 +77,13 @@ class Memory(CxlMemSequence):
 
 
 class AgentTest(uvm_test):
-    """Agent, wire and device; ``traffic`` is what a test adds."""
+    """Agent, wire and device; subclasses add ``traffic``."""
 
     dut: Any
     retry = False
 
     def configure(self) -> CxlConfig:
-        """Settings of the host."""
+        """Return the settings of the host."""
         return CxlConfig.dense(1)
 
     def build_phase(self) -> None:
@@ -125,7 +125,7 @@ class AgentTest(uvm_test):
         self.drop_objection()
 
     async def traffic(self) -> None:
-        """500 messages, twice."""
+        """Send 500 messages, twice."""
         for _ in range(2):
             batch = Batch(traffic(self.rng, 500))
             await batch.start(self.agent.sequencer)
@@ -133,7 +133,7 @@ class AgentTest(uvm_test):
 
 
 class Sparse(AgentTest):
-    """Random placement."""
+    """Random packing."""
 
     def configure(self) -> CxlConfig:
         return CxlConfig.sparse(5)
@@ -160,12 +160,12 @@ class Pattern(AgentTest):
 
 
 class Retry(AgentTest):
-    """Flits are damaged on both sides and the physical layer retrains."""
+    """Damaged flits in both directions and retrains of the physical layer."""
 
     retry = True
 
     def damage(self, flit: WireFlit) -> WireFlit:
-        """One flit in a hundred has a wrong bit."""
+        """Flip a bit in one of a hundred flits."""
         if self.rng.random() > 0.01:
             return flit
         return flit[0], flit[1] ^ 1 << self.rng.randrange(528)
@@ -178,7 +178,7 @@ class Retry(AgentTest):
 
 
 class Reset(AgentTest):
-    """A reset in mid traffic aborts what is in flight; the link comes up again."""
+    """Reset during traffic, which aborts requests in flight; the link comes up again."""
 
     async def traffic(self) -> None:
         flying = [self.agent.host.submit(message) for message in traffic(self.rng, 50)]
@@ -193,7 +193,7 @@ class Reset(AgentTest):
 
 
 class Injected(AgentTest):
-    """Raw flits: a request by hand is answered, a reserved format is the device's to count."""
+    """Raw flits: a hand-made request is answered, a reserved format is counted by the device."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(9)
@@ -214,7 +214,7 @@ class Injected(AgentTest):
 
 
 class BrokenHold(AgentTest):
-    """Negative twin of the pin checks: must fail."""
+    """Negative twin of the pin checks; it must fail."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(10)
@@ -240,16 +240,16 @@ async def _run(dut: Any, test: type[AgentTest]) -> None:
 @cocotb.test()
 @cocotb.parametrize(test=[AgentTest, Sparse, Starved, Pattern, Retry, Reset, Injected])
 async def agent(dut: Any, test: type[AgentTest]) -> None:
-    """Every test above but the negative one."""
+    """Run every test above except the negative one."""
     await _run(dut, test)
 
 
 @cocotb.test(expect_error=RuntimeError)
 async def pin_checks_see_a_broken_hold(dut: Any) -> None:
-    """The monitor complains; RuntimeError says that it did."""
+    """Check that the monitor reports the error; RuntimeError is the expected result."""
     await _run(dut, BrokenHold)
 
 
 def test_uvm_agent(run_cocotb: RunCocotb) -> None:
-    """All of the above on each simulator."""
+    """Run all of the above on each simulator."""
     assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (8, 0)
