@@ -19,15 +19,14 @@ from verif.coverage.engine_points import (
     EnginePoints,
     Fp32Points,
     IntPoints,
-    KeptPoints,
     Tern5Points,
 )
 from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
 from verif.coverage.memory_port_points import MemoryPortPoints, RamPoints
-from verif.coverage.pipeline_points import MissPoints, PipelinePoints
 from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
 from verif.coverage.register_points import RegisterPoints
 from verif.coverage.transaction_points import ControlPoints, TransactionPoints
+from verif.coverage.white_box import WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.operations import Op
@@ -51,9 +50,7 @@ class NfCoverage:
         self.view = ViewPoints(model)
         self.control = ControlPoints(model)
         self.capacity = CapacityPoints(model)
-        self.pipeline = PipelinePoints(model)
-        self.miss = MissPoints(model)
-        self.kept = KeptPoints(model)
+        self.white_box = WhiteBoxPoints(model)
         self.ram = RamPoints(model)
         self.fields = RegisterPoints(model)
         self.link = LinkPoints(model)
@@ -76,8 +73,7 @@ class NfCoverage:
         """The model, with everything counted that was sampled; `top`: the simulated design."""
         self.fp32.flush()
         if top is not None:
-            for points in (self.pipeline, self.miss, self.kept, self.ram):
-                points.take(top)
+            self.white_box.take(top)
         return self.model
 
     def op(self, op: Op, config: RegionConfig | None) -> None:

@@ -7,7 +7,6 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from verif.axi import Resp
 from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.pipeline_points import NO_CODE, WhiteBoxPoints
 from verif.coverage.transaction_points import AGGREGATING, CLOCKS, LOW_BIT, clocks_class
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import Record
@@ -102,41 +101,20 @@ class MemoryPortPoints:
 
 # Bits that flip in the RAMs of the device (controller, second edition, section 8).
 #
-# Registers tell which RAM was damaged; `nf_ram_cover.sv`, under Verilator alone, when and where
-# it was found. Its codes are listed here in its order.
+# Registers tell which RAM was damaged; the white-box points "RAM error moment" and "RAM error
+# place" tell when and where the damage was found.
 
-
-RAM = "u_ram_cover"
 
 _REGISTERS = REG_MAP.expand()
 _NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
 # A flit is read again only on a link with faults: test_link_ram_flips has it.
 _RAMS = tuple(name for name in _NAMES.values() if name != "RETRY")
-_CODES = tuple(name if name in _RAMS else NO_CODE for name in _NAMES.values())
-MOMENTS = ("first", "behind another", "while a commit waits", "corrected")
-PLACES = (
-    "PLANES: of an operation",
-    "PLANES: of a victim",
-    "BOOK: of an operation",
-    "BOOK: of a store that memory has answered",
-    "BOOK: of a victim",
-    "EVICT: before its burst",
-    "EVICT: in its burst",
-    "PARKED: goes along with a fill",
-    "PARKED: a store that went early",
-    "PARKED: taken from its list",
-    "DEFERRED: a write",
-    "DEFERRED: a read",
-)
 
 
-class RamPoints(WhiteBoxPoints):
-    """Feed it with the reads and writes of registers, too."""
-
-    module = RAM
+class RamPoints:
+    """Injections and captures of RAM errors, from accesses to RAS_INJECT and RAS_ERROR."""
 
     def __init__(self, model: CoverModel) -> None:
-        super().__init__(model)
         self.flip = model.point(
             "RAM flip",
             "a bit flips in each RAM: planes, bookkeeping, lines that leave, and data that waits "
@@ -149,23 +127,6 @@ class RamPoints(WhiteBoxPoints):
             "the flipped bit is found in each RAM, and RAS_ERROR names it: what it costs differs "
             "from RAM to RAM (a lost line, a poisoned write, a poisoned answer)",
             _RAMS,
-            test="test_ram_flips::held_data",
-        )
-        self.add(
-            "moment",
-            "RAM error moment",
-            "a damaged word is found in each RAM: as the first, behind one that RAS_ERROR holds, "
-            "and while a commit waits for what is under way (what the link holds is taken "
-            "behind it); with SECDED it is corrected",
-            {"RAM": _CODES, "moment": MOMENTS},
-            ignore=lambda ram, moment: ram == "WRITES" and moment == MOMENTS[2],
-            test="test_ram_flips::held_data",
-        )
-        self.add(
-            "place",
-            "RAM error place",
-            "what a damaged word of the engine was read for: each use loses something else",
-            {"use": PLACES},
             test="test_ram_flips::held_data",
         )
 
