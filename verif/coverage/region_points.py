@@ -383,7 +383,7 @@ class ViewPoints:
                 who = "owner"
             self.bind_shift.hit(str(config.bind_shift), who)
 
-    def closed(self, _region: int, busy: bool) -> None:
+    def closed(self, busy: bool) -> None:
         """A round was closed; `busy`: with requests in flight."""
         self.close.hit("busy" if busy else "quiet")
 

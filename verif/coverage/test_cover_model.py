@@ -89,7 +89,7 @@ def test_a_cross_has_a_bin_for_each_combination() -> None:
 
 def test_samples_fall_into_planned_bins() -> None:
     coverage = NfCoverage()
-    scoreboard = Scoreboard(DeviceModel(), 8)
+    scoreboard = Scoreboard(DeviceModel(), 8, observer=coverage)
     coverage.watch(scoreboard)
     device = DeviceModel()
     for region, mode in enumerate(FIRST_EDITION):

@@ -79,15 +79,21 @@ class NfEnv(uvm_env):
         if "link" in switched_off():
             self.link.waive = lambda _rule, _direction: True
         model = parts.model(cfg.hw, self._background)
-        self.scoreboard = parts.scoreboard(model, cfg.hw.regions, cfg.order_budget, clock_now)
-        self.scoreboard.memory_busy = lambda: not self.mem.idle
-        self.scoreboard.on_error = lambda _text: self.failed.set()
+        self.coverage = NfCoverage()
+        self.scoreboard = parts.scoreboard(
+            model,
+            cfg.hw.regions,
+            cfg.order_budget,
+            clock_now,
+            self.coverage,
+            lambda _text: self.failed.set(),
+            lambda: not self.mem.idle,
+        )
+        self.coverage.watch(self.scoreboard)
         self.link_state = LinkState(clock_now, lambda: self.cxl.monitor.tracker.counters)
         self.predictor = parts.predictor(self.scoreboard, cfg.hw, self.link_state)
         self.irq = IrqMonitor("irq", self)
         self.irq.dut, self.irq.predictor = self.dut, self.predictor
-        self.coverage = NfCoverage()
-        self.coverage.watch(self.scoreboard)
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:

@@ -26,15 +26,19 @@ class _InForce:
 
 
 class ControlRequests:
-    """Feed it with requests, responses and changes; `begin` and `end` hear of each access."""
+    """Accesses to the control window, from requests, responses and changes of the window."""
 
     def __init__(self, model: DeviceModel) -> None:
         self.model = model
-        self.begin: Callable[[Op], None] = lambda _op: None
-        self.end: Callable[[Op], None] = lambda _op: None
+        self._begins: Callable[[Op], None] = lambda _op: None
+        self._ends: Callable[[Op], None] = lambda _op: None
         self._new: ControlWindow | None = None
         self._old: list[_InForce] = []
         self._now = 0
+
+    def connect(self, begins: Callable[[Op], None], ends: Callable[[Op], None]) -> None:
+        """Call `begins` with each request to the window, `ends` when it is answered."""
+        self._begins, self._ends = begins, ends
 
     def change_begin(self, window: ControlWindow) -> None:
         """A write that makes this the window was accepted."""
@@ -55,7 +59,7 @@ class ControlRequests:
         """A request has come; its access is filled in."""
         self._now = max(self._now, op.start)
         if op.access.kind is Kind.CONTROL:
-            self.begin(op)
+            self._begins(op)
 
     def response(self, op: Op) -> None:
         """A request was answered."""
@@ -74,7 +78,7 @@ class ControlRequests:
             if len(ways) > 1:
                 op.windows = tuple(ways.values())
         if op.access.kind is Kind.CONTROL:
-            self.end(op)
+            self._ends(op)
 
 
 def either(model: DeviceModel, op: Op) -> Failure | None:

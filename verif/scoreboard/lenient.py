@@ -52,7 +52,9 @@ class LenientScoreboard(Scoreboard):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.wrong = 0
-        self.memory.may_poison = lambda: bool(self.ram.flips)
+
+    def may_poison(self) -> bool:
+        return bool(self.ram.flips)
 
     def take_losses(self) -> int:
         """Answers since the last call that said that they were not to be trusted."""

@@ -160,7 +160,9 @@ class MemoryPort:
         quiescence: Quiescence,
         configs: list[RegionConfig | None],
         clock: Callable[[], int],
+        may_poison: Callable[[], bool],
     ) -> None:
+        """`may_poison`: see `Scoreboard.may_poison`."""
         self.model = model
         self.quiescence = quiescence
         self.configs = configs
@@ -172,8 +174,7 @@ class MemoryPort:
         self.poisoned = Recent(clock)
         self.initialised = Recent(clock)
         self.clock = clock
-        self.may_poison: Callable[[], bool] = lambda: False
-        """Data that a RAM of the device has damaged may be on its way."""
+        self.may_poison = may_poison
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
         self.wrong: str | None = None

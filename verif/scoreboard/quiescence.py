@@ -151,20 +151,28 @@ class Quiescence:
         budget: int,
         mismatch: Callable[[Failure], None],
         committed: Callable[[int, Commit, int], None],
+        doubted: Callable[[Op], None],
+        observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None],
     ) -> None:
+        """Start with every line quiescent.
+
+        Args:
+            model: device model, whose lines the judged operations change.
+            budget: steps after which the search for an order gives up.
+            mismatch: called with an answer that no order explains.
+            committed: called with region, commit and code of each settled commit.
+            doubted: called with a request of which the decoding stays unknown.
+            observed: called with each operation on a line, see `Observer.judged`.
+        """
         self.model = model
         self.budget = budget
         self.mismatch = mismatch
         self.committed = committed
-        self.on_judged: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None] | None = (
-            None
-        )
-        """Hears of each operation on a line: its state before and after, what was expected."""
+        self.doubted = doubted
+        self.observed = observed
         self.judged = 0
         self.raced = 0
         self.unjudged = 0
-        self.on_doubt: Callable[[Op], None] = lambda _op: None
-        """Called with a request of which nobody knows how it was decoded."""
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
@@ -292,9 +300,8 @@ class Quiescence:
             self.mismatch(linearizer.failure)
             return
         self.judged += count
-        if self.on_judged is not None:
-            for step in result[full][0].steps():
-                self.on_judged(*step)
+        for step in result[full][0].steps():
+            self.observed(*step)
         self._settle(key, result[full])
 
     def _single(self, op: Op) -> None:
@@ -308,9 +315,9 @@ class Quiescence:
         differences = expected.differences(op.response)
         if not differences:
             self.judged += 1
-            if self.on_judged is not None and before is not None and before.line is not None:
+            if before is not None and before.line is not None:
                 after = model.line_state(op.access.region, op.access.line)
-                self.on_judged(op, before.line, after or before.line, expected)
+                self.observed(op, before.line, after or before.line, expected)
             return
         if before is not None:
             model.restore(op.key, before)
@@ -324,7 +331,7 @@ class Quiescence:
         self.judged += 1
         self.above["REFUSED"] += 1
         self.above["UNMAPPED"] += 1
-        self.on_doubt(op)
+        self.doubted(op)
 
     def _settle(self, key: Hashable, states: list[State]) -> None:
         """Takes the first state for the model and keeps the others as alternatives."""
@@ -484,7 +491,7 @@ class Quiescence:
         if item.lost:
             self._lose(item.line.key, item.line.ops)
             for op in item.line.ops if item.moved else ():
-                self.on_doubt(op)
+                self.doubted(op)
         else:
             self._linearize(item.linearizer, item.states)
 
@@ -502,7 +509,7 @@ class Quiescence:
             self._single(op)
             return
         self._unjudged(op)
-        self.on_doubt(op)
+        self.doubted(op)
         key = self.model.line_key(op.msg)
         if key is not None and not op.read:
             self.unknown.add(key)

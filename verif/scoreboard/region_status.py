@@ -216,7 +216,7 @@ class Seen:
 
     status: Glimpse
     counts: list[Span]
-    fallback: Before | None
+    fallback: Before
     commits: int
 
 
@@ -224,19 +224,23 @@ class RegionViews:
     """Feed it with `request`, `raced`, `committed`, `response`."""
 
     def __init__(
-        self, model: DeviceModel, quiescence: Quiescence, status: RegionStatusRanges, regions: int
+        self,
+        model: DeviceModel,
+        quiescence: Quiescence,
+        status: RegionStatusRanges,
+        fallback: Sequence[Cleared],
+        observed: Callable[[Op, list[int], bool], None],
     ) -> None:
+        """`fallback`: FALLBACK of each region; `observed` gets each answer, see `Observer`."""
         self.model = model
         self.quiescence = quiescence
         self.status = status
-        self.fallback: Sequence[Cleared] = ()
-        """What each region has raised of FALLBACK since software cleared it; empty: not known."""
-        self.on_read: Callable[[Op, list[int], bool], None] = lambda _op, _words, _exact: None
-        """Hears of each answer: its words, and whether each could have one value only."""
+        self.fallback = fallback
+        self.observed = observed
         self._open: dict[Op, Seen] = {}
-        self._commits = [0] * regions
-        self._raced = [0] * regions
-        self._doubt = [0] * regions
+        self._commits = [0] * len(fallback)
+        self._raced = [0] * len(fallback)
+        self._doubt = [0] * len(fallback)
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:
@@ -244,9 +248,11 @@ class RegionViews:
         if op.access.kind is not Kind.STATUS:
             return
         region = op.access.region
-        raised = self.fallback[region].begin() if self.fallback else None
         self._open[op] = Seen(
-            self.status.begin(region), self._now(region), raised, self._commits[region]
+            self.status.begin(region),
+            self._now(region),
+            self.fallback[region].begin(),
+            self._commits[region],
         )
 
     def raced(self, op: Op) -> None:
@@ -292,7 +298,7 @@ class RegionViews:
             each = counts[first : first + WORKERS_A_LINE]
             names = range(first - len(_COUNTS), MAX_WORKERS)
             want = {f"lines of worker {w}": one for w, one in zip(names, each, strict=False)}
-        self.on_read(op, words, all(one.low == one.high for one in want.values()))
+        self.observed(op, words, all(one.low == one.high for one in want.values()))
         for index, (name, span) in enumerate(want.items()):
             if words[index] not in span:
                 return f"STATUS of region {region}: {name} is {words[index]}, expected {span}"
@@ -302,10 +308,8 @@ class RegionViews:
 
     def _figures(self, region: int, before: Seen, counts: list[Span]) -> dict[str, Span]:
         ranges = self.status.end(region, before.status)
-        raised = ANY
-        if before.fallback is not None:
-            times = self.fallback[region].end(before.fallback)
-            raised = Span(int(times.low > 0), int(times.high > 0))
+        times = self.fallback[region].end(before.fallback)
+        raised = Span(int(times.low > 0), int(times.high > 0))
         named = dict(zip(_COUNTS, counts, strict=False))
         order = StatusView.__dataclass_fields__
         return {name: (ranges | {"fallback": raised} | named)[name] for name in order}

@@ -34,6 +34,7 @@ from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import APART, Finding
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
+from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.potential import potential
@@ -55,10 +56,10 @@ class CommitRaces:
     """Feed it with each commit and close that begins, and with reads of EPOCH and of CLOSED; both
     say what is wrong."""
 
-    def __init__(self, quiescence: Quiescence) -> None:
+    def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
+        """`settled` is called with the first and the last commit once their order is known."""
         self.quiescence = quiescence
-        self.on_told: Callable[[Commit, Commit], None] = lambda _first, _last: None
-        """Hears of each race, when the order is known."""
+        self.settled = settled
 
     def begun(
         self, region: int, commit: Commit, before: RegionConfig, after: RegionConfig
@@ -119,7 +120,7 @@ class CommitRaces:
             axil.config = config
         for at, one in zip(places, (first, last), strict=True):
             pending[at], one.rival = one, None
-        self.on_told(first, last)
+        self.settled(first, last)
         self.quiescence.resolve(region)
 
     def unsettled(self) -> list[int]:
@@ -152,37 +153,50 @@ class Scoreboard:
         regions: int,
         budget: int = 4000,
         clock: Callable[[], int] | None = None,
+        observer: Observer | None = None,
+        on_error: Callable[[str], None] = lambda _text: None,
+        memory_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`clock`: the present clock; without it every event is a clock."""
+        """Start with the state after reset.
+
+        Args:
+            model: device model, which gives the expected answers.
+            regions: number of regions.
+            budget: steps after which the search for an order of racing operations gives up.
+            clock: returns the present clock; by default every event counts as one clock.
+            observer: receives the results, for coverage.
+            on_error: called with each finding.
+            memory_busy: returns whether a transfer on the memory port is in progress.
+        """
         self.model = model
         self.now = 0
         self.clock = clock or (lambda: self.now)
         self.off = switched_off()
         self.errors: list[Finding] = []
-        self.on_error: Callable[[str], None] | None = None
-        self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
-        self.on_commit: Callable[[int, RegionConfig, int, int, bool], None] | None = None
-        """Region, descriptor, epoch, code, and whether requests were in flight."""
+        self.on_error = on_error
+        self.observer = observer or Observer()
+        self.memory_busy = memory_busy
         self.devload = DevLoadRule()
-        self.quiescence = self.quiescence_type(model, budget, self._mismatch, self._committed)
+        self.quiescence = self.quiescence_type(
+            model, budget, self._mismatch, self._committed, self._doubted, self.observer.judged
+        )
         self.configs: list[RegionConfig | None] = [None] * regions
-        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock)
+        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock, self.may_poison)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
-        self.races = CommitRaces(self.quiescence)
+        self.races = CommitRaces(self.quiescence, self.observer.raced)
         self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
-        self.views = RegionViews(model, self.quiescence, self.status, regions)
-        self.on_close: Callable[[int, bool], None] = lambda _region, _traffic: None
-        """Region, and whether requests were in flight."""
-        self.quiescence.on_doubt = self._doubted
+        self.fallback = [Cleared(partial(self._times_fallen, one)) for one in range(regions)]
+        """FALLBACK of each region since software cleared it."""
+        self.views = RegionViews(
+            model, self.quiescence, self.status, self.fallback, self.observer.status_read
+        )
         self.counters = {
             name: Cleared(partial(self.events, name))
             for name in (*COUNTERS, *COUNTED, "ENGINE", "EVICTION", "FILL", *self.ram.counters)
         }
-        self.memory_busy: Callable[[], bool] = lambda: False
-        """Tells whether a transfer on the memory port is under way."""
         self.codes: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.requests = 0
@@ -202,8 +216,7 @@ class Scoreboard:
         found = Finding(text, key, data)
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(found)
-        if self.on_error is not None:
-            self.on_error(found)
+        self.on_error(found)
 
     def reset(self) -> None:
         """Follow a reset of the device; an error unless it is idle and has committed no region.
@@ -222,7 +235,7 @@ class Scoreboard:
                 checker="bench",
             )
         self.ram.reset()  # before the counters that begin again from it
-        for counter in self.counters.values():
+        for counter in (*self.counters.values(), *self.fallback):
             counter.reset()
         self.control.reset()
         self.capture = ErrorCapture()
@@ -309,8 +322,7 @@ class Scoreboard:
         if op.access.region is not None:
             self.status.judged(op.access.region)
         self.views.response(op, self.error)
-        if self.on_op is not None:
-            self.on_op(op, self.configs[op.window] if op.window is not None else None)
+        self.observer.answered(op, self.configs[op.window] if op.window is not None else None)
 
     def _looked_up(self, op: Op) -> None:
         """An operation of the engine was answered."""
@@ -358,7 +370,7 @@ class Scoreboard:
     def _committed(self, region: int, commit: Commit, code: int) -> None:
         if commit.closes:
             self.status.closed(region)
-            self.on_close(region, self._close_traffic[region])
+            self.observer.closed(region, self._close_traffic[region])
             return
         self.codes[region] = code
         if code == 0:
@@ -370,9 +382,8 @@ class Scoreboard:
             self.capacity.regions[region].restart(self._commit_alone(region))
         self.status.committed(region, code == 0)
         self.views.committed(region, code == 0)
-        if self.on_commit is not None:
-            traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
-            self.on_commit(region, commit.config, commit.epoch, code, traffic)
+        traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
+        self.observer.committed(region, commit.config, commit.epoch, code, traffic)
 
     def _commit_alone(self, region: int) -> bool:
         """Nothing was in flight when a region was committed."""
@@ -395,6 +406,10 @@ class Scoreboard:
         self.clear_counters_end()
 
     # -- memory port --------------------------------------------------------------------------
+    def may_poison(self) -> bool:
+        """Return whether a damaged RAM of the device may have poisoned data to be written."""
+        return False
+
     def memory_beat(self, beat: MemBeat) -> None:
         """A beat was seen on the device-memory port."""
         if self.memory.beat(beat):
@@ -433,6 +448,14 @@ class Scoreboard:
         value = self.model.counters[name]
         more = sum(potential(op, quiescence.mode_of(op)).get(name, 0) for op in quiescence.ops())
         return Span(value - quiescence.below[name], value + quiescence.above[name] + more)
+
+    def busy_regions(self) -> set[int]:
+        """Return the regions with requests that are not judged yet."""
+        ops = self.quiescence.ops()
+        return {op.access.region for op in ops if op.access.region is not None}
+
+    def _times_fallen(self, region: int) -> Span:
+        return self.capacity.times(region, self.busy_regions())
 
     def _engine_waiting(self) -> int:
         ops = (op for queue in self._waiting.values() for op in queue)
