@@ -10,7 +10,8 @@ from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, CommitCode, Kind, RegionConfig
-from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.coverage.transaction_points import (
     AGGREGATING,
     INTS,
@@ -60,13 +61,8 @@ class RegionPoints:
     """Feed it with `op`, `judged`, `committed` and `record`."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.events = model.cross(
-            "region number",
-            "each thing that a region has of its own (descriptor, masks, flags, counters, records) "
-            "in each region; numbers from 8 on exist in builds with more than 8 regions",
-            {"region": REGIONS, "event": EVENTS},
-            test="test_systematic::regions",
-        )
+        plan = Planned(model)
+        self.events = plan.cross("region number", {"region": REGIONS, "event": EVENTS})
 
     def op(self, op: Op) -> None:
         """An answered operation."""
@@ -149,72 +145,27 @@ class EpochPoints:
     """Feed it with `committed` and `judged`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.workers = cross(
-            "workers",
-            "every number of workers, per mode: bitmaps, planes and record sizes depend on it",
-            {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]},
-            test="test_systematic::workers",
+        plan = Planned(model)
+        self.workers = plan.cross(
+            "workers", {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]}
         )
-        self.lines = cross(
-            "lines",
-            "windows of one line, of several, and so large that index bits above the slots count",
-            {"mode": MODES, "LINES_LOG2": LINES},
-            test="test_systematic::large_regions",
-        )
-        self.options = point(
+        self.lines = plan.cross("lines", {"mode": MODES, "LINES_LOG2": LINES})
+        self.options = plan.point(
             "options",
-            "both values of the options that change an answer",
             [f"{o} {v}" for o in ("tie_minus", "strict", "bind", "keep_sum") for v in (0, 1)],
-            test="test_scenario::mixed",
-            at_least=CHEAP,
         )
-        self.threshold = point(
-            "threshold",
-            "thresholds that a single worker, some, all or none can reach",
-            THRESHOLDS,
-            test="test_scenario::mixed",
+        self.threshold = plan.point("threshold", THRESHOLDS)
+        self.ld_mask = plan.cross(
+            "LD mask", {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")}
         )
-        self.ld_mask = cross(
-            "LD mask",
-            "how many logical devices a region lets in, with BIND and without",
-            {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")},
-            test="test_systematic::changes",
+        self.commit = plan.cross(
+            "commit", {"code": [code.name for code in CommitCode], "before": ("none", "committed")}
         )
-        self.commit = cross(
-            "commit",
-            "every code of a commit, of a region that has a descriptor already and of one that "
-            "has none",
-            {"code": [code.name for code in CommitCode], "before": ("none", "committed")},
-            test="test_descriptors::descriptor_errors",
-        )
-        self.change = cross(
-            "commit change",
-            "what a commit changes of the region that was there: records are kept or written anew; "
-            "a mode to which nothing else has changed is not the same mode",
-            {"change": CHANGES, "mode": MODES},
-            test="test_systematic::changes",
-        )
-        self.number = point(
-            "epoch number",
-            "a commit starts a round whatever number it writes",
-            NUMBERS,
-            test="test_epochs::epoch_other_region",
-        )
-        self.commit_traffic = point(
-            "commit traffic",
-            "an epoch starts while requests are in flight, and with none",
-            ["quiet", "busy"],
-            test="test_scenario::many_commits",
-            at_least=CHEAP,
-        )
-        self.first_touch = cross(
-            "first touch",
-            "the first operation on a line of a round, with what its record held before: memory of "
-            "others, an older round of the same shape, or one of another shape",
-            {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES},
-            test="test_systematic::changes",
-            at_least=CHEAP,
+        self.change = plan.cross("commit change", {"change": CHANGES, "mode": MODES})
+        self.number = plan.point("epoch number", NUMBERS)
+        self.commit_traffic = plan.point("commit traffic", ["quiet", "busy"])
+        self.first_touch = plan.cross(
+            "first touch", {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES}
         )
         self._old: dict[int, RegionConfig] = {}
         self._found: dict[int, str] = {}
@@ -296,80 +247,51 @@ class ViewPoints:
     """Feed it with `op`, `judged`, `closed` and `status`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.bind_shift = cross(
+        plan = Planned(model)
+        self.bind_shift = plan.cross(
             "bind shift",
-            "writes by the LD-ID that owns the worker, by the one that would own it without the "
-            "shift, and by another one; without a shift the first two are the same",
             {"shift": ("0", "1", "2"), "LD-ID": ("owner", "unshifted", "other")},
-            test="test_protection::bind_shifts",
             ignore=lambda shift, ldid: shift == "0" and ldid == "unshifted",
         )
-        self.late = cross(
+        self.late = plan.cross(
             "late write",
-            "what comes after CLOSE: a worker that is new to the line or was seen, clean or "
-            "poisoned, on a line that is untouched, has some workers, or all of them (which has "
-            "no new one); an untouched line has seen nobody",
             {
                 "mode": _MODES,
                 "worker": ("new", "seen"),
                 "data": ("clean", "poisoned"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_systematic::closed",
             ignore=lambda _mode, worker, _data, line: (
                 line == ("untouched" if worker == "seen" else "complete")
             ),
         )
-        self.final = cross(
+        self.final = plan.cross(
             "final read",
-            "reads of a closed region: of untouched, incomplete and complete lines, which are "
-            "early no more, STRICT or not",
             {
                 "mode": _MODES,
                 "read": ("result", "part", "INFO"),
                 "strict": ("lax", "STRICT"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_systematic::closed",
         )
-        self.close = point(
-            "close",
-            "a round is closed while requests are in flight, and with none",
-            ("quiet", "busy"),
-            test="test_views::close",
-            at_least=CHEAP,
-        )
-        self.info = cross(
+        self.close = plan.point("close", ("quiet", "busy"))
+        self.info = plan.cross(
             "INFO",
-            "each flag of INFO set and clear, in each mode; only counts of votes saturate",
             {"mode": _MODES, "flag": _FLAGS, "value": ("0", "1")},
-            test="test_views::info",
             ignore=lambda mode, flag, value: (
                 mode not in LOW_BIT and (flag, value) == ("saturated", "1")
             ),
         )
-        self.info_race = point(
-            "INFO race",
-            "INFO while contributions to its line are in flight, and after a commit under traffic",
-            ("alone", "racing", "with commit"),
-            test="test_views::info",
-            at_least=CHEAP,
+        self.info_race = plan.point("INFO race", ("alone", "racing", "with commit"))
+        self.figures = plan.cross(
+            "STATUS", {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")}
         )
-        self.figures = cross(
-            "STATUS",
-            "each figure of a region's STATUS at zero and above, exact and while requests race",
-            {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")},
-            test="test_views::status",
-        )
-        self.workers = cross(
+        self.workers = plan.cross(
             "worker lines",
-            "lines of the workers of each selector: none, some, and more than a byte holds",
             {
                 "selector": [str(one) for one in VIEW_SELECTORS[1:]],
                 "lines": ("0", "1..255", "256.."),
             },
-            test="test_views::many_lines",
         )
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
@@ -445,52 +367,23 @@ class CapacityPoints:
     """Feed it with `op`, `register` (a read) and `written`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.devload = point(
-            "devload",
-            "the load is reported",
-            LOADS,
-            test="test_capacity::devload_levels",
-            at_least=CHEAP,
+        plan = Planned(model)
+        self.devload = plan.point("devload", LOADS)
+        self.devload_change = plan.cross("devload change", {"before": LOADS, "now": LOADS})
+        self.levels = plan.cross(
+            "devload levels", {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS}
         )
-        self.devload_change = cross(
-            "devload change",
-            "the load of a response after that of the one before it; a jump over levels comes of "
-            "new thresholds or of a region in FALLBACK",
-            {"before": LOADS, "now": LOADS},
-            test="test_scenario::register_traffic",
+        self.interrupt = plan.cross(
+            "interrupt", {"source": SOURCES, "enable": ("masked", "enabled")}
         )
-        self.levels = cross(
-            "devload levels",
-            "edges of the three thresholds: off, at once, reachable, just not, never",
-            {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS},
-            test="test_systematic::status",
+        self.window = plan.cross(
+            "capacity limits", {"window": WINDOWS, "misses": MISSES}, ignore=_same_edge
         )
-        self.interrupt = cross(
-            "interrupt",
-            "each source was seen pending, enabled and masked",
-            {"source": SOURCES, "enable": ("masked", "enabled")},
-            test="test_interrupts::interrupts",
+        self.fallback = plan.point(
+            "fallback", ("raised", "cleared", "raised again", "raised beside another")
         )
-        self.window = cross(
-            "capacity limits",
-            "edges of the window and of the misses that it allows; 2 and fewer have no room below "
-            "the window's edge, and a window that is longer than the history counts as 256",
-            {"window": WINDOWS, "misses": MISSES},
-            test="test_systematic::status",
-            ignore=_same_edge,
-        )
-        self.fallback = point(
-            "fallback",
-            "FALLBACK of a region through its life, as it reads",
-            ("raised", "cleared", "raised again", "raised beside another"),
-            test="test_systematic::status",
-        )
-        self.done = point(
-            "done",
-            "DONE of a region through its life, as it reads",
-            ("raised", "ended by a commit", "raised again", "raised beside another"),
-            test="test_systematic::status",
+        self.done = plan.point(
+            "done", ("raised", "ended by a commit", "raised again", "raised beside another")
         )
         self._load = ""
         self._enabled = 0

@@ -20,7 +20,8 @@ from models.regions import (
     is_partial,
     state_lines,
 )
-from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
@@ -124,93 +125,44 @@ class TransactionPoints:
     """Feed it with `op`, with `unmapped` accesses, and with the regions where they are `placed`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.access = point(
-            "access",
-            "every operation of every mode",
-            _access_bins(),
-            test="test_scenario::mixed",
-            at_least=CHEAP,
-        )
-        self.opcode = point(
+        plan = Planned(model)
+        self.access = plan.point("access", _access_bins())
+        self.opcode = plan.point(
             "opcode",
-            "every opcode is answered as the link spec says",
             [f"Req {op.name}" for op in ReqOp if op is not ReqOp.MEM_SPEC_RD]
             + [f"RwD {op.name}" for op in RwdOp]
             + ["Req reserved", "RwD reserved"],
-            test="test_scenario::refused_accesses",
-            at_least=CHEAP,
         )
-        self.refusal = point(
+        self.refusal = plan.point(
             "refusal",
-            "every cause, for each direction in which it exists",
             [f"{way} {cause.name}" for way, causes in REFUSALS.items() for cause in causes],
-            test="test_scenario::refused_accesses",
-            at_least=CHEAP,
         )
-        self.poison = point(
-            "poison",
-            "poison taken in, and given back, in each mode",
-            [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS, TERN5)],
-            test="test_memory_faults::memory_errors",
-            at_least=CHEAP,
+        self.poison = plan.point(
+            "poison", [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS, TERN5)]
         )
-        self.bytes = point(
-            "byte enables",
-            "partial writes: none, one, all and mixed bytes, where they are honoured",
-            [f"{m} {k}" for m in ("MEMORY", "IDENTITY", "FP32") for k in BE_KINDS],
-            test="test_plain_memory::partial_writes",
-            at_least=CHEAP,
+        self.bytes = plan.point(
+            "byte enables", [f"{m} {k}" for m in ("MEMORY", "IDENTITY", "FP32") for k in BE_KINDS]
         )
-        self.race = point(
-            "race",
-            "operations overlapping on one line, and with a commit of their region",
-            ["read on line", "write on line", "read with commit", "write with commit"],
-            test="test_scenario::many_commits",
-            at_least=CHEAP,
+        self.race = plan.point(
+            "race", ["read on line", "write on line", "read with commit", "write with commit"]
         )
-        self.ldid = point(
-            "ldid",
-            "every LD-ID is echoed",
-            [str(k) for k in range(16)],
-            test="test_scenario::mixed",
-            at_least=CHEAP,
+        self.ldid = plan.point("ldid", [str(k) for k in range(16)])
+        self.selector = plan.cross(
+            "selector edge", {"opcode": REQUESTS, "mode": MODES, "selector": EDGES}
         )
-        self.selector = cross(
-            "selector edge",
-            "each opcode at each selector where its meaning changes, in each mode, from a logical "
-            "device that the region lets in",
-            {"opcode": REQUESTS, "mode": MODES, "selector": EDGES},
-            test="test_systematic::accesses",
-        )
-        self.allowed = cross(
+        self.allowed = plan.cross(
             "LD-ID allowed",
-            "each opcode from devices that are let in, masked out, or bound to another selector; "
-            "BIND is for writes, and a partial one of the low-bit modes is refused wherever "
-            "LD_MASK lets it in",
             {"opcode": REQUESTS, "mode": MODES, "outcome": ("allowed", "LD_MASK", "BIND")},
-            test="test_systematic::accesses",
-            at_least=CHEAP,
             ignore=_never_decided,
         )
-        self.others = cross(
+        self.others = plan.cross(
             "other opcodes",
-            "opcodes that touch no data, at every place where one that does would matter",
             {"opcode": OTHERS, "place": ("memory", "window", "state area", "unmapped")},
-            test="test_systematic::accesses",
         )
-        self.state_edge = cross(
-            "state area edge",
-            "the first and the last line of a state area, and those beside it",
-            {"way": WAYS, "mode": MODES, "line": AREA_EDGES},
-            test="test_systematic::accesses",
+        self.state_edge = plan.cross(
+            "state area edge", {"way": WAYS, "mode": MODES, "line": AREA_EDGES}
         )
-        self.window_bit = point(
-            "window bit",
-            "addresses that miss a window in a single bit, one for each bit of the match",
-            [str(bit) for bit in ADDRESS_BITS],
-            test="test_systematic::accesses",
-        )
+        self.window_bit = plan.point("window bit", [str(bit) for bit in ADDRESS_BITS])
 
         self._areas: list[tuple[int, int]] = []
         self._edges: dict[int, list[tuple[str, str]]] = {}
@@ -346,66 +298,29 @@ class ControlPoints:
     """Feed it with answered operations, and with reads of CTRL_WINDOW_LO."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.access = cross(
+        plan = Planned(model)
+        self.access = plan.cross(
             "control access",
-            "lines of the device, of a region and without a register, read by everybody and "
-            "written by those who may: an owner writes its region alone",
             {"way": ("read", "write"), "line": _LINES, "who": ("manager", "owner", "other")},
-            test="test_window::lines",
-            at_least=CHEAP,
             ignore=lambda way, line, who: (
                 (who == "owner" and line != "region") or (way == "write" and who == "other")
             ),
         )
-        self.words = point(
-            "control words",
-            "registers of one write: none, one, several, and the whole line by either opcode",
-            ("none", "one", "several", "MemWrPtl all", "MemWr"),
-            test="test_window::lines",
-            at_least=CHEAP,
+        self.words = plan.point(
+            "control words", ("none", "one", "several", "MemWrPtl all", "MemWr")
         )
-        self.commit = point(
-            "control commit",
-            "what a write of a region's line asks for: a commit of EPOCH alone or with other "
-            "registers of the line, CLOSE behind it or alone, or neither",
-            ("EPOCH", "line and EPOCH", "EPOCH and CLOSE", "CLOSE", "neither"),
-            test="test_window::lines",
-            at_least=CHEAP,
+        self.commit = plan.point(
+            "control commit", ("EPOCH", "line and EPOCH", "EPOCH and CLOSE", "CLOSE", "neither")
         )
-        self.refusal = point(
-            "control refusal",
-            "each reason to refuse a write of the window; a part of a word is judged first",
-            ("part of a word", "poisoned", "LD-ID"),
-            test="test_window::lines",
-            at_least=CHEAP,
-        )
-        self.move = point(
-            "control place",
-            "places of the window that are taken, and each reason to refuse one",
-            [code.name for code in _MOVES],
-            test="test_window::lines",
-            at_least=CHEAP,
-        )
-        self.race = point(
-            "control race",
-            "requests of which nobody knows how a window on the move has met them",
-            ("read", "write"),
-            test="test_window::moves",
-            at_least=CHEAP,
-        )
-        self.commits = cross(
+        self.refusal = plan.point("control refusal", ("part of a word", "poisoned", "LD-ID"))
+        self.move = plan.point("control place", [code.name for code in _MOVES])
+        self.race = plan.point("control race", ("read", "write"))
+        self.commits = plan.cross(
             "control commit race",
-            "a commit through the window, of the descriptor as it stands or of another one, beside "
-            "one of the same region by AXI4-Lite: either is the last",
             {"last": ("AXI4-Lite", "window"), "window brings": ("the same", "another")},
-            test="test_window::commits",
         )
-        self.closes = cross(
-            "control close race",
-            "CLOSE beside a commit of the same region that comes the other way: either is the last",
-            {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")},
-            test="test_window::commits",
+        self.closes = plan.cross(
+            "control close race", {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")}
         )
 
     def register(self, name: str, data: int, write: bool) -> None:
