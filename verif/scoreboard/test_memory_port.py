@@ -13,10 +13,9 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.ranges import SETTLE_CLOCKS
-from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
 
@@ -198,21 +197,15 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
     scoreboard: Scoreboard = bench.scoreboard
-    predictor = RegisterPredictor(scoreboard, DeviceParams())
-    status = predictor.by_name["IRQ_STATUS"]
-
-    def access(one: AxiLiteAccess) -> None:
-        predictor.begin(one)
-        predictor.end(one)
+    bus = RegisterBench(scoreboard, DeviceParams())
+    status = bus.predictor.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:
         scoreboard.now += SETTLE_CLOCKS
-        before = len(scoreboard.errors)
-        access(AxiLiteAccess(False, status.address, value))
-        return len(scoreboard.errors) == before
+        return bus.read("IRQ_STATUS", value)
 
     def clear(ones: int) -> None:
-        access(AxiLiteAccess(True, status.address, ones, 0xF))
+        bus.write("IRQ_STATUS", ones)
 
     mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
     assert irq(0)

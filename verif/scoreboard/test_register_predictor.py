@@ -13,24 +13,16 @@ from models.register_map import Counts
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
+from verif.scoreboard.register_bench import RegisterBench
+from verif.scoreboard.register_predictor import COUNTERS
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class Bus:
+class Bus(RegisterBench):
+    """A device with default parameters."""
+
     def __init__(self) -> None:
-        self.scoreboard = Scoreboard(DeviceModel(DeviceParams()), 8)
-        self.predictor = RegisterPredictor(self.scoreboard, DeviceParams())
-
-    def write(self, name: str, value: int) -> None:
-        self.access(AxiLiteAccess(True, self.predictor.by_name[name].address, value, 0xF))
-
-    def read(self, name: str, value: int) -> None:
-        self.access(AxiLiteAccess(False, self.predictor.by_name[name].address, value))
-
-    def access(self, access: AxiLiteAccess) -> None:
-        self.predictor.begin(access)
-        self.predictor.end(access)
+        super().__init__(Scoreboard(DeviceModel(DeviceParams()), 8), DeviceParams())
 
 
 def committed() -> Bus:
