@@ -272,10 +272,8 @@ def register_operations(
     def get(name: str) -> Operation:
         return Operation(Do.GET, name=name, idle=idle, background=background and not idle)
 
-    if kind == "status":
-        return [get(rng.choice(_STATUS))]
-    if kind == "counter":
-        return [get(rng.choice(COUNTERS))]
+    if kind in ("status", "counter"):
+        return [get(rng.choice(_STATUS if kind == "status" else COUNTERS))]
     if kind == "region":
         number = rng.choice(live).number if live else rng.randrange(hardware.regions)
         return [get(f"REGION[{number}].{rng.choice(_LEAVES)}")]
@@ -847,20 +845,27 @@ class _Generator:
     # -- stream -------------------------------------------------------------------------------
     def step(self) -> None:
         """The next operation, or a few that belong together."""
-        rng, weights, out = self.rng, self.weights, self.out
-        before = len(out)
-        action = weights.pick(rng, "action")
+        before = len(self.out)
+        action = self.weights.pick(self.rng, "action")
         live = self._next_region()
-        if action == "contribute" and live is not None:
-            if not self._contribute(live):
-                self.commit(live)
-        elif action == "read" and live is not None:
-            self.access.read(live)
-        elif action == "commit" and live is not None:
+        if action not in ("contribute", "read", "commit", "close"):
+            self._device_step(action, live)
+        elif live is not None:
+            self._region_step(action, live)
+        if self.faulty:
+            self._careful(before)
+
+    def _region_step(self, action: str, live: LiveRegion) -> None:
+        if action == "commit" or (action == "contribute" and not self._contribute(live)):
             self.commit(live)
-        elif action == "close" and live is not None:
+        elif action == "read":
+            self.access.read(live)
+        elif action == "close":
             self.close(live)
-        elif action in ("plain write", "plain read"):
+
+    def _device_step(self, action: str, live: LiveRegion | None) -> None:
+        rng, weights, out = self.rng, self.weights, self.out
+        if action in ("plain write", "plain read"):
             self.access.plain(write=action == "plain write")
         elif action == "odd opcode":
             self.access.odd_opcode(live)
@@ -876,8 +881,6 @@ class _Generator:
             out.append(Operation(Do.MEMORY, memory=draw_memory(weights, rng)))
         elif action == "faults" and not self.faulty:
             self._faults()
-        if self.faulty:
-            self._careful(before)
 
     def _next_region(self) -> LiveRegion | None:
         """The region whose turn it is: in bursts."""
