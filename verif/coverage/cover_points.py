@@ -69,7 +69,7 @@ class NfCoverage(Observer):
         self.model.on_illegal = scoreboard.error
 
     def finished(self, top: Any = None) -> CoverModel:
-        """The model, with everything counted that was sampled; `top`: the simulated design."""
+        """Return the model after flushing all samples; `top`: the simulated design."""
         self.fp32.flush()
         if top is not None:
             self.white_box.take(top)
@@ -138,7 +138,7 @@ class NfCoverage(Observer):
             self.transaction.placed(self.scoreboard.configs, self.device.params)
 
     def beat(self, beat: MemBeat) -> None:
-        """A beat on the device-memory port."""
+        """Sample a beat on the device-memory port."""
         record, place = self.memory.located(beat)
         config = None if record is None else self.scoreboard.configs[record.region]
         if beat.write and beat.poison and self.memory.may_poison():
@@ -151,7 +151,7 @@ class NfCoverage(Observer):
             self.engine.write_back(record.region, record.index)
 
     def register(self, name: str, value: int, write: bool = False) -> None:
-        """A register was read, or written."""
+        """Sample a register access."""
         self.control.register(name, value, write)
         self.ram.register(name, value, write)
         if write:

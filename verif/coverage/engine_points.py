@@ -119,16 +119,16 @@ class EnginePoints:
 
     # -- sampling -----------------------------------------------------------------------------
     def write_back(self, region: int, line: int) -> None:
-        """The record of a line was written: its slot is another's now."""
+        """Follow the write-back of a record: its slot now holds another line."""
         self._left[region, line] = "fetched"
 
     def committed(self, region: int) -> None:
-        """A new epoch: what was written back is nothing."""
+        """Follow a new epoch: no record of it has been written back."""
         for key in [key for key in self._left if key[0] == region]:
             del self._left[key]
 
     def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """An operation on a line that raced with none; `before` is the line as it was."""
+        """Sample an operation on a line that raced with none; `before`: the line before it."""
         access = op.access
         key = (access.region, access.line)
         place = self._left.get(key, "never left")
@@ -181,7 +181,7 @@ class EnginePoints:
             self.early.hit(mode, read, "STRICT" if config.strict else "lax", share, place)
 
     def register(self, name: str, value: int) -> None:
-        """A register was read."""
+        """Sample a register read."""
         if name in self.slots.bins and value:
             self.slots.hit(name)
         elif name in self.line_flags.bins and value:
@@ -230,7 +230,7 @@ class CountPoints:
         )
 
     def result(self, config: RegionConfig, reduced: LowBitResult) -> None:
-        """A vote was read; `reduced` is the reference's, of one line."""
+        """Sample a vote; `reduced`: the reduction of the reference model, of one line."""
         m = int(reduced.contributions[0])
         if m == 0:
             return
@@ -274,7 +274,7 @@ class CountPoints:
                 self.unanimous.hit(f"{Mode.G_TERNARY.name} {sign}")
 
     def plane(self, mode: Mode, plane: int, data: bytes) -> None:
-        """A count plane was read as `data`."""
+        """Sample a count plane that was read as `data`."""
         ones = int.from_bytes(data, "little").bit_count()
         content = "zeros" if ones == 0 else "ones" if ones == 8 * len(data) else "mixed"
         self.planes.hit(mode.name, str(plane), content)
@@ -282,7 +282,7 @@ class CountPoints:
 
 @functools.cache
 def _share_codes(m: int) -> NDArray[np.intp]:
-    """Index into SHARES of each count of m contributions."""
+    """Return the index into SHARES of each count of m contributions."""
     codes = np.full(m + 1, SHARES.index("some"))
     codes[m - 1] = SHARES.index("m-1")
     codes[min(1, m)] = SHARES.index("1")
@@ -291,14 +291,14 @@ def _share_codes(m: int) -> NDArray[np.intp]:
 
 
 def _too_many(plus: str, minus: str) -> bool:
-    """Counts that add up to more than m."""
+    """Return whether two counts add up to more than m."""
     if "m" in (plus, minus):
         return {plus, minus} != {"m", "0"}
     return (plus, minus) == ("m-1", "m-1") or {plus, minus} == {"m-1", "some"}
 
 
 def no_net(net: str, threshold: str) -> bool:
-    """Edges of T that no count can reach with so large a T."""
+    """Return whether no count can reach an edge of T at this value of T."""
     beyond = {"W": ("-T-1", "T+1")}
     if threshold in ("W+1..64", "65..254", "255"):
         return net not in ("min", "0", "max") and not (
@@ -344,7 +344,7 @@ Bool = NDArray[np.bool_]
 
 
 def operand_classes(bits: U32) -> NDArray[np.intp]:
-    """Index into OPERANDS of each bit pattern."""
+    """Return the index into OPERANDS of each bit pattern."""
     exponent = bits >> np.uint32(23) & np.uint32(0xFF)
     zero, special = (bits & _MAGNITUDE) == 0, exponent == 255
     negative = bits >> np.uint32(31) == 1
@@ -373,7 +373,7 @@ class Fp32Points:
         self._waiting = 0
 
     def sum(self, lines: Iterable[bytes]) -> None:
-        """A sum was read; `lines` are the present workers' in order, 64 bytes each."""
+        """Sample a sum; `lines`: 64 bytes of each present worker, in order."""
         words = np.frombuffer(b"".join(lines), dtype="<u4").reshape(-1, 16)
         if len(words) < 2:
             return
@@ -437,7 +437,9 @@ class Fp32Points:
                 self.results.hit(name, times)
 
     def _rounding(self, a: U32, b: U32, total: U32) -> None:
-        """`a`, `b`, `total`: finite numbers that are not zero (the total may be)."""
+        """Sample the rounding of sums; `a`, `b`, `total`: finite numbers, of which `total` alone
+        may be 0.
+        """
         x, y, s = (value.view(np.float32) for value in (a, b, total))
         with np.errstate(all="ignore"):
             # What rounding has left out, exactly (Moller, Knuth): s + error = x + y.
@@ -512,7 +514,7 @@ class IntPoints:
         )
 
     def op(self, op: Op, config: RegionConfig) -> None:
-        """An answered operation of a region of integer codes."""
+        """Sample an answered operation of a region of integer codes."""
         if op.read and op.access.cause in (Cause.NONE, Cause.SELECTOR):
             sum8 = "SUM8" if config.mode is Mode.G_INT4 and config.workers <= 16 else "none"
             selector = str(op.access.selector)
@@ -520,7 +522,7 @@ class IntPoints:
                 self.selectors.hit(config.mode.name, sum8, selector)
 
     def judged(self, op: Op, config: RegionConfig, after: AggregatedLine) -> None:
-        """An operation on a line, and the line after it."""
+        """Sample an operation on a line; `after`: the line after it."""
         mode, sign = config.mode.name, SIGNS[config.signed]
         if op.access.kind is Kind.CONTRIBUTION:
             data = after.data.get(op.access.selector)
@@ -536,7 +538,7 @@ class IntPoints:
             self.views.hit(mode, sign, _workers_class(config.workers), view)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         if code == CommitCode.MODE:
             self.refused.hit(f"MODE {int(config.mode)}")
         if code == CommitCode.PLANES and config.mode.bits:
@@ -544,7 +546,7 @@ class IntPoints:
 
 
 def _view(selector: int) -> tuple[str, str | None]:
-    """(view, selector where it is that of a line of sums)"""
+    """Return the view of a selector, and the selector if it reads a line of sums."""
     if selector >= SUM8_SELECTOR:
         return "SUM8", str(selector)
     if selector >= SUM16_SELECTOR:
@@ -610,7 +612,7 @@ class Tern5Points:
     def judged(
         self, op: Op, config: RegionConfig, before: AggregatedLine, after: AggregatedLine
     ) -> None:
-        """An operation on a line, and the line before and after it."""
+        """Sample an operation on a line; `before`, `after`: the line before and after it."""
         if op.access.kind is Kind.CONTRIBUTION:
             self._contribution(op, config, before)
             return
@@ -645,6 +647,6 @@ class Tern5Points:
                 self.net.hit(name, kind)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """A commit of a G_TERN5 region was decided."""
+        """Sample a decided commit of a G_TERN5 region."""
         if code in (CommitCode.MODE, CommitCode.PLANES):
             self.refused.hit(CommitCode(code).name)

@@ -45,12 +45,14 @@ _PHY = (
 
 
 def class_of(classes: dict[int, str], value: int) -> str:
-    """The class with the largest lower bound that is not above the value."""
+    """Return the class with the largest lower bound that is at most the value."""
     return classes[max(low for low in classes if low <= value)]
 
 
 def _slot_bins() -> list[str]:
-    """Every code that a host may be seen to send; of the device the forms that it chooses."""
+    """Return bins for every slot code that a host may send, and for the forms that the device
+    chooses.
+    """
     bins = []
     for slot in range(4):
         for layout in LAYOUTS[M2S][1 if slot else 0]:
@@ -66,8 +68,10 @@ def _slot_bins() -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
-    """Bins of the slots of a flit. ``valid``: slots that hold a header; bit 4: an NDR in H3, or a
-    second one in H4."""
+    """Return the bins of the slots of a flit.
+
+    ``valid``: slots that hold a header; bit 4: an NDR in H3, or a second one in H4.
+    """
     out = []
     for slot in range(4):
         code = formats >> 3 * slot & 7
@@ -160,12 +164,14 @@ class LinkPoints:
         self.tracker: LinkTracker | None = None
 
     def bind(self, tracker: LinkTracker, full: dict[str, int]) -> None:
-        """What decodes the pins; ``full``: credits that each channel has when all are granted."""
+        """Set the tracker that decodes the pins; ``full``: credits of each channel when all are
+        granted.
+        """
         self.tracker, self._full = tracker, full
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Follow a reset of the link."""
         self._kinds: dict[Direction, dict[int, str]] = {M2S: {}, S2M: {}}
         self._multi: dict[int, str] = {}
         self._frames, self._runs = {M2S: 0, S2M: 0}, {M2S: 0, S2M: 0}
@@ -176,7 +182,7 @@ class LinkPoints:
     # -------------------------------------------------------------------------- samples
 
     def phy(self, up: bool) -> None:
-        """A new level of phy_up, before the tracker hears of it."""
+        """Sample a new level of phy_up, before the tracker processes it."""
         if up or self.tracker is None or not self.tracker.m2s.clean_seen:
             return
         m2s, s2m = self.tracker.m2s, self.tracker.s2m
@@ -200,7 +206,7 @@ class LinkPoints:
         self._phase, self._again = "discarded", 0
 
     def flit(self, event: FlitEvent) -> None:
-        """A flit, after the tracker has taken it."""
+        """Sample a flit, after the tracker has processed it."""
         tracker = self.tracker
         if tracker is None:
             return
@@ -303,7 +309,7 @@ class LinkPoints:
         self._spent(way, report.plain, report.data)
 
     def _data_to_device(self, flags: int, header: int, owed: int) -> None:
-        """The place of a data header and of byte enables, where the host keeps to the rules."""
+        """Sample the places of a data header and of byte enables, if the host keeps the rules."""
         if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
             name = "none" if header < 0 else f"slot {header}"
             self.rollover.hit(str(owed), name, "BE" if flags & 8 else "no BE")
@@ -370,7 +376,9 @@ _PLAIN: dict[type, str] = {RetryIdle: "RETRY.Idle", RetryFrame: "RETRY.Frame", L
 
 
 def event_name(event: FlitEvent, frames: int) -> str | None:
-    """The event that a flit to the device is; ``frames``: RETRY.Frame flits just before it."""
+    """Return the event that a flit to the device causes; ``frames``: RETRY.Frame flits just before
+    it.
+    """
     if event.kind is FlitKind.BAD_CRC:
         return "bad CRC"
     if event.kind is FlitKind.BAD_ID:
@@ -407,14 +415,15 @@ class LinkStatePoints:
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Follow a reset of the link."""
         self._state = ""
         self._waiting: str | None = None
         self._frames = 0
         self._phy = True
 
     def clock(self, status: dict[str, int], phy: bool, event: FlitEvent | None) -> None:
-        """One clock: members of the port `status`, phy_up, and the flit that the device samples.
+        """Sample one clock: members of the port `status`, phy_up, and the flit that the device
+        samples.
 
         The flit is judged a clock later, in the state that is seen then.
         """
@@ -465,6 +474,6 @@ class LinkFaultPoints:
         )
 
     def fault(self, kind: FaultKind, retrying: bool, profile: str) -> None:
-        """A fault was injected; what no campaign injects is no bin."""
+        """Sample an injected fault; ignore faults that no campaign injects."""
         if kind in CAMPAIGN:
             self.faults.hit(kind.value, "retry" if retrying else "no retry", profile)

@@ -65,7 +65,7 @@ class MemoryPortPoints:
         )
 
     def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
-        """A beat on the device-memory port.
+        """Sample a beat on the device-memory port.
 
         `place`: as `MemoryPort.located` names it; `record`: whose it is part of, in the `mode` of
         its region.
@@ -110,7 +110,7 @@ class RamPoints:
         self.error = plan.point("RAM error", _RAMS)
 
     def register(self, name: str, value: int, write: bool) -> None:
-        """A register was read, or written."""
+        """Sample a register access."""
         if name == "RAS_INJECT" and write:
             fields = _REGISTERS[name].unpack(value)
             if fields["GO"] and _NAMES.get(fields["RAM"]) in _RAMS:

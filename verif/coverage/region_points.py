@@ -65,7 +65,7 @@ class RegionPoints:
         self.events = plan.cross("region number", {"region": REGIONS, "event": EVENTS})
 
     def op(self, op: Op) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         access = op.access
         if access.region is None:
             return
@@ -84,7 +84,9 @@ class RegionPoints:
         after: AggregatedLine,
         done: bool,
     ) -> None:
-        """An operation on a line that raced with none; `done`: the region is complete after it."""
+        """Sample an operation on a line that raced with none; `done`: the region is complete after
+        it.
+        """
         access, hit = op.access, self.events.hit
         region = REGIONS[access.region]
         kind = _KINDS.get(access.kind)
@@ -105,11 +107,11 @@ class RegionPoints:
             hit(region, "early")
 
     def committed(self, region: int, code: int) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         self.events.hit(REGIONS[region], "commit refused" if code else "commit")
 
     def record(self, region: int, place: str, write: bool) -> None:
-        """A bookkeeping line of the region was moved; `place` as `MemoryPort.located` names it."""
+        """Sample a transfer of a bookkeeping line; `place` as named by `MemoryPort.located`."""
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
         self.events.hit(REGIONS[region], event)
 
@@ -175,7 +177,7 @@ class EpochPoints:
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         old = self._old.get(region)
         self.commit.hit(CommitCode(code).name, "committed" if old else "none")
         if code:
@@ -202,7 +204,7 @@ class EpochPoints:
             self.workers.hit(config.mode.name, str(config.workers))
 
     def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """An operation on a line that raced with none; `before` is the line as it was."""
+        """Sample an operation on a line that raced with none; `before`: the line before it."""
         if before.data or before.poisoned:
             return
         kind = op.access.kind
@@ -295,7 +297,7 @@ class ViewPoints:
         )
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         access, msg = op.access, op.msg
         if config is None or not config.bind or not isinstance(msg, M2SRwD):
             return
@@ -306,7 +308,7 @@ class ViewPoints:
             self.bind_shift.hit(str(config.bind_shift), who)
 
     def closed(self, busy: bool) -> None:
-        """A round was closed; `busy`: with requests in flight."""
+        """Sample the close of a round; `busy`: with requests in flight."""
         self.close.hit("busy" if busy else "quiet")
 
     def judged(
@@ -317,7 +319,7 @@ class ViewPoints:
         after: AggregatedLine,
         closed: bool,
     ) -> None:
-        """An operation on a line, and the line before and after it."""
+        """Sample an operation on a line; `before`, `after`: the line before and after it."""
         mode, seen = config.mode.name, len(before.data)
         line = "complete" if seen == config.workers else "some" if seen else "untouched"
         if closed and op.access.kind is Kind.CONTRIBUTION:
@@ -338,7 +340,7 @@ class ViewPoints:
         self.info_race.hit(with_commit if op.overlapped or op.commit_raced else "alone")
 
     def status(self, op: Op, words: list[int], exact: bool) -> None:
-        """STATUS was read; `exact`: nothing raced with it."""
+        """Sample a read of STATUS; `exact`: no request raced with it."""
         selector, when = op.access.selector, "quiet" if exact else "racing"
         if selector == STATUS_SELECTOR:
             for name, word in zip(_FIGURES, words[1:], strict=False):
@@ -393,7 +395,7 @@ class CapacityPoints:
 
     # -- responses ----------------------------------------------------------------------------
     def op(self, op: Op) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         if op.response is None:
             return
         load = LOADS[op.response.devload]
@@ -404,7 +406,7 @@ class CapacityPoints:
 
     # -- registers ----------------------------------------------------------------------------
     def register(self, name: str, value: int) -> None:
-        """A register was read."""
+        """Sample a register read."""
         if name == "IRQ_STATUS":
             for source, pending in _IRQ_STATUS.unpack(value).items():
                 if pending:
@@ -416,7 +418,9 @@ class CapacityPoints:
             self._follow(self.done.hit, name, value, "ended by a commit")
 
     def _follow(self, hit: Callable[[str], None], name: str, value: int, fall: str) -> None:
-        """Rises and falls of a register with a bit for each region, between two reads of it."""
+        """Count rising and falling bits of a register with one bit per region, between two reads of
+        it.
+        """
         old, ever = self._levels[name], self._ever[name]
         rises = value & ~old
         if rises:
@@ -428,7 +432,7 @@ class CapacityPoints:
         self._levels[name], self._ever[name] = value, ever | value
 
     def written(self, name: str, value: int) -> None:
-        """A register was written."""
+        """Sample a register write."""
         if name == "IRQ_ENABLE":
             self._enabled = value
         elif name in self._limits:
@@ -441,7 +445,7 @@ class CapacityPoints:
 
 
 def _ranged(value: int, limits: Sequence[int], names: Sequence[str]) -> str:
-    """The name of the first limit that is not below `value`, or the last name."""
+    """Return the name of the first limit that is at least `value`, or the last name."""
     for limit, name in zip(limits, names, strict=False):
         if value <= limit:
             return name
@@ -461,6 +465,6 @@ def _misses(misses: int, window: int) -> str:
 
 
 def _same_edge(window: str, misses: str) -> bool:
-    """Numbers of misses that have another name beside so short a window."""
+    """Return whether a number of misses has another name in so short a window."""
     taken = {"0": ("0", "1", "below window", "window - 1"), "1": ("0", "1", "below window")}
     return misses in {**taken, "2": ("1", "below window")}.get(window, ())

@@ -40,13 +40,13 @@ CLOCKS = ("0..3", "4..15", "16..63", "64..")
 
 
 def own_points(mode: Mode) -> bool:
-    """The lines of the mode have points of their own; they go the way of another mode's."""
+    """Return whether the mode has points of its class, because it shares the path of another mode."""
     return mode.bits > 0 or mode is Mode.G_TERN5
 
 
 @functools.cache
 def workers_class(workers: int) -> str:
-    """Class of W: where masks, planes and votes change their shape."""
+    """Return the class of W by the shape of masks, planes and votes."""
     if workers in (1, 2, 3, MAX_WORKERS - 1, MAX_WORKERS):
         return str(workers)
     for distance, name in ((1, "2^k-1"), (0, "2^k"), (-1, "2^k+1")):
@@ -57,7 +57,7 @@ def workers_class(workers: int) -> str:
 
 @functools.cache
 def threshold_class(threshold: int, workers: int) -> str:
-    """Class of T beside W: one that nobody, everybody, or a part of the workers can reach."""
+    """Return the class of T relative to W: within reach of no worker, of some or of all."""
     if threshold in (1, 2, 255):
         return str(threshold)
     if threshold == workers:
@@ -73,14 +73,14 @@ def _ranged(limits: tuple[tuple[int, str], ...], beyond: str, value: int) -> str
 
 @functools.cache
 def lines_class(lines_log2: int) -> str:
-    """Class of LINES_LOG2."""
+    """Return the class of LINES_LOG2."""
     limits = ((0, "0"), (1, "1"), (2, "2"), (5, "3..5"), (9, "6..9"), (13, "10..13"))
     return _ranged(limits, "14..", lines_log2)
 
 
 @functools.lru_cache(4096)
 def clocks_class(clocks: int) -> str:
-    """Class of a waiting time in clocks."""
+    """Return the class of a waiting time in clocks."""
     return _ranged(((3, "0..3"), (15, "4..15"), (63, "16..63")), "64..", clocks)
 
 
@@ -115,7 +115,7 @@ def _access_bins() -> list[str]:
 
 
 def be_kind(be: int) -> str:
-    """Class of a partial write's byte enables."""
+    """Return the class of the byte enables of a partial write."""
     if be in (0, BE_ALL):
         return "all" if be else "none"
     return "one" if be.bit_count() == 1 else "mixed"
@@ -169,7 +169,7 @@ class TransactionPoints:
         self._mem_lines = 0
 
     def placed(self, configs: Sequence[RegionConfig | None], params: DeviceParams) -> None:
-        """The committed regions have changed."""
+        """Follow a change of the committed regions."""
         self._mem_lines = params.mem_lines
         self._areas.clear()
         self._edges.clear()
@@ -185,7 +185,7 @@ class TransactionPoints:
                 self._edges.setdefault(line, []).append((config.mode.name, name))
 
     def unmapped(self, addr: int, configs: Iterable[RegionConfig | None]) -> None:
-        """An access to nothing; `configs`: the committed regions."""
+        """Sample an unmapped access; `configs`: the committed regions."""
         for config in configs:
             if config is not None:
                 shift = config.lines_log2 + WINDOW_SHIFT
@@ -194,7 +194,7 @@ class TransactionPoints:
                     self.window_bit.hit(str(missed.bit_length() - 1))
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         msg, access = op.msg, op.access
         way = "read" if op.read else "write"
         name = getattr(msg.opcode, "name", None)
@@ -221,7 +221,7 @@ class TransactionPoints:
             self.race.hit(f"{way} with commit")
 
     def _decoded(self, op: Op, name: str | None, config: RegionConfig | None) -> None:
-        """Opcode against the place, the selector and the logical device."""
+        """Sample the opcode with the place, the selector and the logical device."""
         access, line = op.access, op.msg.addr >> 6
         if name not in REQUESTS:
             place = "window" if config is not None else self._place(line)
@@ -244,7 +244,7 @@ class TransactionPoints:
                 self.selector.hit(name, mode, edge)
 
     def _place(self, line: int) -> str:
-        """Of a line in no window."""
+        """Return the place of a line outside all windows."""
         if line >= self._mem_lines:
             return "unmapped"
         return "state area" if any(a <= line < b for a, b in self._areas) else "memory"
@@ -267,7 +267,7 @@ class TransactionPoints:
 
 @functools.lru_cache(4096)
 def _selector_edges(selector: int, workers: int) -> tuple[str, ...]:
-    """The edges on which a selector lies; several when W makes them one."""
+    """Return the edges on which a selector lies: several if W makes them equal."""
     named = {"W-1": workers - 1, "W": workers, "64+W-1": 63 + workers, "64+W": 64 + workers}
     at = {edge: named.get(edge, int(edge) if edge.isdigit() else -1) for edge in EDGES}
     return tuple(edge for edge, place in at.items() if place == selector) or ("others",)
@@ -324,12 +324,12 @@ class ControlPoints:
         )
 
     def register(self, name: str, data: int, write: bool) -> None:
-        """A register was accessed by AXI4-Lite."""
+        """Sample a register access by AXI4-Lite."""
         if name == "CTRL_WINDOW_LO" and not write:
             self.move.hit(CommitCode(_CODE.extract(data)).name)
 
     def raced(self, first: Commit, last: Commit) -> None:
-        """Two commits of a region at once, or a commit and a close."""
+        """Sample two racing commits of a region, or a commit that races with a close."""
         ways = ("AXI4-Lite", "window")
         close = next((one for one in (first, last) if one.closes), None)
         if close is not None:
@@ -340,7 +340,7 @@ class ControlPoints:
         self.commits.hit(ways[last.in_band], "another" if changes else "the same")
 
     def op(self, op: Op, window: ControlWindow) -> None:
-        """An answered operation; `window`: as it is now."""
+        """Sample an answered operation; `window`: the present control window."""
         msg, access = op.msg, op.access
         if op.windows:
             self.race.hit("read" if op.read else "write")

@@ -30,7 +30,7 @@ from verif.scoreboard.link_state import LinkState
 
 
 def clock_now() -> int:
-    """The present clock."""
+    """Return the present clock."""
     return round(get_sim_time("ns")) // CLOCK_NS
 
 
@@ -153,11 +153,11 @@ class NfEnv(uvm_env):
             self.coverage.register(register.name, access.data, access.write)
 
     async def clocks(self, count: int) -> None:
-        """Waits for some clocks."""
+        """Wait for a number of clocks."""
         await Timer(count * CLOCK_NS, "ns")
 
     def errors(self) -> list[str]:
-        """End of test: everything that any checker has to say."""
+        """Return the findings of all checkers at the end of the test."""
         scoreboard = self.scoreboard
         scoreboard.finish()
         if self.cfg.check_counters and not scoreboard.errors:

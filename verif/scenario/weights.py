@@ -35,7 +35,7 @@ class Knob:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The alternatives."""
+        """Return the alternatives."""
         return tuple(self.weights)
 
 

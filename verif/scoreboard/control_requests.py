@@ -41,28 +41,28 @@ class ControlRequests:
         self._begins, self._ends = begins, ends
 
     def change_begin(self, window: ControlWindow) -> None:
-        """A write that makes this the window was accepted."""
+        """Begin a write that makes this the window."""
         self._new = window
 
     def change_end(self) -> None:
-        """It was answered."""
+        """End a write that changes the window."""
         if self._new is not None:
             self._old = [*self._old[-8:], _InForce(self.model.control, self._now)]
             self.model.control, self._new = self._new, None
 
     def reset(self) -> None:
-        """The device was reset."""
+        """Follow a reset of the device."""
         self.model.control, self._new = ControlWindow(), None
         self._old.clear()
 
     def request(self, op: Op) -> None:
-        """A request has come; its access is filled in."""
+        """Follow a request; its access is filled in."""
         self._now = max(self._now, op.start)
         if op.access.kind is Kind.CONTROL:
             self._begins(op)
 
     def response(self, op: Op) -> None:
-        """A request was answered."""
+        """Follow an answer."""
         self._now = max(self._now, op.end)
         model, present = self.model, self.model.control
         windows = [one.window for one in self._old if one.end >= op.start]
@@ -82,7 +82,7 @@ class ControlRequests:
 
 
 def either(model: DeviceModel, op: Op) -> Failure | None:
-    """What is wrong with the answer to a request that one of `op.windows` has decoded."""
+    """Return the mismatch of a request that one of `op.windows` has decoded, or None."""
     before, present = model.snapshot(None), model.control
     first: Failure | None = None
     for window in op.windows:

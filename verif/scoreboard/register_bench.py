@@ -21,7 +21,7 @@ class RegisterBench:
 
     @property
     def errors(self) -> str:
-        """All findings, one per line."""
+        """Return all findings, one per line."""
         return "\n".join(self.scoreboard.errors)
 
     def address(self, name: str) -> int:

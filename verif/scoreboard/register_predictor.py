@@ -52,37 +52,37 @@ class Interrupts:
         return [bit for name, bit in self.bits.items() if self.status.field(name).extract(ones)]
 
     def clear_begin(self, ones: int) -> None:
-        """A write of IRQ_STATUS was accepted."""
+        """Begin a write of IRQ_STATUS."""
         for bit in self._chosen(ones):
             bit.clear_begin()
 
     def clear_end(self, ones: int) -> None:
-        """It was answered."""
+        """End a write of IRQ_STATUS."""
         for bit in self._chosen(ones):
             bit.clear_end()
 
     def enable_begin(self, data: int, lanes: int) -> None:
-        """A write of IRQ_ENABLE was accepted."""
+        """Begin a write of IRQ_ENABLE."""
         self._enabling = self.enable.stored(self._enabled, data, lanes)
 
     def enable_end(self) -> None:
-        """It was answered."""
+        """End a write of IRQ_ENABLE."""
         if self._enabling is not None:
             self._enabled, self._enabling = self._enabling, None
 
     def reset(self) -> None:
-        """The device was reset."""
+        """Follow a reset of the device."""
         self._enabled, self._enabling = self.enable.reset, None
         for bit in self.bits.values():
             bit.reset()
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self) -> dict[str, Before]:
-        """A read of IRQ_STATUS begins."""
+        """Begin a read of IRQ_STATUS."""
         return {name: bit.begin() for name, bit in self.bits.items()}
 
     def check(self, data: int, before: Mapping[str, Before]) -> str | None:
-        """What is wrong with the value read, or None."""
+        """Return the error in the value read, or None."""
         for name, bit in self.bits.items():
             events = bit.end(before[name])
             got = self.status.field(name).extract(data)
@@ -92,7 +92,7 @@ class Interrupts:
 
     # -- the pin ------------------------------------------------------------------------------
     def pin(self) -> Span:
-        """What the pin must be, as far as it is known."""
+        """Return the expected range of the pin."""
         low = high = 0
         if not self._enabled | (self._enabling or 0):
             return Span(0, 0)
@@ -129,7 +129,7 @@ class Rule(NamedTuple):
 
 
 def own_value(register: Register) -> bool:
-    """The hardware changes the register by itself (a pulse reads 0)."""
+    """Return whether the hardware changes the register; a pulse reads 0 and does not count."""
     return any(one.volatile and one.access is not Access.PULSE for one in register.fields)
 
 
@@ -172,17 +172,17 @@ class Rules:
         return self.rules.get(name.rpartition(".")[2])
 
     def report(self, text: str, key: str = "") -> None:
-        """Says what is wrong with a register."""
+        """Report a wrong register."""
         self.scoreboard.error(text, key, checker=REGISTERS)
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, name: str) -> Any:
-        """A read begins."""
+        """Begin a read."""
         rule = self._rule(name)
         return None if rule is None else rule.begin(name)
 
     def end(self, register: Register, data: int, before: Any) -> None:
-        """A read has returned `data`."""
+        """End a read that returned `data`."""
         rule, name = self._rule(register.name), register.name
         if rule is None:
             if name not in UNCOMPARED:
@@ -227,7 +227,9 @@ class Rules:
         return self.scoreboard.now, self.scoreboard.counters[ALL_LOOKUPS].begin()
 
     def _looked_up(self, register: Register, data: int, before: tuple[int, Any]) -> str | None:
-        """Each lookup hits or misses: neither count is above their number."""
+        """Check a lookup counter: each lookup hits or misses, so neither count exceeds their
+        number.
+        """
         scoreboard = self.scoreboard
         since, counted = before
         most = scoreboard.counters[ALL_LOOKUPS].end(counted).high
@@ -243,8 +245,9 @@ class Rules:
 
     # -- the device ---------------------------------------------------------------------------
     def _committing_now(self, tight: bool = True) -> bool:
-        """A commit is under way: one of AXI4-Lite that waits for no close through the window, or
-        any if its time need not be `tight`."""
+        """Return whether a commit by AXI4-Lite is in progress that waits for no close through the
+        window; with `tight` false, any commit.
+        """
         quiescence = self.scoreboard.quiescence
         pending = (quiescence.pending(region) for region in range(self.predictor.regions))
         open_ = [one for commits in pending for one in commits if one.end < 0]
@@ -284,7 +287,7 @@ class Rules:
         return None
 
     def committed(self) -> None:
-        """A commit was answered: reads well before must have seen COMMIT_BUSY."""
+        """Follow an answered commit: reads well before must have returned COMMIT_BUSY."""
         reads, self._committing = self._committing, []
         if not reads:
             return
@@ -317,7 +320,7 @@ class Rules:
         return self._unsettled(), self.scoreboard.capture.begin(self.scoreboard.now)
 
     def _unsettled(self) -> bool:
-        """A commit under way decides what is refused."""
+        """Return whether a commit is in progress, which decides the refusals."""
         regions = range(self.predictor.regions)
         return any(self.scoreboard.quiescence.pending(region) for region in regions)
 
@@ -393,10 +396,10 @@ class _Anything:
     """A counter of which nothing is known: the link's, in a bench that does not watch it."""
 
     def begin(self) -> None:
-        """A read begins."""
+        """Begin a read."""
 
     def end(self, _before: None) -> Span:
-        """Every value."""
+        """Return the range of all values."""
         return Span(0, (1 << 32) - 1)
 
 
@@ -419,12 +422,12 @@ class Write:
 
     @property
     def rule(self) -> str:
-        """Name of the register without the number of a region: the key of `WriteRule`s."""
+        """Return the name of the register without the number of a region: the key of `WriteRule`s."""
         return re.sub(r"\[\d+\]", "", self.register.name)
 
     @property
     def ones(self) -> int:
-        """The written bits that are 1."""
+        """Return the written bits that are 1."""
         return self.data & self.lanes
 
     @property
@@ -489,8 +492,10 @@ class RegisterPredictor:
         self.writes = self._write_rules()
 
     def find(self, name: str) -> tuple[Register, Field | None]:
-        """The register of "IRQ_STATUS" or "REGION[2].STATUS", and a field that may follow after a
-        dot; KeyError if there is none.
+        """Return the register of "IRQ_STATUS" or "REGION[2].STATUS", and the field that may follow
+        after a dot.
+
+        KeyError if there is none.
         """
         if name in self.by_name:
             return self.by_name[name], None
@@ -500,18 +505,18 @@ class RegisterPredictor:
         return self.by_name[leaf], self.by_name[leaf].field(field)
 
     def field(self, name: str, field: str = "VALUE") -> int:
-        """A field as it was last written."""
+        """Return a field as last written."""
         return self.by_name[name].field(field).extract(self.values[name])
 
     def config(self, region: int) -> RegionConfig:
-        """The descriptor that stands in the shadow registers."""
+        """Return the descriptor in the shadow registers."""
         prefix = f"REGION[{region}]."
         leaves = {n.removeprefix(prefix): v for n, v in self.values.items() if n.startswith(prefix)}
         return RegionConfig.from_registers(leaves)
 
     @staticmethod
     def region_of(name: str) -> int:
-        """Number of the region of a register."""
+        """Return the region number of a register."""
         return int(name[name.index("[") + 1 : name.index("]")])
 
     # -- sources of interrupts ----------------------------------------------------------------
@@ -541,7 +546,7 @@ class RegisterPredictor:
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:
-        """The device has accepted an access; the effect of a write may come from now on."""
+        """Begin an access that the device has accepted; a write may take effect from now on."""
         register = self.by_address.get(access.address & ~3)
         if register is None:
             return
@@ -551,7 +556,9 @@ class RegisterPredictor:
             access.since = self.rules.begin(register.name)
 
     def end(self, access: AxiLiteAccess) -> None:
-        """The device has answered an access; one that is refused changes and tells nothing."""
+        """End an access that the device has answered; a refused one has no effect and is not
+        compared.
+        """
         register = self.by_address.get(access.address & ~3)
         if register is None:
             if access.resp is not Resp.SLVERR or (not access.write and access.data):
@@ -573,7 +580,7 @@ class RegisterPredictor:
 
     # -- the control window -------------------------------------------------------------------
     def _window_words(self, op: Op) -> list[tuple[Register, int]]:
-        """Registers and words that a write through the window has for them."""
+        """Return the registers and words that a write through the window changes."""
         msg = op.msg
         assert isinstance(msg, M2SRwD)
         words = written_words(op.access.line, msg.data, msg.be if is_partial(msg) else BE_ALL)
@@ -589,7 +596,7 @@ class RegisterPredictor:
         return [self.by_address.get(first + at) for at in range(0, LINE_OF_BYTES, WORD_BYTES)]
 
     def _window_begins(self, op: Op) -> None:
-        """A request to the control window has come."""
+        """Begin a request to the control window."""
         if op.read:
             registers = self._window_registers(op)
             op.since = [None if one is None else self.rules.begin(one.name) for one in registers]
@@ -601,7 +608,7 @@ class RegisterPredictor:
             self._write_begins(register, word, WORD_MASK, op)
 
     def _window_ends(self, op: Op) -> None:
-        """It was answered."""
+        """End a request to the control window."""
         if not op.read:
             for register, word in self._window_words(op):
                 self._written(register, word, WORD_MASK, op)
@@ -651,7 +658,9 @@ class RegisterPredictor:
 
     # -- writes -------------------------------------------------------------------------------
     def _store_begins(self, register: Register, data: int, lanes: int, in_band: bool) -> None:
-        """What the register may hold from now on; writes of the window keep their order."""
+        """Record the possible values of a register from now on; writes through the window keep
+        their order.
+        """
         name = register.name
         old, others = self.values[name], self.others.get(name, set())
         self.values[name] = new = register.stored(old, data, lanes)
@@ -669,7 +678,7 @@ class RegisterPredictor:
             self.before.pop(name, None)
 
     def settled(self, name: str, value: int) -> None:
-        """A read that raced with no write has told what a register holds."""
+        """Record the value of a register that a read without a racing write has returned."""
         if self.others.get(name):
             self.values[name], self.others[name] = value, set()
 
@@ -808,7 +817,9 @@ class RegisterPredictor:
         self.scoreboard.capacity.changed(quiet=self.scoreboard.waiting == 0)
 
     def _known(self, region: int) -> None:
-        """What is committed must be known: writes of the shadow registers may not race with it."""
+        """Check that a commit uses known values: writes of the shadow registers may not race with
+        it.
+        """
         prefix = f"REGION[{region}]."
         shadow = REG_MAP.region_registers
         doubtful = [prefix + one.name for one in shadow if self.others.get(prefix + one.name)]
@@ -817,7 +828,7 @@ class RegisterPredictor:
 
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:
-        """The counters must have been read after the last response."""
+        """Check that the counters were read after the last response."""
         scoreboard = self.scoreboard
         if region := scoreboard.races.unsettled():
             text = (

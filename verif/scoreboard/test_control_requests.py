@@ -36,7 +36,7 @@ class Bus(RegisterBench):
         assert self.scoreboard.model.control.base == BASE
 
     def send(self, words: dict[str, int], ldid: int = MANAGER, poison: bool = False) -> M2SRwD:
-        """A write through the window has come."""
+        """Begin a write through the window."""
         self.tag += 1
         data, be = pack_line({self.address(name): value for name, value in words.items()})
         addr = BASE + self.address(next(iter(words))) // 64 * 64
@@ -50,14 +50,14 @@ class Bus(RegisterBench):
         self.scoreboard.response(S2MNDR(NdrOp.CMP, message.tag, ldid=message.ldid))
 
     def snapshot(self, line: int, words: list[int]) -> None:
-        """A snapshot that shows these words."""
+        """Read a line of the window that returns these words."""
         self.tag += 1
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
         data = pack_words(words)
         self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
 
     def line(self, selector: int, data: bytes, poison: bool = False) -> None:
-        """A read of line 0 of region 1 that returns this."""
+        """Read line 0 of region 1, with this answer."""
         self.tag += 1
         addr = CONFIG.address(selector, 0)
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, addr, ldid=1))
@@ -65,12 +65,12 @@ class Bus(RegisterBench):
         self.scoreboard.response(got)
 
     def info(self, epoch: int, generation: int, closed: bool = False) -> None:
-        """INFO of an untouched line."""
+        """Read INFO of an untouched line."""
         untouched = LineInfo(epoch, generation, 0, 0, *[False] * 5)
         self.line(1, replace(untouched, closed=closed).pack())
 
     def vote(self, poison: bool) -> None:
-        """The vote of nobody: a tie everywhere."""
+        """Read the vote of an untouched line: a tie in each element."""
         self.line(0, bytes(64), poison)
 
     def commit(self, epoch: int, config: RegionConfig = CONFIG) -> M2SRwD:
@@ -161,8 +161,11 @@ STRICT = replace(CONFIG, strict=True)
 
 
 def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """Commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite) overlap; reads come between
-    them, one of EPOCH behind both. `spoil`: what the device mixes up."""
+    """Race commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite), with reads in between and one
+    of EPOCH after both.
+
+    `spoil`: what the device mixes up.
+    """
     bus = Bus()
     bus.answer(bus.commit(4))
     axil = AxiLiteAccess(True, bus.address("REGION[1].EPOCH"), 6, 0xF)
@@ -188,7 +191,7 @@ def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
 @pytest.mark.parametrize("axil_first", [False, True])
 @pytest.mark.parametrize("last", ["window", "axil"])
 def test_two_commits_at_once(axil_first: bool, last: str) -> None:
-    """Either may be the last; everything is as in that order."""
+    """Check that either commit may be the last, and that all answers follow that order."""
     bus = race(axil_first, last)
     assert bus.errors == ""
     assert bus.scoreboard.configs[1] == STRICT
@@ -203,7 +206,7 @@ def test_two_commits_at_once(axil_first: bool, last: str) -> None:
     [("epoch", "MISMATCH"), ("descriptor", "MISMATCH"), ("neither", "which neither commit wrote")],
 )
 def test_a_mix_of_two_commits(axil_first: bool, last: str, spoil: str, text: str) -> None:
-    """The epoch of the other, the descriptor of the other, and what is of neither of them."""
+    """Check that a mix of both commits is found: epoch, descriptor, or a value of neither."""
     assert text in race(axil_first, last, spoil).errors
 
 
@@ -226,8 +229,11 @@ def test_a_race_that_no_read_has_told() -> None:
 
 
 def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """A close and a commit of epoch 5 overlap, one by AXI4-Lite and one through the window; reads
-    come between them, one of STATUS behind both. `spoil`: what the device mixes up."""
+    """Race a close and a commit of epoch 5, one by AXI4-Lite and one through the window, with reads
+    in between and one of STATUS after both.
+
+    `spoil`: what the device mixes up.
+    """
     bus = Bus()
     bus.answer(bus.commit(4, STRICT))
     leaf, value = ("EPOCH", 5) if window_closes else ("CTRL", 1)
@@ -254,7 +260,7 @@ def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = ""
 @pytest.mark.parametrize("axil_first", [False, True])
 @pytest.mark.parametrize("last", ["close", "commit"])
 def test_a_close_and_a_commit_at_once(window_closes: bool, axil_first: bool, last: str) -> None:
-    """Either may be the last; everything is as in that order."""
+    """Check that either may be the last, and that all answers follow that order."""
     bus = close_race(window_closes, axil_first, last)
     assert bus.errors == ""
     assert bus.scoreboard.epochs[1] == 5
@@ -268,7 +274,7 @@ def test_a_close_and_a_commit_at_once(window_closes: bool, axil_first: bool, las
 def test_a_mix_of_a_close_and_a_commit(
     window_closes: bool, axil_first: bool, last: str, spoil: str
 ) -> None:
-    """Closed in an epoch in which it cannot be, between the two; and the end of the other order."""
+    """Check that an impossible CLOSED in between is found, and an end in the other order."""
     assert "MISMATCH" in close_race(window_closes, axil_first, last, spoil).errors
 
 
