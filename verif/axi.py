@@ -21,7 +21,9 @@ AXI4_LITE = """
 
 
 def bind_port(dut: Any, prefix: str, signals: str) -> SimpleNamespace:
-    """`prefix_<signal>` of the design for each word of `signals`, and its `clk` and `rst_n`."""
+    """Return the handles `prefix_<signal>` of the design for each word of `signals`, with `clk` and
+    `rst_n`.
+    """
     handles = {name: getattr(dut, f"{prefix}_{name}") for name in signals.split()}
     return SimpleNamespace(clk=dut.clk, rst_n=dut.rst_n, **handles)
 
@@ -42,7 +44,9 @@ class Handshakes:
         self._held: dict[str, tuple[int, ...]] = {}
 
     def violation(self, channel: str, valid: bool, ready: bool, payload: tuple[int, ...]) -> str:
-        """What is wrong with a channel in this clock, or ""; `payload` counts while VALID is 1."""
+        """Return the violation of a channel in this clock, or ""; `payload` counts while VALID is
+        1.
+        """
         held = self._held.pop(channel, None)
         if valid and not ready:
             self._held[channel] = payload
@@ -54,7 +58,7 @@ class Handshakes:
         return f"{channel} payload changed while {channel}READY was low: {change}"
 
     def waiting(self, channel: str = "") -> bool:
-        """True while VALID of a channel (without a name: of any) waits for READY."""
+        """Return whether VALID of a channel (by default: of any channel) waits for READY."""
         return channel in self._held if channel else bool(self._held)
 
     def clear(self) -> None:

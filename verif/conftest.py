@@ -89,7 +89,7 @@ class SignalModel(replay.Simulators):
 
 
 def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
-    """What came of a simulator process."""
+    """Return the record of a simulator process."""
     kind = None if passed else FailureKind.MISMATCH
     return RunRecord(
         *("replay", "replay", sim, 1, "default", (), passed, kind, cause),
@@ -98,7 +98,7 @@ def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
 
 
 def drive(model: DeviceModel, works: list[EpochLines]) -> Counter[str]:
-    """Every message of a step into the model."""
+    """Send every message of a step to the model."""
     for work in works:
         for use in work.uses:
             assert model.commit(use.region, use.config, work.epoch) == CommitCode.OK
@@ -231,7 +231,9 @@ class BulkModel(replay.Simulators):
 
 # -- references ---------------------------------------------------------------------------
 def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """Every worker's tensor, float32[W, *shape], as lines uint8[W, n, 64]; codes to nearest."""
+    """Pack every worker's tensor, float32[W, *shape], into lines uint8[W, n, 64]; round codes to
+    nearest.
+    """
     if mode.bits:
         flat, u = x.reshape(len(x), x[0].size), _oracle_scales(x, mode)
         codes = [
@@ -243,7 +245,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
 
 
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
-    """u of each bucket, element by element."""
+    """Return the scale u of each bucket, computed element by element."""
     values = np.abs(x.reshape(len(x), x[0].size)).max(axis=0).tolist()
     firsts = range(0, len(values), quantize.BUCKET)
     return [quantize.scale(max(values[n : n + quantize.BUCKET]), mode) for n in firsts]
@@ -257,7 +259,7 @@ def expected_outputs(
     ratio: float = TERNARY_RATIO,
     cnt_max: int = 255,
 ) -> dict[str, NDArray[Any]]:
-    """What a replay of float32[W, *shape] must read back, computed by the reference models."""
+    """Compute the expected outputs of a replay of float32[W, *shape] with the reference models."""
     lines = pack_workers(x, mode, ratio)
     shape = tuple(x.shape[1:])
     if mode.bits:
@@ -283,7 +285,7 @@ def expected_outputs(
 
 # -- captures -----------------------------------------------------------------------------------
 def gradients(seed: int, workers: int = 5) -> dict[str, np.ndarray[Any, Any]]:
-    """Odd sizes, one element, no dimension."""
+    """Draw tensors of odd sizes, of one element and without a dimension."""
     rng = np.random.default_rng(seed)
     shapes = {"a.weight": (31, 17), "a.bias": (31,), "b": (1,), "s": (), "c.weight": (7, 5)}
     return {
@@ -294,21 +296,21 @@ def gradients(seed: int, workers: int = 5) -> dict[str, np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def capture(tmp_path: Path) -> Path:
-    """A capture of two steps and five workers."""
+    """Write a capture of two steps and five workers."""
     write_capture(tmp_path / "capture", "small", {3: gradients(1), 60: gradients(2)})
     return tmp_path / "capture"
 
 
 @pytest.fixture
 def signal_model(tmp_path: Path) -> SignalModel:
-    """The device model at signal level."""
+    """Return the device model at signal level."""
     (tmp_path / "work").mkdir()
     return SignalModel(tmp_path / "work")
 
 
 @pytest.fixture
 def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
-    """The device model in bulk; epochs of two lines: there are many."""
+    """Return the device model in bulk, with epochs of two lines so that there are many."""
     for name in ("EPOCH_LINES_LOG2", "SLOW_LINES_LOG2"):
         monkeypatch.setattr(f"verif.replay.options.{name}", 1)
     monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 2)
@@ -317,7 +319,9 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
 
 
 def nf_replay(simulators: replay.Simulators, *words: object) -> int:
-    """`nf replay WORDS`; the exit code. In this process, unless the words ask for more jobs."""
+    """Run `nf replay WORDS` and return its exit code; one process, unless the words ask for more
+    jobs.
+    """
     parser = argparse.ArgumentParser(exit_on_error=False)
     replay.add_arguments(parser)
     given = [str(word) for word in words]
@@ -331,7 +335,9 @@ STEPS = (3, 60)
 
 @pytest.fixture
 def odd(tmp_path: Path) -> Path:
-    """Three workers, two steps; 25 lines of G_BINARY, the last of them not full; a space."""
+    """Write a capture of three workers and two steps: 25 lines of G_BINARY, the last one partial,
+    and a name with a space.
+    """
     rng = np.random.default_rng(7)
     shapes = {"a": (25, 500), "t": (77,), "f": (5, 11), "s": ()}
     drawn = {

@@ -10,11 +10,13 @@ from neuron_fabric.data import as_object, parse_json
 
 
 def build_parameters() -> dict[str, int]:
-    """RTL parameters that differ from the defaults: NF_PARAMETERS, a JSON object {name: value}."""
+    """Return the RTL parameters that differ from the defaults (NF_PARAMETERS, a JSON object {name:
+    value}).
+    """
     given = as_object(parse_json(os.environ.get("NF_PARAMETERS") or "{}"))
     return {name: int(value) for name, value in given.items()}
 
 
 def device_params() -> DeviceParams:
-    """The parameters of the device, where the build has them."""
+    """Return the device parameters of the build."""
     return DeviceParams.from_rtl(build_parameters())

@@ -29,7 +29,7 @@ from scripts.plan import testplan
 from scripts.plan.discover import discover
 from scripts.report import functional
 from scripts.run import simulate
-from verif.scenario.bin_hints import aims
+from verif.scenario.bin_hints import hints
 from verif.scenario.weights import KNOBS, USES
 
 RUNS = BUILD / "close"
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
 
     closing = Closing(
         goals,
-        lambda progress: Policy(progress, knobs, aims, rng),
+        lambda progress: Policy(progress, knobs, hints, rng),
         specs,
         execute,
         Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),

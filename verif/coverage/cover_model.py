@@ -19,7 +19,7 @@ CHEAP = 10  # `at_least` of a bin that every run of its test hits: once would be
 
 
 def _no_action(text: str) -> None:
-    """Nobody asked to hear of illegal bins."""
+    """Ignore hits of illegal bins."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class CoverPoint:
     on_illegal: Callable[[str], None] = _no_action
 
     def hit(self, bin_name: str, times: int = 1) -> None:
-        """Counts hits; a bin that nobody planned is kept apart, not lost."""
+        """Count hits; keep those of an unplanned bin in `unexpected`."""
         bins = self.bins
         if bin_name in bins:
             bins[bin_name] += times
@@ -51,7 +51,7 @@ class CoverPoint:
 
     @property
     def holes(self) -> list[str]:
-        """Bins with fewer hits than wanted."""
+        """Return the bins with fewer hits than wanted."""
         return [name for name, hits in self.bins.items() if hits < self.at_least]
 
 
@@ -67,7 +67,7 @@ class CoverCross:
     names: dict[tuple[str, ...], str]  # "" for an ignored one
 
     def hit(self, *values: str, times: int = 1) -> None:
-        """Counts hits; a value that is on no axis is kept as an unplanned bin."""
+        """Count hits; keep a value that is on no axis as an unplanned bin."""
         name = self.names.get(values)
         if name is None:
             self.point.hit(BETWEEN.join(values), times)
@@ -76,7 +76,7 @@ class CoverCross:
 
     @property
     def holes(self) -> list[str]:
-        """Bins with fewer hits than wanted."""
+        """Return the bins with fewer hits than wanted."""
         return self.point.holes
 
 
@@ -100,7 +100,7 @@ class CoverModel:
         at_least: int = 1,
         illegal: Iterable[str] = (),
     ) -> CoverPoint:
-        """Adds a point; ValueError if the name is taken, or a bin is both wanted and illegal."""
+        """Add a point; ValueError if the name is taken, or a bin is both wanted and illegal."""
         if name in self.points:
             raise ValueError(f"cover point {name} exists")
         planned, never = dict.fromkeys(bins, 0), frozenset(illegal)
@@ -122,7 +122,7 @@ class CoverModel:
         ignore: Callable[..., bool] | None = None,
         illegal: Callable[..., bool] | None = None,
     ) -> CoverCross:
-        """Adds a point with a bin for each combination of axis values.
+        """Add a point with one bin for each combination of axis values.
 
         `ignore` and `illegal` get one value of each axis, in order. ValueError as for `point`, and
         if a value could be taken for two.
@@ -142,7 +142,7 @@ class CoverModel:
         return CoverCross(point, {axis: tuple(values) for axis, values in axes.items()}, names)
 
     def hits(self) -> Hits:
-        """What was hit, as plain data; `add` is the inverse."""
+        """Return the hits as plain data; `add` is the inverse."""
         found = {
             name: {b: n for b, n in (point.bins | point.unexpected).items() if n}
             for name, point in self.points.items()
@@ -150,7 +150,7 @@ class CoverModel:
         return {name: bins for name, bins in found.items() if bins}
 
     def add(self, hits: Mapping[str, Mapping[str, int]]) -> None:
-        """Adds the hits of another run; a point that nobody planned is kept, without bins.
+        """Add the hits of another run; keep an unplanned point without bins.
 
         An illegal bin of that run has failed it already: nobody hears of it again.
         """

@@ -19,23 +19,27 @@ from verif.coverage.engine_points import (
     EnginePoints,
     Fp32Points,
     IntPoints,
-    KeptPoints,
     Tern5Points,
 )
 from verif.coverage.link_points import LinkFaultPoints, LinkPoints, LinkStatePoints
 from verif.coverage.memory_port_points import MemoryPortPoints, RamPoints
-from verif.coverage.pipeline_points import MissPoints, PipelinePoints
 from verif.coverage.region_points import CapacityPoints, EpochPoints, RegionPoints, ViewPoints
 from verif.coverage.register_points import RegisterPoints
 from verif.coverage.transaction_points import ControlPoints, TransactionPoints
+from verif.coverage.white_box import WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.memory_port import EVICTION_ID
+from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op
+from verif.scoreboard.pending import Commit
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class NfCoverage:
-    """Sampling methods. `watch` connects them to a scoreboard; the environment calls the others."""
+class NfCoverage(Observer):
+    """Functional coverage of the controller, sampled as an observer of the scoreboard.
+
+    The environment also calls `beat` and `register` with what its monitors see.
+    """
 
     def __init__(self) -> None:
         model = self.model = CoverModel()
@@ -51,9 +55,7 @@ class NfCoverage:
         self.view = ViewPoints(model)
         self.control = ControlPoints(model)
         self.capacity = CapacityPoints(model)
-        self.pipeline = PipelinePoints(model)
-        self.miss = MissPoints(model)
-        self.kept = KeptPoints(model)
+        self.white_box = WhiteBoxPoints(model)
         self.ram = RamPoints(model)
         self.fields = RegisterPoints(model)
         self.link = LinkPoints(model)
@@ -61,27 +63,28 @@ class NfCoverage:
         self.link_fault = LinkFaultPoints(model)
 
     def watch(self, scoreboard: Scoreboard) -> None:
-        """Samples what this scoreboard hears of, and tells it of illegal bins."""
+        """Look descriptors up in this scoreboard, and report illegal bins to it."""
         self.scoreboard = scoreboard
         self.device, self.memory = scoreboard.model, scoreboard.memory
         self.model.on_illegal = scoreboard.error
-        scoreboard.on_op = self.op
-        scoreboard.on_commit = self.committed
-        scoreboard.on_close = self.view.closed
-        scoreboard.races.on_told = self.control.raced
-        scoreboard.views.on_read = self.view.status
-        scoreboard.quiescence.on_judged = self.judged
 
     def finished(self, top: Any = None) -> CoverModel:
-        """The model, with everything counted that was sampled; `top`: the simulated design."""
+        """Return the model after flushing all samples; `top`: the simulated design."""
         self.fp32.flush()
         if top is not None:
-            for points in (self.pipeline, self.miss, self.kept, self.ram):
-                points.take(top)
+            self.white_box.take(top)
         return self.model
 
-    def op(self, op: Op, config: RegionConfig | None) -> None:
-        """An answered operation."""
+    def closed(self, region: int, busy: bool) -> None:
+        self.view.closed(busy)
+
+    def raced(self, first: Commit, last: Commit) -> None:
+        self.control.raced(first, last)
+
+    def status_read(self, op: Op, words: list[int], exact: bool) -> None:
+        self.view.status(op, words, exact)
+
+    def answered(self, op: Op, config: RegionConfig | None) -> None:
         self.transaction.op(op, config)
         if config is not None and config.mode.bits:
             self.int_codes.op(op, config)
@@ -93,31 +96,27 @@ class NfCoverage:
         self.capacity.op(op)
 
     def judged(
-        self, op: Op, line: AggregatedLine, after: AggregatedLine, expected: StepResult
+        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: StepResult
     ) -> None:
-        """An operation on a line of a region, and the line's state before and after it.
-
-        Of operations that raced: in the order, or one of those, that explains the answers.
-        """
         access = op.access
         config = self.device.config(access.region)
         if config is None:
             return
         closed = self.device.region_status(access.region).closed
-        self.view.judged(op, config, line, after, closed)
+        self.view.judged(op, config, before, after, closed)
         if closed or access.kind is Kind.INFO:  # their other points know open rounds alone
             return
         if config.mode.bits:  # a line of theirs goes the way of G_BINARY's
             self.int_codes.judged(op, config, after)
             return
         if config.mode is Mode.G_TERN5:
-            self.tern5.judged(op, config, line, after)
+            self.tern5.judged(op, config, before, after)
             return
-        complete = after.counted_complete and not line.counted_complete
+        complete = after.counted_complete and not before.counted_complete
         done = complete and self.device.region_status(access.region).done
-        self.engine.judged(op, config, line)
-        self.epoch.judged(op, config, line)
-        self.region.judged(op, config, line, after, done)
+        self.engine.judged(op, config, before)
+        self.epoch.judged(op, config, before)
+        self.region.judged(op, config, before, after, done)
         if access.kind is Kind.RESULT and not config.mode.low_bit:
             self.fp32.sum(after.data[worker] for worker in sorted(after.data))
         elif access.kind is Kind.RESULT:
@@ -129,7 +128,6 @@ class NfCoverage:
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
-        """A commit was decided."""
         self.epoch.committed(region, config, epoch, code, busy)
         self.region.committed(region, code)
         if config.mode is Mode.G_TERN5:
@@ -140,7 +138,7 @@ class NfCoverage:
             self.transaction.placed(self.scoreboard.configs, self.device.params)
 
     def beat(self, beat: MemBeat) -> None:
-        """A beat on the device-memory port."""
+        """Sample a beat on the device-memory port."""
         record, place = self.memory.located(beat)
         config = None if record is None else self.scoreboard.configs[record.region]
         if beat.write and beat.poison and self.memory.may_poison():
@@ -153,7 +151,7 @@ class NfCoverage:
             self.engine.write_back(record.region, record.index)
 
     def register(self, name: str, value: int, write: bool = False) -> None:
-        """A register was read, or written."""
+        """Sample a register access."""
         self.control.register(name, value, write)
         self.ram.register(name, value, write)
         if write:

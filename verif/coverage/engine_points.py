@@ -29,8 +29,8 @@ from models.regions import (
     RegionConfig,
 )
 from models.register_map import Counts
-from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.pipeline_points import WhiteBoxPoints
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.coverage.transaction_points import (
     AGGREGATING,
     BE_KINDS,
@@ -63,54 +63,34 @@ class EnginePoints:
     """Feed it with `judged`, `write_back` and `register`."""
 
     def __init__(self, model: CoverModel) -> None:
-        cross = model.cross
-        self.slots = model.point(
-            "slots",
-            "the pool was hit, missed, evicted from and refilled",
-            REG_MAP.counters(Counts.SLOTS),
-            test="test_scenario::wide_regions",
-            at_least=CHEAP,
+        plan = Planned(model)
+        self.slots = plan.point("slots", REG_MAP.counters(Counts.SLOTS))
+        self.line_flags = plan.point(
+            "line events", ["DUPLICATE", "ILLEGAL_CODE", "EARLY_READ", "SATURATED"]
         )
-        self.line_flags = model.point(
-            "line events",
-            "rare events of a line were counted by the device",
-            ["DUPLICATE", "ILLEGAL_CODE", "EARLY_READ", "SATURATED"],
-            test="test_events::duplicates",
-        )
-        self.contribution = cross(
+        self.contribution = plan.cross(
             "contribution",
-            "for each shape of W: the first, a middle and the last contribution of a line, and one "
-            "too many; a single worker has no other, of two none is in the middle",
             {"mode": AGGREGATING, "W": WORKERS, "which": ("first", "middle", "last", "again")},
-            test="test_systematic::workers",
-            at_least=CHEAP,
             ignore=lambda mode, w, which: (
                 (w == "1" and which in ("first", "middle")) or (w == "2" and which == "middle")
             ),
         )
-        self.duplicate = cross(
+        self.duplicate = plan.cross(
             "duplicate",
-            "a second contribution with the same or other data, clean or poisoned" + _EVICTED,
             {
                 "mode": LOW_BIT,
                 "data": ("same", "other"),
                 "poison": ("clean", "poisoned"),
                 "place": PLACES,
             },
-            test="test_systematic::duplicates",
         )
-        self.marked = cross(
+        self.marked = plan.cross(
             "poisoned line",
-            "a line that poison has marked, through its life" + _EVICTED + "; before its first "
-            "contribution there is nothing to fetch",
             {"mode": AGGREGATING, "what": MARKS, "place": PLACES},
-            test="test_systematic::write_states",
             ignore=lambda mode, what, place: what == MARKS[0] and place != "never left",
         )
-        self.early = cross(
+        self.early = plan.cross(
             "early read",
-            "reads of incomplete lines, STRICT or not" + _EVICTED + "; a line with nothing in it "
-            "is not written back",
             {
                 "mode": AGGREGATING,
                 "read": ("result", "part"),
@@ -118,45 +98,37 @@ class EnginePoints:
                 "seen": ("none", "some", "all but one"),
                 "place": PLACES,
             },
-            test="test_systematic::read_states",
             ignore=lambda mode, read, strict, seen, place: seen == "none" and place != "never left",
         )
-        self.illegal_codes = cross(
+        self.illegal_codes = plan.cross(
             "illegal codes",
-            "how many illegal codes a ternary line carries, where they count and where not",
             {"codes": ("1", "some", "256"), "line": ("new", "duplicate", "poisoned")},
-            test="test_systematic::duplicates",
         )
-        self.lost = cross(
-            "lost line",
-            "what a host does with a line whose record was lost" + _EVICTED,
-            {"mode": AGGREGATING, "what": ("write", "result", "part"), "place": PLACES},
-            test="test_systematic::write_states",
+        self.lost = plan.cross(
+            "lost line", {"mode": AGGREGATING, "what": ("write", "result", "part"), "place": PLACES}
         )
-        self.store = cross(
+        self.store = plan.cross(
             "FP32 store",
-            "whole and partial stores, first and again: the first clears what it does not write",
             {
                 "which": ("first", "again"),
                 "bytes": ("whole", *BE_KINDS),
                 "poison": ("clean", "poisoned"),
             },
-            test="test_systematic::stored_states",
         )
         self._left: dict[tuple[int, int], str] = {}
 
     # -- sampling -----------------------------------------------------------------------------
     def write_back(self, region: int, line: int) -> None:
-        """The record of a line was written: its slot is another's now."""
+        """Follow the write-back of a record: its slot now holds another line."""
         self._left[region, line] = "fetched"
 
     def committed(self, region: int) -> None:
-        """A new epoch: what was written back is nothing."""
+        """Follow a new epoch: no record of it has been written back."""
         for key in [key for key in self._left if key[0] == region]:
             del self._left[key]
 
     def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """An operation on a line that raced with none; `before` is the line as it was."""
+        """Sample an operation on a line that raced with none; `before`: the line before it."""
         access = op.access
         key = (access.region, access.line)
         place = self._left.get(key, "never left")
@@ -209,7 +181,7 @@ class EnginePoints:
             self.early.hit(mode, read, "STRICT" if config.strict else "lax", share, place)
 
     def register(self, name: str, value: int) -> None:
-        """A register was read."""
+        """Sample a register read."""
         if name in self.slots.bins and value:
             self.slots.hit(name)
         elif name in self.line_flags.bins and value:
@@ -234,45 +206,23 @@ class CountPoints:
     """Feed it with `result` and `plane`, once for each line that a host has read."""
 
     def __init__(self, model: CoverModel) -> None:
-        cross = model.cross
-        self.majority = cross(
+        plan = Planned(model)
+        self.majority = plan.cross(
             "majority",
-            "each count beside the majority, with both ties, for even and odd numbers of "
-            "contributions; half of an odd number is none",
             {"count": COUNTS, "parity": ("even", "odd"), "tie": ("PLUS", "MINUS"), "seen": FILLS},
-            test="test_systematic::counts",
-            at_least=CHEAP,
             ignore=lambda count, parity, tie, seen: count == "half" and parity == "odd",
         )
-        self.unanimous = model.point(
+        self.unanimous = plan.point(
             "unanimous line",
-            "all elements of a line have the same count: carries go through every lane at once",
             [*(f"{mode} {sign}" for mode in LOW_BIT for sign in "+-"), "G_TERNARY 0"],
-            test="test_systematic::counts",
         )
-        self.net = cross(
-            "net",
-            "plus minus minus at each edge of the threshold; nobody can reach a T above W",
-            {"net": NETS, "T": THRESHOLDS},
-            test="test_systematic::counts",
-            at_least=CHEAP,
-            ignore=no_net,
+        self.net = plan.cross("net", {"net": NETS, "T": THRESHOLDS}, ignore=no_net)
+        self.shares = plan.cross(
+            "plus and minus", {"plus": SHARES, "minus": SHARES}, ignore=_too_many
         )
-        self.shares = cross(
-            "plus and minus",
-            "both counts of a ternary element against the number of contributions m; their sum is "
-            "at most m",
-            {"plus": SHARES, "minus": SHARES},
-            test="test_systematic::counts",
-            at_least=CHEAP,
-            ignore=_too_many,
-        )
-        self.planes = cross(
+        self.planes = plan.cross(
             "plane content",
-            "every plane was seen with no bit, with some and with all of them; W = 64 does not "
-            "reach plane 7, and not both counts of each ternary element reach 64",
             {"mode": LOW_BIT, "plane": PLANES, "content": CONTENTS},
-            test="test_systematic::counts",
             ignore=lambda mode, plane, content: (
                 (plane == "7" and content != "zeros")
                 or (mode == Mode.G_TERNARY.name and plane == "6" and content == "ones")
@@ -280,7 +230,7 @@ class CountPoints:
         )
 
     def result(self, config: RegionConfig, reduced: LowBitResult) -> None:
-        """A vote was read; `reduced` is the reference's, of one line."""
+        """Sample a vote; `reduced`: the reduction of the reference model, of one line."""
         m = int(reduced.contributions[0])
         if m == 0:
             return
@@ -324,7 +274,7 @@ class CountPoints:
                 self.unanimous.hit(f"{Mode.G_TERNARY.name} {sign}")
 
     def plane(self, mode: Mode, plane: int, data: bytes) -> None:
-        """A count plane was read as `data`."""
+        """Sample a count plane that was read as `data`."""
         ones = int.from_bytes(data, "little").bit_count()
         content = "zeros" if ones == 0 else "ones" if ones == 8 * len(data) else "mixed"
         self.planes.hit(mode.name, str(plane), content)
@@ -332,7 +282,7 @@ class CountPoints:
 
 @functools.cache
 def _share_codes(m: int) -> NDArray[np.intp]:
-    """Index into SHARES of each count of m contributions."""
+    """Return the index into SHARES of each count of m contributions."""
     codes = np.full(m + 1, SHARES.index("some"))
     codes[m - 1] = SHARES.index("m-1")
     codes[min(1, m)] = SHARES.index("1")
@@ -341,14 +291,14 @@ def _share_codes(m: int) -> NDArray[np.intp]:
 
 
 def _too_many(plus: str, minus: str) -> bool:
-    """Counts that add up to more than m."""
+    """Return whether two counts add up to more than m."""
     if "m" in (plus, minus):
         return {plus, minus} != {"m", "0"}
     return (plus, minus) == ("m-1", "m-1") or {plus, minus} == {"m-1", "some"}
 
 
 def no_net(net: str, threshold: str) -> bool:
-    """Edges of T that no count can reach with so large a T."""
+    """Return whether no count can reach an edge of T at this value of T."""
     beyond = {"W": ("-T-1", "T+1")}
     if threshold in ("W+1..64", "65..254", "255"):
         return net not in ("min", "0", "max") and not (
@@ -394,7 +344,7 @@ Bool = NDArray[np.bool_]
 
 
 def operand_classes(bits: U32) -> NDArray[np.intp]:
-    """Index into OPERANDS of each bit pattern."""
+    """Return the index into OPERANDS of each bit pattern."""
     exponent = bits >> np.uint32(23) & np.uint32(0xFF)
     zero, special = (bits & _MAGNITUDE) == 0, exponent == 255
     negative = bits >> np.uint32(31) == 1
@@ -411,34 +361,19 @@ class Fp32Points:
     """Feed it with `sum`, and call `flush` before the hits are read."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.operands = model.cross(
-            "FP32 operands",
-            "every class of a sum so far with every class of the line added to it",
-            {"sum": OPERANDS, "line": OPERANDS},
-            test="test_systematic::pairs",
-            at_least=CHEAP,
-        )
-        self.rounding = model.cross(
+        plan = Planned(model)
+        self.operands = plan.cross("FP32 operands", {"sum": OPERANDS, "line": OPERANDS})
+        self.rounding = plan.cross(
             "FP32 rounding",
-            "each way to round a sum of two numbers, with and without a carry out or cancelled "
-            "bits; a sum that cancels more than one bit is exact",
             {"rounding": ROUNDINGS, "carry": CARRIES},
-            test="test_scenario::fp32_values",
-            at_least=CHEAP,
             ignore=lambda rounding, carry: carry == "cancels more" and rounding != "exact",
         )
-        self.results = model.point(
-            "FP32 results",
-            "results at the edges of the format",
-            RESULTS,
-            test="test_systematic::pairs",
-            at_least=CHEAP,
-        )
+        self.results = plan.point("FP32 results", RESULTS)
         self._pairs: list[tuple[U32, U32]] = []
         self._waiting = 0
 
     def sum(self, lines: Iterable[bytes]) -> None:
-        """A sum was read; `lines` are the present workers' in order, 64 bytes each."""
+        """Sample a sum; `lines`: 64 bytes of each present worker, in order."""
         words = np.frombuffer(b"".join(lines), dtype="<u4").reshape(-1, 16)
         if len(words) < 2:
             return
@@ -502,7 +437,9 @@ class Fp32Points:
                 self.results.hit(name, times)
 
     def _rounding(self, a: U32, b: U32, total: U32) -> None:
-        """`a`, `b`, `total`: finite numbers that are not zero (the total may be)."""
+        """Sample the rounding of sums; `a`, `b`, `total`: finite numbers, of which `total` alone
+        may be 0.
+        """
         x, y, s = (value.view(np.float32) for value in (a, b, total))
         with np.errstate(all="ignore"):
             # What rounding has left out, exactly (Moller, Knuth): s + error = x + y.
@@ -543,56 +480,41 @@ class IntPoints:
     """Feed it with `op`, `judged` and `committed`."""
 
     def __init__(self, model: CoverModel) -> None:
-        cross = model.cross
-        self.views = cross(
+        plan = Planned(model)
+        self.views = plan.cross(
             "integer view",
-            "every view by W, where planes, signs and the width of a sum change; SUM8 is there for "
-            "4-bit codes of up to 16 workers",
             {"mode": INTS, "sign": SIGNS, "W": INT_WORKERS, "view": INT_VIEWS},
-            test="test_systematic::codes",
             ignore=lambda mode, sign, W, view: _no_sum8(mode, W, view),
         )
-        self.codes = cross(
+        self.codes = plan.cross(
             "integer codes",
-            "codes at their corners: the largest sums, every sign, one element alone; the smallest "
-            "unsigned codes are zeros",
             {"mode": INTS, "sign": SIGNS, "codes": CODES},
-            test="test_systematic::codes",
             ignore=lambda mode, sign, codes: sign == "unsigned" and codes == "zeros",
         )
-        self.lines = cross(
+        self.lines = plan.cross(
             "integer line",
-            "each view of lines that nobody, some or all have contributed to, and of poisoned ones",
             {"mode": INTS, "view": INT_VIEWS, "seen": SEEN, "mark": ("clean", "poisoned")},
-            test="test_systematic::codes",
             ignore=lambda mode, view, seen, mark: (
                 (mode == INTS[1] and view == "SUM8") or (seen == "all" and mark == "poisoned")
             ),
         )
-        self.line = cross(
+        self.line = plan.cross(
             "integer view line",
-            "every line of every view: each shows other elements",
             {"mode": INTS, "line": ("16", "17", "18", "19", "32", "33")},
-            test="test_systematic::codes",
             ignore=lambda mode, line: mode == INTS[1] and line not in ("16", "17"),
         )
-        self.selectors = cross(
+        self.selectors = plan.cross(
             "integer selector",
-            "selectors beside the views: a mode or a W has fewer views than another",
             {"mode": INTS, "sum8": ("SUM8", "none"), "selector": SELECTORS},
-            test="test_int::refusals",
-            at_least=CHEAP,
             ignore=lambda mode, sum8, selector: mode == INTS[1] and sum8 == "SUM8",
         )
-        self.refused = model.point(
+        self.refused = plan.point(
             "integer commit",
-            "each reserved mode, and more workers than the counters can sum",
             [*(f"MODE {code}" for code in range(6, 16)), *(f"PLANES {mode}" for mode in INTS)],
-            test="test_int::refusals",
         )
 
     def op(self, op: Op, config: RegionConfig) -> None:
-        """An answered operation of a region of integer codes."""
+        """Sample an answered operation of a region of integer codes."""
         if op.read and op.access.cause in (Cause.NONE, Cause.SELECTOR):
             sum8 = "SUM8" if config.mode is Mode.G_INT4 and config.workers <= 16 else "none"
             selector = str(op.access.selector)
@@ -600,7 +522,7 @@ class IntPoints:
                 self.selectors.hit(config.mode.name, sum8, selector)
 
     def judged(self, op: Op, config: RegionConfig, after: AggregatedLine) -> None:
-        """An operation on a line, and the line after it."""
+        """Sample an operation on a line; `after`: the line after it."""
         mode, sign = config.mode.name, SIGNS[config.signed]
         if op.access.kind is Kind.CONTRIBUTION:
             data = after.data.get(op.access.selector)
@@ -616,7 +538,7 @@ class IntPoints:
             self.views.hit(mode, sign, _workers_class(config.workers), view)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         if code == CommitCode.MODE:
             self.refused.hit(f"MODE {int(config.mode)}")
         if code == CommitCode.PLANES and config.mode.bits:
@@ -624,7 +546,7 @@ class IntPoints:
 
 
 def _view(selector: int) -> tuple[str, str | None]:
-    """(view, selector where it is that of a line of sums)"""
+    """Return the view of a selector, and the selector if it reads a line of sums."""
     if selector >= SUM8_SELECTOR:
         return "SUM8", str(selector)
     if selector >= SUM16_SELECTOR:
@@ -671,51 +593,26 @@ class Tern5Points:
     """Feed it with `judged` and `committed`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.bytes = point(
-            "G_TERN5 byte",
-            "bytes at the edge of what is legal",
-            BYTES,
-            test="test_tern5::every_byte",
-        )
-        self.illegal = cross(
+        plan = Planned(model)
+        self.bytes = plan.point("G_TERN5 byte", BYTES)
+        self.illegal = plan.cross(
             "G_TERN5 illegal elements",
-            "how many illegal elements a line carries, where they count and where not",
             {"elements": ("5", "some", "320"), "line": ("new", "duplicate", "poisoned")},
-            test=_TEST,
             ignore=lambda elements, line: elements == "5" and line != "new",
         )
-        self.net = cross(
-            "G_TERN5 net",
-            "each edge of the threshold; nobody can reach a T above W",
-            {"net": NETS, "T": THRESHOLDS},
-            test="test_tern5::every_net",
-            ignore=no_net,
-        )
-        self.workers = point(
-            "G_TERN5 workers",
-            "shapes of W: planes and records follow 2 W",
-            WORKERS,
-            test=_TEST,
-        )
-        self.lines = cross(
+        self.net = plan.cross("G_TERN5 net", {"net": NETS, "T": THRESHOLDS}, ignore=no_net)
+        self.workers = plan.point("G_TERN5 workers", WORKERS)
+        self.lines = plan.cross(
             "G_TERN5 line",
-            "each view of lines that nobody, some or all have contributed to, and of poisoned ones",
             {"view": TERN5_VIEWS, "seen": SEEN, "mark": ("clean", "poisoned")},
-            test=_TEST,
             ignore=lambda view, seen, mark: seen == "all" and mark == "poisoned",
         )
-        self.refused = point(
-            "G_TERN5 refused",
-            "a device without the mode, and more workers than half of what a counter holds",
-            ("MODE", "PLANES"),
-            test="test_tern5::refusals",
-        )
+        self.refused = plan.point("G_TERN5 refused", ("MODE", "PLANES"))
 
     def judged(
         self, op: Op, config: RegionConfig, before: AggregatedLine, after: AggregatedLine
     ) -> None:
-        """An operation on a line, and the line before and after it."""
+        """Sample an operation on a line; `before`, `after`: the line before and after it."""
         if op.access.kind is Kind.CONTRIBUTION:
             self._contribution(op, config, before)
             return
@@ -750,83 +647,6 @@ class Tern5Points:
                 self.net.hit(name, kind)
 
     def committed(self, config: RegionConfig, code: int) -> None:
-        """A commit of a G_TERN5 region was decided."""
+        """Sample a decided commit of a G_TERN5 region."""
         if code in (CommitCode.MODE, CommitCode.PLANES):
             self.refused.hit(CommitCode(code).name)
-
-
-# Lookup: the life of a kept FP32 sum, stores that go early, and deferred operations.
-#
-# `nf_lookup_cover.sv` counts, under Verilator alone; the codes are listed here in its order.
-
-
-LOOKUP = "u_core.u_engine.u_lookup.u_cover"
-
-KEPT = (
-    "kept",
-    "kept again: two sums at once",
-    "read at once",
-    "read after it has waited",
-    "ended by a whole store",
-    "ended by a part of a line",
-    "ended by a poisoned store",
-    "written back",
-    "fetched",
-    "ended by a commit",
-    "dropped: memory has it",
-)
-EARLY = (
-    "goes to memory at once",
-    "waits: part of a line",
-    "waits: poisoned",
-    "waits: no room",
-    "memory answers before the record comes",
-    "memory refuses it before the record comes",
-    "the record comes before memory answers",
-)
-DEFERRED = (
-    "hits its line by now",
-    "is parked with its line",
-    "misses: record fetched",
-    "misses: no record",
-    "waits long: an FP32 operation gives way",
-    "waits for a slot",
-    "waits for room for its fill",
-    "waits for room for an eviction",
-    "waits for room at its exit",
-    "waits for its turn",
-)
-
-
-class KeptPoints(WhiteBoxPoints):
-    """Kept sums, first stores, deferred operations."""
-
-    module = LOOKUP
-
-    def __init__(self, model: CoverModel) -> None:
-        super().__init__(model)
-        for array, name, reason, test, codes in (
-            (
-                "kept",
-                "kept sum",
-                "every way in which a sum comes to be kept, is served, and ends",
-                "test_kept_sums::served",
-                KEPT,
-            ),
-            (
-                "early",
-                "first store",
-                "a store that misses goes to memory while its record is fetched: which of the two "
-                "answers first, and what keeps it back",
-                "test_systematic::full_exits",
-                EARLY,
-            ),
-            (
-                "deferred",
-                "deferred operation",
-                "what the oldest deferred operation waits for, and what becomes of it",
-                "test_pressure::hammer",
-                DEFERRED,
-            ),
-        ):
-            self.add(array, name, reason, {"event": codes}, test=test)

@@ -17,7 +17,8 @@ from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryIdle, R
 from cocotbext.cxl.wire.flits import CREDIT_SIZES, Direction
 from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
 from models.nf_regs import REG_MAP
-from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 
 M2S, S2M = Direction.M2S, Direction.S2M
 PACKINGS = "test_link_random::packings"
@@ -44,12 +45,14 @@ _PHY = (
 
 
 def class_of(classes: dict[int, str], value: int) -> str:
-    """The class with the largest lower bound that is not above the value."""
+    """Return the class with the largest lower bound that is at most the value."""
     return classes[max(low for low in classes if low <= value)]
 
 
 def _slot_bins() -> list[str]:
-    """Every code that a host may be seen to send; of the device the forms that it chooses."""
+    """Return bins for every slot code that a host may send, and for the forms that the device
+    chooses.
+    """
     bins = []
     for slot in range(4):
         for layout in LAYOUTS[M2S][1 if slot else 0]:
@@ -65,8 +68,10 @@ def _slot_bins() -> list[str]:
 
 @lru_cache(maxsize=1 << 14)
 def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
-    """Bins of the slots of a flit. ``valid``: slots that hold a header; bit 4: an NDR in H3, or a
-    second one in H4."""
+    """Return the bins of the slots of a flit.
+
+    ``valid``: slots that hold a header; bit 4: an NDR in H3, or a second one in H4.
+    """
     out = []
     for slot in range(4):
         code = formats >> 3 * slot & 7
@@ -84,147 +89,89 @@ class LinkPoints:
     """Sampling: `bind` a tracker, then `flit` for each of its events and `phy` for each level."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
+        plan = Planned(model)
         ways = (M2S.value, S2M.value)
-        self.slot = point(
-            "link slot",
-            "every slot format in every slot, with a header and without; of the host also the "
-            "codes that a memory device must only tell; the device sends no G4 and no NDR in G5",
-            _slot_bins(),
-            test=PACKINGS,
-        )
-        self.rollover = cross(
+        self.slot = plan.point("link slot", _slot_bins())
+        self.rollover = plan.cross(
             "link rollover",
-            "data slots owed before a flit of the host x the slot of its data header x its byte "
-            "enables; a header cannot stand in an owed slot, nor in an all-data flit",
             {
                 "owed": tuple("012345"),
                 "header": ("none", "slot 0", "slot 1", "slot 2", "slot 3"),
                 "enables": ("no BE", "BE"),
             },
-            test=PACKINGS,
             ignore=lambda owed, header, enables: (
                 (header == "none" and enables == "BE")
                 or (header != "none" and (int(owed) > 3 or 1 <= int(header[-1]) <= int(owed)))
             ),
         )
-        self.enables = cross(
+        self.enables = plan.cross(
             "link byte enables",
-            "where byte enables travel x the data header in the same flit; they come last, so an "
-            "all-data flit has them in its last slot and no header",
             {
                 "place": ("slot 1", "slot 2", "slot 3", "all-data flit"),
                 "header": ("none", "before", "behind"),
             },
-            test=PACKINGS,
             ignore=lambda place, header: (
                 (place == "all-data flit" and header != "none")
                 or (place == "slot 3" and header == "behind")
             ),
         )
-        self.fill = cross(
+        self.fill = plan.cross(
             "link multi header fill",
-            "the data slots that the device owes x the data headers that it sends then; behind "
-            "three owed slots there is no place for G6",
             {"header": ("H3", "H5", "G6"), "owed": tuple("0123")},
-            test=RETRIES,
             ignore=lambda header, owed: header == "G6" and owed == "3",
         )
-        self.run = point(
-            "link all-data run",
-            "runs of all-data flits by length; 5 data slots at most are owed to the device, 12 to "
-            "the host",
-            ["M2S 1", "S2M 1", "S2M 2", "S2M 3"],
-            test=PACKINGS,
-            at_least=CHEAP,
-            illegal=["S2M 4"],
+        self.run = plan.point(
+            "link all-data run", ["M2S 1", "S2M 1", "S2M 2", "S2M 3"], illegal=["S2M 4"]
         )
-        self.credit = cross(
-            "link credits",
-            "the last credit of a channel is spent, one is left, and all of them are back",
-            {"channel": ("Req", "RwD", "NDR", "DRS"), "left": ("0", "1", "full")},
-            test=PACKINGS,
+        self.credit = plan.cross(
+            "link credits", {"channel": ("Req", "RwD", "NDR", "DRS"), "left": ("0", "1", "full")}
         )
-        self.grant = cross(
+        self.grant = plan.cross(
             "link credit code",
-            "every number of credits that a nibble can grant, in both carriers",
             {
                 "channel": ("Req", "RwD", "NDR", "DRS"),
                 "credits": tuple(str(size) for size in CREDIT_SIZES if size),
                 "carrier": ("header", "LLCRD"),
             },
-            test=PACKINGS,
         )
-        self.acks = cross(
-            "link acknowledged",
-            "Full_Ack of an LLCRD by size: each of its bits, and more than one byte lane of it",
-            {"way": ways, "flits": tuple(ACKS.values())},
-            test=RETRIES,
-        )
-        self.free = cross(
-            "link NumFreeBuf",
-            "places that a new retryable flit leaves in the retry buffer of its sender",
-            {"way": ways, "free": tuple(FREE.values())},
-            test=RETRIES,
-        )
-        self.phase = cross(
+        self.acks = plan.cross("link acknowledged", {"way": ways, "flits": tuple(ACKS.values())})
+        self.free = plan.cross("link NumFreeBuf", {"way": ways, "free": tuple(FREE.values())})
+        self.phase = plan.cross(
             "link retry phase",
-            "what travels as new, in the shadow of an error, and in a replay; what the host "
-            "discards is not seen at the pins, nor what an all-data flit is in a shadow",
             {
                 "way": ways,
                 "phase": ("new", "discarded", "replayed"),
                 "kind": ("protocol", "all-data", "LLCRD"),
             },
-            test=RETRIES,
-            at_least=CHEAP,
             ignore=lambda way, phase, kind: (
                 phase == "discarded" and (way == "S2M" or kind == "all-data")
             ),
         )
-        self.multi = cross(
-            "link multi header",
-            "H5 and G6 are also replayed",
-            {"format": ("H5", "G6"), "phase": ("new", "replayed")},
-            test=RETRIES,
-            at_least=CHEAP,
+        self.multi = plan.cross(
+            "link multi header", {"format": ("H5", "G6"), "phase": ("new", "replayed")}
         )
-        self.loss = cross(
-            "link loss",
-            "a flit to the device is lost, also behind a lost one and in a replay",
-            {"loss": tuple(LOSSES.values()), "phase": ("new", "discarded", "replayed")},
-            test=RETRIES,
+        self.loss = plan.cross(
+            "link loss", {"loss": tuple(LOSSES.values()), "phase": ("new", "discarded", "replayed")}
         )
-        self.eseq = cross(
-            "link retry from",
-            "ESeq of RETRY.Req: at both ends of its range and between",
-            {"way": ways, "eseq": ("0", "between", "wrap value")},
-            test=RETRIES,
+        self.eseq = plan.cross(
+            "link retry from", {"way": ways, "eseq": ("0", "between", "wrap value")}
         )
-        self.wraps = point(
-            "link ESeq wrap", "the sequence number wraps", ways, test=RETRIES, at_least=CHEAP
+        self.wraps = plan.point("link ESeq wrap", ways)
+        self.replay = plan.cross(
+            "link replay length", {"way": ways, "flits": tuple(LENGTHS.values())}
         )
-        self.replay = cross(
-            "link replay length",
-            "flits of a replay; 0 is Empty",
-            {"way": ways, "flits": tuple(LENGTHS.values())},
-            test=RETRIES,
-        )
-        self.phy_down = point(
-            "link phy down",
-            "phy_up falls at every moment of a transfer",
-            _PHY,
-            test=RETRIES,
-        )
+        self.phy_down = plan.point("link phy down", _PHY)
         self.tracker: LinkTracker | None = None
 
     def bind(self, tracker: LinkTracker, full: dict[str, int]) -> None:
-        """What decodes the pins; ``full``: credits that each channel has when all are granted."""
+        """Set the tracker that decodes the pins; ``full``: credits of each channel when all are
+        granted.
+        """
         self.tracker, self._full = tracker, full
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Follow a reset of the link."""
         self._kinds: dict[Direction, dict[int, str]] = {M2S: {}, S2M: {}}
         self._multi: dict[int, str] = {}
         self._frames, self._runs = {M2S: 0, S2M: 0}, {M2S: 0, S2M: 0}
@@ -235,7 +182,7 @@ class LinkPoints:
     # -------------------------------------------------------------------------- samples
 
     def phy(self, up: bool) -> None:
-        """A new level of phy_up, before the tracker hears of it."""
+        """Sample a new level of phy_up, before the tracker processes it."""
         if up or self.tracker is None or not self.tracker.m2s.clean_seen:
             return
         m2s, s2m = self.tracker.m2s, self.tracker.s2m
@@ -259,7 +206,7 @@ class LinkPoints:
         self._phase, self._again = "discarded", 0
 
     def flit(self, event: FlitEvent) -> None:
-        """A flit, after the tracker has taken it."""
+        """Sample a flit, after the tracker has processed it."""
         tracker = self.tracker
         if tracker is None:
             return
@@ -362,7 +309,7 @@ class LinkPoints:
         self._spent(way, report.plain, report.data)
 
     def _data_to_device(self, flags: int, header: int, owed: int) -> None:
-        """The place of a data header and of byte enables, where the host keeps to the rules."""
+        """Sample the places of a data header and of byte enables, if the host keeps the rules."""
         if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
             name = "none" if header < 0 else f"slot {header}"
             self.rollover.hit(str(owed), name, "BE" if flags & 8 else "no BE")
@@ -429,7 +376,9 @@ _PLAIN: dict[type, str] = {RetryIdle: "RETRY.Idle", RetryFrame: "RETRY.Frame", L
 
 
 def event_name(event: FlitEvent, frames: int) -> str | None:
-    """The event that a flit to the device is; ``frames``: RETRY.Frame flits just before it."""
+    """Return the event that a flit to the device causes; ``frames``: RETRY.Frame flits just before
+    it.
+    """
     if event.kind is FlitKind.BAD_CRC:
         return "bad CRC"
     if event.kind is FlitKind.BAD_ID:
@@ -449,52 +398,32 @@ class LinkStatePoints:
     """Sampling: `clock` once a clock, before the flit of that clock."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.lrsm = model.cross(
-            "link LRSM",
-            "the local retry state machine x everything that can come in",
-            {"state": STATES, "event": EVENTS},
-            test=LRSM_TEST,
-        )
-        self.rrsm = model.cross(
-            "link RRSM",
-            "the remote retry state machine x everything that can come in",
-            {"state": RRSM, "event": EVENTS},
-            test=LRSM_TEST,
-        )
-        self.both = model.cross(
+        plan = Planned(model)
+        self.lrsm = plan.cross("link LRSM", {"state": STATES, "event": EVENTS})
+        self.rrsm = plan.cross("link RRSM", {"state": RRSM, "event": EVENTS})
+        self.both = plan.cross(
             "link LRSM with RRSM",
-            "a retry of the host in every state of the device's own; while phy_up is low, and in "
-            "ABORT, none is owed",
             {"LRSM": STATES, "RRSM": RRSM},
-            test=LRSM_TEST,
             ignore=lambda lrsm, rrsm: rrsm == "LLRACK" and lrsm in ("PHY_REINIT", "ABORT"),
         )
-        self.step = model.point(
+        self.step = plan.point(
             "link LRSM step",
-            "every step of the local retry state machine",
             _STEPS,
-            test=LRSM_TEST,
             illegal=[f"{a} to {b}" for a in STATES for b in STATES if a != b and b not in _NEXT[a]],
         )
-        self.error = model.point(
-            "link error",
-            "every error that the link captures; ACK and RETRY_REQ come in this test alone, others "
-            "in test_link_states::states or test_link_block::*, too",
-            ERRORS,
-            test="test_link_retry_corners::sequences",
-            at_least=CHEAP,
-        )
+        self.error = plan.point("link error", ERRORS)
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Follow a reset of the link."""
         self._state = ""
         self._waiting: str | None = None
         self._frames = 0
         self._phy = True
 
     def clock(self, status: dict[str, int], phy: bool, event: FlitEvent | None) -> None:
-        """One clock: members of the port `status`, phy_up, and the flit that the device samples.
+        """Sample one clock: members of the port `status`, phy_up, and the flit that the device
+        samples.
 
         The flit is judged a clock later, in the state that is seen then.
         """
@@ -533,20 +462,18 @@ class LinkFaultPoints:
     """Feed it with `fault` when one is injected."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.faults = model.cross(
+        plan = Planned(model)
+        self.faults = plan.cross(
             "link fault",
-            "every fault on the wire x a retry of either end x the traffic that it meets; RETRY "
-            "flits travel in a retry alone",
             {
                 "fault": tuple(kind.value for kind in CAMPAIGN),
                 "state": ("no retry", "retry"),
                 "profile": PROFILES,
             },
-            test="test_link_faults::link_faults",
             ignore=lambda fault, state, _profile: fault in _OF_RETRIES and state == "no retry",
         )
 
     def fault(self, kind: FaultKind, retrying: bool, profile: str) -> None:
-        """A fault was injected; what no campaign injects is no bin."""
+        """Sample an injected fault; ignore faults that no campaign injects."""
         if kind in CAMPAIGN:
             self.faults.hit(kind.value, "retry" if retrying else "no retry", profile)

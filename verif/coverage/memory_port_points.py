@@ -6,8 +6,8 @@ from __future__ import annotations
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from verif.axi import Resp
-from verif.coverage.cover_model import CHEAP, CoverModel
-from verif.coverage.pipeline_points import NO_CODE, WhiteBoxPoints
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.coverage.transaction_points import AGGREGATING, CLOCKS, LOW_BIT, clocks_class
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.scoreboard.memory_port import Record
@@ -31,9 +31,9 @@ class MemoryPortPoints:
     """Feed it with `beat`."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.memory = model.point(
+        plan = Planned(model)
+        self.memory = plan.point(
             "memory",
-            "what happens on the device-memory port",
             [
                 "read",
                 "write full",
@@ -43,40 +43,29 @@ class MemoryPortPoints:
                 "read error",
                 "write error",
             ],
-            test="test_scenario::memory_faults",
-            at_least=CHEAP,
         )
-        self.side_band = model.point(
+        self.side_band = plan.point(
             "memory side-band",
-            "every error and poison of the memory met every path of the device to it",
             [f"read {place} {kind}" for place in READ_PLACES for kind in KINDS]
             + [f"write {place} {kind}" for place in WRITE_PLACES for kind in ERRORS]
             + [f"write {place} poison" for place in ("MEMORY", "IDENTITY")],
-            test="test_memory_faults::memory_errors",
-            at_least=CHEAP,
             illegal=[f"write {place} poison" for place in WRITE_PLACES[2:]],
         )
-        self.record = model.cross(
+        self.record = plan.cross(
             "record error",
-            "an error or poison in each beat of a record, while the others are good; FP32 records "
-            "are the bookkeeping, and a sum if it is kept: plane 0",
             {"mode": AGGREGATING, "beat": BEATS, "kind": KINDS},
-            test="test_systematic::bad_beats",
             ignore=lambda mode, beat, kind: mode not in LOW_BIT and beat not in BEATS[:2],
         )
-        self.wait = model.cross(
+        self.wait = plan.cross(
             "memory latency",
-            "how long each path has waited for memory",
             {
                 "path": [f"read {p}" for p in READ_PLACES] + [f"write {p}" for p in WRITE_PLACES],
                 "clocks": CLOCKS,
             },
-            test="test_systematic::latencies",
-            at_least=CHEAP,
         )
 
     def beat(self, beat: MemBeat, place: str, record: Record | None, mode: Mode | None) -> None:
-        """A beat on the device-memory port.
+        """Sample a beat on the device-memory port.
 
         `place`: as `MemoryPort.located` names it; `record`: whose it is part of, in the `mode` of
         its region.
@@ -102,75 +91,26 @@ class MemoryPortPoints:
 
 # Bits that flip in the RAMs of the device (controller, second edition, section 8).
 #
-# Registers tell which RAM was damaged; `nf_ram_cover.sv`, under Verilator alone, when and where
-# it was found. Its codes are listed here in its order.
+# Registers tell which RAM was damaged; the white-box points "RAM error moment" and "RAM error
+# place" tell when and where the damage was found.
 
-
-RAM = "u_ram_cover"
 
 _REGISTERS = REG_MAP.expand()
 _NAMES = {number: name for name, number in REG_MAP.enums["Ram"].items()}
 # A flit is read again only on a link with faults: test_link_ram_flips has it.
 _RAMS = tuple(name for name in _NAMES.values() if name != "RETRY")
-_CODES = tuple(name if name in _RAMS else NO_CODE for name in _NAMES.values())
-MOMENTS = ("first", "behind another", "while a commit waits", "corrected")
-PLACES = (
-    "PLANES: of an operation",
-    "PLANES: of a victim",
-    "BOOK: of an operation",
-    "BOOK: of a store that memory has answered",
-    "BOOK: of a victim",
-    "EVICT: before its burst",
-    "EVICT: in its burst",
-    "PARKED: goes along with a fill",
-    "PARKED: a store that went early",
-    "PARKED: taken from its list",
-    "DEFERRED: a write",
-    "DEFERRED: a read",
-)
 
 
-class RamPoints(WhiteBoxPoints):
-    """Feed it with the reads and writes of registers, too."""
-
-    module = RAM
+class RamPoints:
+    """Injections and captures of RAM errors, from accesses to RAS_INJECT and RAS_ERROR."""
 
     def __init__(self, model: CoverModel) -> None:
-        super().__init__(model)
-        self.flip = model.point(
-            "RAM flip",
-            "a bit flips in each RAM: planes, bookkeeping, lines that leave, and data that waits "
-            "for a slot, for memory or for the link",
-            _RAMS,
-            test="test_ram_flips::flips",
-        )
-        self.error = model.point(
-            "RAM error",
-            "the flipped bit is found in each RAM, and RAS_ERROR names it: what it costs differs "
-            "from RAM to RAM (a lost line, a poisoned write, a poisoned answer)",
-            _RAMS,
-            test="test_ram_flips::held_data",
-        )
-        self.add(
-            "moment",
-            "RAM error moment",
-            "a damaged word is found in each RAM: as the first, behind one that RAS_ERROR holds, "
-            "and while a commit waits for what is under way (what the link holds is taken "
-            "behind it); with SECDED it is corrected",
-            {"RAM": _CODES, "moment": MOMENTS},
-            ignore=lambda ram, moment: ram == "WRITES" and moment == MOMENTS[2],
-            test="test_ram_flips::held_data",
-        )
-        self.add(
-            "place",
-            "RAM error place",
-            "what a damaged word of the engine was read for: each use loses something else",
-            {"use": PLACES},
-            test="test_ram_flips::held_data",
-        )
+        plan = Planned(model)
+        self.flip = plan.point("RAM flip", _RAMS)
+        self.error = plan.point("RAM error", _RAMS)
 
     def register(self, name: str, value: int, write: bool) -> None:
-        """A register was read, or written."""
+        """Sample a register access."""
         if name == "RAS_INJECT" and write:
             fields = _REGISTERS[name].unpack(value)
             if fields["GO"] and _NAMES.get(fields["RAM"]) in _RAMS:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // White-box functional coverage of the aggregation engine: what only the pipeline knows.
 //
-// Bound into nf_engine under Verilator (pipeline_points.py reads the counters and names the bins).
+// Bound into nf_engine under Verilator (white_box.toml names the bins).
 // Each array of counters is a point; its index is the concatenation of the codes of its axes, in
 // the order in which the Python file lists them. A reset clears all counters, so that each test
 // starts at 0. The module drives nothing.

@@ -10,7 +10,8 @@ from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, CommitCode, Kind, RegionConfig
-from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.coverage.transaction_points import (
     AGGREGATING,
     INTS,
@@ -60,16 +61,11 @@ class RegionPoints:
     """Feed it with `op`, `judged`, `committed` and `record`."""
 
     def __init__(self, model: CoverModel) -> None:
-        self.events = model.cross(
-            "region number",
-            "each thing that a region has of its own (descriptor, masks, flags, counters, records) "
-            "in each region; numbers from 8 on exist in builds with more than 8 regions",
-            {"region": REGIONS, "event": EVENTS},
-            test="test_systematic::regions",
-        )
+        plan = Planned(model)
+        self.events = plan.cross("region number", {"region": REGIONS, "event": EVENTS})
 
     def op(self, op: Op) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         access = op.access
         if access.region is None:
             return
@@ -88,7 +84,9 @@ class RegionPoints:
         after: AggregatedLine,
         done: bool,
     ) -> None:
-        """An operation on a line that raced with none; `done`: the region is complete after it."""
+        """Sample an operation on a line that raced with none; `done`: the region is complete after
+        it.
+        """
         access, hit = op.access, self.events.hit
         region = REGIONS[access.region]
         kind = _KINDS.get(access.kind)
@@ -109,11 +107,11 @@ class RegionPoints:
             hit(region, "early")
 
     def committed(self, region: int, code: int) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         self.events.hit(REGIONS[region], "commit refused" if code else "commit")
 
     def record(self, region: int, place: str, write: bool) -> None:
-        """A bookkeeping line of the region was moved; `place` as `MemoryPort.located` names it."""
+        """Sample a transfer of a bookkeeping line; `place` as named by `MemoryPort.located`."""
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
         self.events.hit(REGIONS[region], event)
 
@@ -149,72 +147,27 @@ class EpochPoints:
     """Feed it with `committed` and `judged`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.workers = cross(
-            "workers",
-            "every number of workers, per mode: bitmaps, planes and record sizes depend on it",
-            {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]},
-            test="test_systematic::workers",
+        plan = Planned(model)
+        self.workers = plan.cross(
+            "workers", {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]}
         )
-        self.lines = cross(
-            "lines",
-            "windows of one line, of several, and so large that index bits above the slots count",
-            {"mode": MODES, "LINES_LOG2": LINES},
-            test="test_systematic::large_regions",
-        )
-        self.options = point(
+        self.lines = plan.cross("lines", {"mode": MODES, "LINES_LOG2": LINES})
+        self.options = plan.point(
             "options",
-            "both values of the options that change an answer",
             [f"{o} {v}" for o in ("tie_minus", "strict", "bind", "keep_sum") for v in (0, 1)],
-            test="test_scenario::mixed",
-            at_least=CHEAP,
         )
-        self.threshold = point(
-            "threshold",
-            "thresholds that a single worker, some, all or none can reach",
-            THRESHOLDS,
-            test="test_scenario::mixed",
+        self.threshold = plan.point("threshold", THRESHOLDS)
+        self.ld_mask = plan.cross(
+            "LD mask", {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")}
         )
-        self.ld_mask = cross(
-            "LD mask",
-            "how many logical devices a region lets in, with BIND and without",
-            {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")},
-            test="test_systematic::changes",
+        self.commit = plan.cross(
+            "commit", {"code": [code.name for code in CommitCode], "before": ("none", "committed")}
         )
-        self.commit = cross(
-            "commit",
-            "every code of a commit, of a region that has a descriptor already and of one that "
-            "has none",
-            {"code": [code.name for code in CommitCode], "before": ("none", "committed")},
-            test="test_descriptors::descriptor_errors",
-        )
-        self.change = cross(
-            "commit change",
-            "what a commit changes of the region that was there: records are kept or written anew; "
-            "a mode to which nothing else has changed is not the same mode",
-            {"change": CHANGES, "mode": MODES},
-            test="test_systematic::changes",
-        )
-        self.number = point(
-            "epoch number",
-            "a commit starts a round whatever number it writes",
-            NUMBERS,
-            test="test_epochs::epoch_other_region",
-        )
-        self.commit_traffic = point(
-            "commit traffic",
-            "an epoch starts while requests are in flight, and with none",
-            ["quiet", "busy"],
-            test="test_scenario::many_commits",
-            at_least=CHEAP,
-        )
-        self.first_touch = cross(
-            "first touch",
-            "the first operation on a line of a round, with what its record held before: memory of "
-            "others, an older round of the same shape, or one of another shape",
-            {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES},
-            test="test_systematic::changes",
-            at_least=CHEAP,
+        self.change = plan.cross("commit change", {"change": CHANGES, "mode": MODES})
+        self.number = plan.point("epoch number", NUMBERS)
+        self.commit_traffic = plan.point("commit traffic", ["quiet", "busy"])
+        self.first_touch = plan.cross(
+            "first touch", {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES}
         )
         self._old: dict[int, RegionConfig] = {}
         self._found: dict[int, str] = {}
@@ -224,7 +177,7 @@ class EpochPoints:
     def committed(
         self, region: int, config: RegionConfig, epoch: int, code: int, busy: bool
     ) -> None:
-        """A commit was decided."""
+        """Sample a decided commit."""
         old = self._old.get(region)
         self.commit.hit(CommitCode(code).name, "committed" if old else "none")
         if code:
@@ -251,7 +204,7 @@ class EpochPoints:
             self.workers.hit(config.mode.name, str(config.workers))
 
     def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """An operation on a line that raced with none; `before` is the line as it was."""
+        """Sample an operation on a line that raced with none; `before`: the line before it."""
         if before.data or before.poisoned:
             return
         kind = op.access.kind
@@ -296,84 +249,55 @@ class ViewPoints:
     """Feed it with `op`, `judged`, `closed` and `status`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.bind_shift = cross(
+        plan = Planned(model)
+        self.bind_shift = plan.cross(
             "bind shift",
-            "writes by the LD-ID that owns the worker, by the one that would own it without the "
-            "shift, and by another one; without a shift the first two are the same",
             {"shift": ("0", "1", "2"), "LD-ID": ("owner", "unshifted", "other")},
-            test="test_protection::bind_shifts",
             ignore=lambda shift, ldid: shift == "0" and ldid == "unshifted",
         )
-        self.late = cross(
+        self.late = plan.cross(
             "late write",
-            "what comes after CLOSE: a worker that is new to the line or was seen, clean or "
-            "poisoned, on a line that is untouched, has some workers, or all of them (which has "
-            "no new one); an untouched line has seen nobody",
             {
                 "mode": _MODES,
                 "worker": ("new", "seen"),
                 "data": ("clean", "poisoned"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_systematic::closed",
             ignore=lambda _mode, worker, _data, line: (
                 line == ("untouched" if worker == "seen" else "complete")
             ),
         )
-        self.final = cross(
+        self.final = plan.cross(
             "final read",
-            "reads of a closed region: of untouched, incomplete and complete lines, which are "
-            "early no more, STRICT or not",
             {
                 "mode": _MODES,
                 "read": ("result", "part", "INFO"),
                 "strict": ("lax", "STRICT"),
                 "line": ("untouched", "some", "complete"),
             },
-            test="test_systematic::closed",
         )
-        self.close = point(
-            "close",
-            "a round is closed while requests are in flight, and with none",
-            ("quiet", "busy"),
-            test="test_views::close",
-            at_least=CHEAP,
-        )
-        self.info = cross(
+        self.close = plan.point("close", ("quiet", "busy"))
+        self.info = plan.cross(
             "INFO",
-            "each flag of INFO set and clear, in each mode; only counts of votes saturate",
             {"mode": _MODES, "flag": _FLAGS, "value": ("0", "1")},
-            test="test_views::info",
             ignore=lambda mode, flag, value: (
                 mode not in LOW_BIT and (flag, value) == ("saturated", "1")
             ),
         )
-        self.info_race = point(
-            "INFO race",
-            "INFO while contributions to its line are in flight, and after a commit under traffic",
-            ("alone", "racing", "with commit"),
-            test="test_views::info",
-            at_least=CHEAP,
+        self.info_race = plan.point("INFO race", ("alone", "racing", "with commit"))
+        self.figures = plan.cross(
+            "STATUS", {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")}
         )
-        self.figures = cross(
-            "STATUS",
-            "each figure of a region's STATUS at zero and above, exact and while requests race",
-            {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")},
-            test="test_views::status",
-        )
-        self.workers = cross(
+        self.workers = plan.cross(
             "worker lines",
-            "lines of the workers of each selector: none, some, and more than a byte holds",
             {
                 "selector": [str(one) for one in VIEW_SELECTORS[1:]],
                 "lines": ("0", "1..255", "256.."),
             },
-            test="test_views::many_lines",
         )
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         access, msg = op.access, op.msg
         if config is None or not config.bind or not isinstance(msg, M2SRwD):
             return
@@ -383,8 +307,8 @@ class ViewPoints:
                 who = "owner"
             self.bind_shift.hit(str(config.bind_shift), who)
 
-    def closed(self, _region: int, busy: bool) -> None:
-        """A round was closed; `busy`: with requests in flight."""
+    def closed(self, busy: bool) -> None:
+        """Sample the close of a round; `busy`: with requests in flight."""
         self.close.hit("busy" if busy else "quiet")
 
     def judged(
@@ -395,7 +319,7 @@ class ViewPoints:
         after: AggregatedLine,
         closed: bool,
     ) -> None:
-        """An operation on a line, and the line before and after it."""
+        """Sample an operation on a line; `before`, `after`: the line before and after it."""
         mode, seen = config.mode.name, len(before.data)
         line = "complete" if seen == config.workers else "some" if seen else "untouched"
         if closed and op.access.kind is Kind.CONTRIBUTION:
@@ -416,7 +340,7 @@ class ViewPoints:
         self.info_race.hit(with_commit if op.overlapped or op.commit_raced else "alone")
 
     def status(self, op: Op, words: list[int], exact: bool) -> None:
-        """STATUS was read; `exact`: nothing raced with it."""
+        """Sample a read of STATUS; `exact`: no request raced with it."""
         selector, when = op.access.selector, "quiet" if exact else "racing"
         if selector == STATUS_SELECTOR:
             for name, word in zip(_FIGURES, words[1:], strict=False):
@@ -445,52 +369,23 @@ class CapacityPoints:
     """Feed it with `op`, `register` (a read) and `written`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.devload = point(
-            "devload",
-            "the load is reported",
-            LOADS,
-            test="test_capacity::devload_levels",
-            at_least=CHEAP,
+        plan = Planned(model)
+        self.devload = plan.point("devload", LOADS)
+        self.devload_change = plan.cross("devload change", {"before": LOADS, "now": LOADS})
+        self.levels = plan.cross(
+            "devload levels", {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS}
         )
-        self.devload_change = cross(
-            "devload change",
-            "the load of a response after that of the one before it; a jump over levels comes of "
-            "new thresholds or of a region in FALLBACK",
-            {"before": LOADS, "now": LOADS},
-            test="test_scenario::register_traffic",
+        self.interrupt = plan.cross(
+            "interrupt", {"source": SOURCES, "enable": ("masked", "enabled")}
         )
-        self.levels = cross(
-            "devload levels",
-            "edges of the three thresholds: off, at once, reachable, just not, never",
-            {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS},
-            test="test_systematic::status",
+        self.window = plan.cross(
+            "capacity limits", {"window": WINDOWS, "misses": MISSES}, ignore=_same_edge
         )
-        self.interrupt = cross(
-            "interrupt",
-            "each source was seen pending, enabled and masked",
-            {"source": SOURCES, "enable": ("masked", "enabled")},
-            test="test_interrupts::interrupts",
+        self.fallback = plan.point(
+            "fallback", ("raised", "cleared", "raised again", "raised beside another")
         )
-        self.window = cross(
-            "capacity limits",
-            "edges of the window and of the misses that it allows; 2 and fewer have no room below "
-            "the window's edge, and a window that is longer than the history counts as 256",
-            {"window": WINDOWS, "misses": MISSES},
-            test="test_systematic::status",
-            ignore=_same_edge,
-        )
-        self.fallback = point(
-            "fallback",
-            "FALLBACK of a region through its life, as it reads",
-            ("raised", "cleared", "raised again", "raised beside another"),
-            test="test_systematic::status",
-        )
-        self.done = point(
-            "done",
-            "DONE of a region through its life, as it reads",
-            ("raised", "ended by a commit", "raised again", "raised beside another"),
-            test="test_systematic::status",
+        self.done = plan.point(
+            "done", ("raised", "ended by a commit", "raised again", "raised beside another")
         )
         self._load = ""
         self._enabled = 0
@@ -500,7 +395,7 @@ class CapacityPoints:
 
     # -- responses ----------------------------------------------------------------------------
     def op(self, op: Op) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         if op.response is None:
             return
         load = LOADS[op.response.devload]
@@ -511,7 +406,7 @@ class CapacityPoints:
 
     # -- registers ----------------------------------------------------------------------------
     def register(self, name: str, value: int) -> None:
-        """A register was read."""
+        """Sample a register read."""
         if name == "IRQ_STATUS":
             for source, pending in _IRQ_STATUS.unpack(value).items():
                 if pending:
@@ -523,7 +418,9 @@ class CapacityPoints:
             self._follow(self.done.hit, name, value, "ended by a commit")
 
     def _follow(self, hit: Callable[[str], None], name: str, value: int, fall: str) -> None:
-        """Rises and falls of a register with a bit for each region, between two reads of it."""
+        """Count rising and falling bits of a register with one bit per region, between two reads of
+        it.
+        """
         old, ever = self._levels[name], self._ever[name]
         rises = value & ~old
         if rises:
@@ -535,7 +432,7 @@ class CapacityPoints:
         self._levels[name], self._ever[name] = value, ever | value
 
     def written(self, name: str, value: int) -> None:
-        """A register was written."""
+        """Sample a register write."""
         if name == "IRQ_ENABLE":
             self._enabled = value
         elif name in self._limits:
@@ -548,7 +445,7 @@ class CapacityPoints:
 
 
 def _ranged(value: int, limits: Sequence[int], names: Sequence[str]) -> str:
-    """The name of the first limit that is not below `value`, or the last name."""
+    """Return the name of the first limit that is at least `value`, or the last name."""
     for limit, name in zip(limits, names, strict=False):
         if value <= limit:
             return name
@@ -568,6 +465,6 @@ def _misses(misses: int, window: int) -> str:
 
 
 def _same_edge(window: str, misses: str) -> bool:
-    """Numbers of misses that have another name beside so short a window."""
+    """Return whether a number of misses has another name in so short a window."""
     taken = {"0": ("0", "1", "below window", "window - 1"), "1": ("0", "1", "below window")}
     return misses in {**taken, "2": ("1", "below window")}.get(window, ())

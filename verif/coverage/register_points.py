@@ -117,7 +117,7 @@ class RegisterPoints:
         }
 
     def read(self, name: str, data: int) -> None:
-        """A register was read; `name` as in REGION[2].STATUS."""
+        """Sample a register read; `name` as in REGION[2].STATUS."""
         leaf = name.rpartition("]")[2]
         for point, field, place in self._fields["REGION" + leaf if leaf != name else name]:
             value = _OTHER if place.extract(data) else _ZERO

@@ -11,9 +11,11 @@ from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp, RwdOp
 from models.device import DeviceModel
 from models.line_packing import FIRST_EDITION, Mode
 from models.regions import RegionConfig
+from verif.coverage import coverage_plan
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.cover_points import NfCoverage
 from verif.coverage.region_points import SOURCES
+from verif.coverage.white_box import WhiteBoxPoints
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.scoreboard import Scoreboard
 
@@ -89,7 +91,7 @@ def test_a_cross_has_a_bin_for_each_combination() -> None:
 
 def test_samples_fall_into_planned_bins() -> None:
     coverage = NfCoverage()
-    scoreboard = Scoreboard(DeviceModel(), 8)
+    scoreboard = Scoreboard(DeviceModel(), 8, observer=coverage)
     coverage.watch(scoreboard)
     device = DeviceModel()
     for region, mode in enumerate(FIRST_EDITION):
@@ -133,3 +135,9 @@ def test_samples_fall_into_planned_bins() -> None:
     assert seen.isdisjoint(coverage.model.points["interrupt"].holes)
     assert [b for b, n in coverage.memory_port.side_band.bins.items() if not n] == []
     assert "read UNMAPPED" in coverage.transaction.refusal.holes
+
+
+def test_the_plan_names_sampled_points_alone() -> None:
+    boxes = {box.plan.name for box in WhiteBoxPoints(CoverModel()).boxes}
+    made = {name for name in NfCoverage().model.points if not name.startswith("changes in ")}
+    assert set(coverage_plan.entries()) == made - boxes

@@ -28,7 +28,7 @@ def _config(mode: Mode, workers: int, tie_minus: bool = False, threshold: int = 
 
 
 def _float_line(value: float | int) -> bytes:
-    """A line of 16 times one number, or one bit pattern."""
+    """Return a line that holds one number, or one bit pattern, 16 times."""
     word = struct.pack("<I", value) if isinstance(value, int) else struct.pack("<f", value)
     return word * 16
 

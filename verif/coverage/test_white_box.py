@@ -9,28 +9,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from models.nf_regs import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.engine_points import LOOKUP, KeptPoints
-from verif.coverage.memory_port_points import RAM, RamPoints
-from verif.coverage.pipeline_points import (
-    CORE,
-    ENGINE,
-    MISS,
-    NO_CODE,
-    REGS,
-    MissPoints,
-    PipelinePoints,
-    WhiteBox,
-)
+from verif.coverage.white_box import PlannedPoint, WhiteBox, WhiteBoxPoints
 
 HERE = Path(__file__).parent
-MODULES = {
-    ENGINE: "nf_engine_cover.sv",
-    MISS: "nf_miss_cover.sv",
-    LOOKUP: "nf_lookup_cover.sv",
-    CORE: "nf_core_cover.sv",
-    REGS: "nf_regs_cover.sv",
-    RAM: "nf_ram_cover.sv",
+SOURCES = {
+    "u_core.u_engine.u_cover": "nf_engine_cover.sv",
+    "u_core.u_engine.u_miss_cover": "nf_miss_cover.sv",
+    "u_core.u_engine.u_lookup.u_cover": "nf_lookup_cover.sv",
+    "u_core.u_cover": "nf_core_cover.sv",
+    "u_regs.u_cover": "nf_regs_cover.sv",
+    "u_ram_cover": "nf_ram_cover.sv",
 }
 _POINT = re.compile(r"^  `NF_POINTS?\((\w+), (\d+)", re.MULTILINE)
 
@@ -40,9 +30,19 @@ def _element(value: int) -> SimpleNamespace:
 
 
 def test_an_index_is_the_codes_of_the_axes() -> None:
-    axes = {"a": ["x", "y", "z"], "b": ["0", "1"]}
-    cross = CoverModel().cross("c", "because", axes, test="test_x::y")
-    box = WhiteBox(cross, "u_cover", "c", (("x", NO_CODE, "y", "z"), ("0", "1")))
+    codes = [["x", "", "y", "z"], ["0", "1"]]
+    plan = PlannedPoint(
+        "c",
+        "u_cover",
+        "c",
+        "because",
+        "test_x::y",
+        {"a": "AXIS", "b": codes[1]},
+        never=[{"a": "y"}],
+    )
+    box = WhiteBox(CoverModel(), plan, codes)
+    cross = box.cross
+    assert [*cross.point.bins] == ["x x 0", "x x 1", "z x 0", "z x 1"]
     assert box.values(0b10_1) == ("y", "1")
     hits = [_element(0)] * 8
     hits[0b11_0] = _element(7)
@@ -53,14 +53,20 @@ def test_an_index_is_the_codes_of_the_axes() -> None:
     assert sum(cross.point.bins.values()) == 7
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", SOURCES)
 def test_every_counter_is_read_and_has_its_width(module: str) -> None:
-    text = (HERE / MODULES[module]).read_text(encoding="utf-8")
+    text = (HERE / SOURCES[module]).read_text(encoding="utf-8")
     widths = {name: int(width) for name, width in _POINT.findall(text)}
-    points = (PipelinePoints, MissPoints, KeptPoints, RamPoints)
-    every = [box for one in points for box in one(CoverModel()).boxes]
-    boxes = {box.array: box for box in every if box.module == module}
+    boxes = [box for box in WhiteBoxPoints(CoverModel()).boxes if box.plan.module == module]
     assert widths == {
-        name: sum((len(codes) - 1).bit_length() for codes in box.codes)
-        for name, box in boxes.items()
+        box.plan.array: sum((len(codes) - 1).bit_length() for codes in box.codes) for box in boxes
     }
+
+
+def test_axes_of_registers_are_those_of_the_register_map() -> None:
+    boxes = {box.plan.name: box for box in WhiteBoxPoints(CoverModel()).boxes}
+    sources = [field.name for field in REG_MAP.expand()["IRQ_STATUS"].fields]
+    assert boxes["interrupt event"].codes[0] == sources == boxes["interrupt clear"].codes[0]
+    # A flit of the retry buffer is read again only on a link with faults (test_link_ram_flips).
+    rams = ["" if name == "RETRY" else name for name in REG_MAP.enums["Ram"]]
+    assert boxes["RAM error moment"].codes[0] == rams

@@ -20,7 +20,8 @@ from models.regions import (
     is_partial,
     state_lines,
 )
-from verif.coverage.cover_model import CHEAP, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Planned
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
@@ -39,13 +40,13 @@ CLOCKS = ("0..3", "4..15", "16..63", "64..")
 
 
 def own_points(mode: Mode) -> bool:
-    """The lines of the mode have points of their own; they go the way of another mode's."""
+    """Return whether the mode has points of its class, because it shares the path of another mode."""
     return mode.bits > 0 or mode is Mode.G_TERN5
 
 
 @functools.cache
 def workers_class(workers: int) -> str:
-    """Class of W: where masks, planes and votes change their shape."""
+    """Return the class of W by the shape of masks, planes and votes."""
     if workers in (1, 2, 3, MAX_WORKERS - 1, MAX_WORKERS):
         return str(workers)
     for distance, name in ((1, "2^k-1"), (0, "2^k"), (-1, "2^k+1")):
@@ -56,7 +57,7 @@ def workers_class(workers: int) -> str:
 
 @functools.cache
 def threshold_class(threshold: int, workers: int) -> str:
-    """Class of T beside W: one that nobody, everybody, or a part of the workers can reach."""
+    """Return the class of T relative to W: within reach of no worker, of some or of all."""
     if threshold in (1, 2, 255):
         return str(threshold)
     if threshold == workers:
@@ -72,14 +73,14 @@ def _ranged(limits: tuple[tuple[int, str], ...], beyond: str, value: int) -> str
 
 @functools.cache
 def lines_class(lines_log2: int) -> str:
-    """Class of LINES_LOG2."""
+    """Return the class of LINES_LOG2."""
     limits = ((0, "0"), (1, "1"), (2, "2"), (5, "3..5"), (9, "6..9"), (13, "10..13"))
     return _ranged(limits, "14..", lines_log2)
 
 
 @functools.lru_cache(4096)
 def clocks_class(clocks: int) -> str:
-    """Class of a waiting time in clocks."""
+    """Return the class of a waiting time in clocks."""
     return _ranged(((3, "0..3"), (15, "4..15"), (63, "16..63")), "64..", clocks)
 
 
@@ -114,7 +115,7 @@ def _access_bins() -> list[str]:
 
 
 def be_kind(be: int) -> str:
-    """Class of a partial write's byte enables."""
+    """Return the class of the byte enables of a partial write."""
     if be in (0, BE_ALL):
         return "all" if be else "none"
     return "one" if be.bit_count() == 1 else "mixed"
@@ -124,100 +125,51 @@ class TransactionPoints:
     """Feed it with `op`, with `unmapped` accesses, and with the regions where they are `placed`."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.access = point(
-            "access",
-            "every operation of every mode",
-            _access_bins(),
-            test="test_scenario::mixed",
-            at_least=CHEAP,
-        )
-        self.opcode = point(
+        plan = Planned(model)
+        self.access = plan.point("access", _access_bins())
+        self.opcode = plan.point(
             "opcode",
-            "every opcode is answered as the link spec says",
             [f"Req {op.name}" for op in ReqOp if op is not ReqOp.MEM_SPEC_RD]
             + [f"RwD {op.name}" for op in RwdOp]
             + ["Req reserved", "RwD reserved"],
-            test="test_scenario::refused_accesses",
-            at_least=CHEAP,
         )
-        self.refusal = point(
+        self.refusal = plan.point(
             "refusal",
-            "every cause, for each direction in which it exists",
             [f"{way} {cause.name}" for way, causes in REFUSALS.items() for cause in causes],
-            test="test_scenario::refused_accesses",
-            at_least=CHEAP,
         )
-        self.poison = point(
-            "poison",
-            "poison taken in, and given back, in each mode",
-            [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS, TERN5)],
-            test="test_memory_faults::memory_errors",
-            at_least=CHEAP,
+        self.poison = plan.point(
+            "poison", [f"{way} {mode}" for way in WAYS for mode in ("MEMORY", *MODES, *INTS, TERN5)]
         )
-        self.bytes = point(
-            "byte enables",
-            "partial writes: none, one, all and mixed bytes, where they are honoured",
-            [f"{m} {k}" for m in ("MEMORY", "IDENTITY", "FP32") for k in BE_KINDS],
-            test="test_plain_memory::partial_writes",
-            at_least=CHEAP,
+        self.bytes = plan.point(
+            "byte enables", [f"{m} {k}" for m in ("MEMORY", "IDENTITY", "FP32") for k in BE_KINDS]
         )
-        self.race = point(
-            "race",
-            "operations overlapping on one line, and with a commit of their region",
-            ["read on line", "write on line", "read with commit", "write with commit"],
-            test="test_scenario::many_commits",
-            at_least=CHEAP,
+        self.race = plan.point(
+            "race", ["read on line", "write on line", "read with commit", "write with commit"]
         )
-        self.ldid = point(
-            "ldid",
-            "every LD-ID is echoed",
-            [str(k) for k in range(16)],
-            test="test_scenario::mixed",
-            at_least=CHEAP,
+        self.ldid = plan.point("ldid", [str(k) for k in range(16)])
+        self.selector = plan.cross(
+            "selector edge", {"opcode": REQUESTS, "mode": MODES, "selector": EDGES}
         )
-        self.selector = cross(
-            "selector edge",
-            "each opcode at each selector where its meaning changes, in each mode, from a logical "
-            "device that the region lets in",
-            {"opcode": REQUESTS, "mode": MODES, "selector": EDGES},
-            test="test_systematic::accesses",
-        )
-        self.allowed = cross(
+        self.allowed = plan.cross(
             "LD-ID allowed",
-            "each opcode from devices that are let in, masked out, or bound to another selector; "
-            "BIND is for writes, and a partial one of the low-bit modes is refused wherever "
-            "LD_MASK lets it in",
             {"opcode": REQUESTS, "mode": MODES, "outcome": ("allowed", "LD_MASK", "BIND")},
-            test="test_systematic::accesses",
-            at_least=CHEAP,
             ignore=_never_decided,
         )
-        self.others = cross(
+        self.others = plan.cross(
             "other opcodes",
-            "opcodes that touch no data, at every place where one that does would matter",
             {"opcode": OTHERS, "place": ("memory", "window", "state area", "unmapped")},
-            test="test_systematic::accesses",
         )
-        self.state_edge = cross(
-            "state area edge",
-            "the first and the last line of a state area, and those beside it",
-            {"way": WAYS, "mode": MODES, "line": AREA_EDGES},
-            test="test_systematic::accesses",
+        self.state_edge = plan.cross(
+            "state area edge", {"way": WAYS, "mode": MODES, "line": AREA_EDGES}
         )
-        self.window_bit = point(
-            "window bit",
-            "addresses that miss a window in a single bit, one for each bit of the match",
-            [str(bit) for bit in ADDRESS_BITS],
-            test="test_systematic::accesses",
-        )
+        self.window_bit = plan.point("window bit", [str(bit) for bit in ADDRESS_BITS])
 
         self._areas: list[tuple[int, int]] = []
         self._edges: dict[int, list[tuple[str, str]]] = {}
         self._mem_lines = 0
 
     def placed(self, configs: Sequence[RegionConfig | None], params: DeviceParams) -> None:
-        """The committed regions have changed."""
+        """Follow a change of the committed regions."""
         self._mem_lines = params.mem_lines
         self._areas.clear()
         self._edges.clear()
@@ -233,7 +185,7 @@ class TransactionPoints:
                 self._edges.setdefault(line, []).append((config.mode.name, name))
 
     def unmapped(self, addr: int, configs: Iterable[RegionConfig | None]) -> None:
-        """An access to nothing; `configs`: the committed regions."""
+        """Sample an unmapped access; `configs`: the committed regions."""
         for config in configs:
             if config is not None:
                 shift = config.lines_log2 + WINDOW_SHIFT
@@ -242,7 +194,7 @@ class TransactionPoints:
                     self.window_bit.hit(str(missed.bit_length() - 1))
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
-        """An answered operation."""
+        """Sample an answered operation."""
         msg, access = op.msg, op.access
         way = "read" if op.read else "write"
         name = getattr(msg.opcode, "name", None)
@@ -269,7 +221,7 @@ class TransactionPoints:
             self.race.hit(f"{way} with commit")
 
     def _decoded(self, op: Op, name: str | None, config: RegionConfig | None) -> None:
-        """Opcode against the place, the selector and the logical device."""
+        """Sample the opcode with the place, the selector and the logical device."""
         access, line = op.access, op.msg.addr >> 6
         if name not in REQUESTS:
             place = "window" if config is not None else self._place(line)
@@ -292,7 +244,7 @@ class TransactionPoints:
                 self.selector.hit(name, mode, edge)
 
     def _place(self, line: int) -> str:
-        """Of a line in no window."""
+        """Return the place of a line outside all windows."""
         if line >= self._mem_lines:
             return "unmapped"
         return "state area" if any(a <= line < b for a, b in self._areas) else "memory"
@@ -315,7 +267,7 @@ class TransactionPoints:
 
 @functools.lru_cache(4096)
 def _selector_edges(selector: int, workers: int) -> tuple[str, ...]:
-    """The edges on which a selector lies; several when W makes them one."""
+    """Return the edges on which a selector lies: several if W makes them equal."""
     named = {"W-1": workers - 1, "W": workers, "64+W-1": 63 + workers, "64+W": 64 + workers}
     at = {edge: named.get(edge, int(edge) if edge.isdigit() else -1) for edge in EDGES}
     return tuple(edge for edge, place in at.items() if place == selector) or ("others",)
@@ -346,75 +298,38 @@ class ControlPoints:
     """Feed it with answered operations, and with reads of CTRL_WINDOW_LO."""
 
     def __init__(self, model: CoverModel) -> None:
-        point, cross = model.point, model.cross
-        self.access = cross(
+        plan = Planned(model)
+        self.access = plan.cross(
             "control access",
-            "lines of the device, of a region and without a register, read by everybody and "
-            "written by those who may: an owner writes its region alone",
             {"way": ("read", "write"), "line": _LINES, "who": ("manager", "owner", "other")},
-            test="test_window::lines",
-            at_least=CHEAP,
             ignore=lambda way, line, who: (
                 (who == "owner" and line != "region") or (way == "write" and who == "other")
             ),
         )
-        self.words = point(
-            "control words",
-            "registers of one write: none, one, several, and the whole line by either opcode",
-            ("none", "one", "several", "MemWrPtl all", "MemWr"),
-            test="test_window::lines",
-            at_least=CHEAP,
+        self.words = plan.point(
+            "control words", ("none", "one", "several", "MemWrPtl all", "MemWr")
         )
-        self.commit = point(
-            "control commit",
-            "what a write of a region's line asks for: a commit of EPOCH alone or with other "
-            "registers of the line, CLOSE behind it or alone, or neither",
-            ("EPOCH", "line and EPOCH", "EPOCH and CLOSE", "CLOSE", "neither"),
-            test="test_window::lines",
-            at_least=CHEAP,
+        self.commit = plan.point(
+            "control commit", ("EPOCH", "line and EPOCH", "EPOCH and CLOSE", "CLOSE", "neither")
         )
-        self.refusal = point(
-            "control refusal",
-            "each reason to refuse a write of the window; a part of a word is judged first",
-            ("part of a word", "poisoned", "LD-ID"),
-            test="test_window::lines",
-            at_least=CHEAP,
-        )
-        self.move = point(
-            "control place",
-            "places of the window that are taken, and each reason to refuse one",
-            [code.name for code in _MOVES],
-            test="test_window::lines",
-            at_least=CHEAP,
-        )
-        self.race = point(
-            "control race",
-            "requests of which nobody knows how a window on the move has met them",
-            ("read", "write"),
-            test="test_window::moves",
-            at_least=CHEAP,
-        )
-        self.commits = cross(
+        self.refusal = plan.point("control refusal", ("part of a word", "poisoned", "LD-ID"))
+        self.move = plan.point("control place", [code.name for code in _MOVES])
+        self.race = plan.point("control race", ("read", "write"))
+        self.commits = plan.cross(
             "control commit race",
-            "a commit through the window, of the descriptor as it stands or of another one, beside "
-            "one of the same region by AXI4-Lite: either is the last",
             {"last": ("AXI4-Lite", "window"), "window brings": ("the same", "another")},
-            test="test_window::commits",
         )
-        self.closes = cross(
-            "control close race",
-            "CLOSE beside a commit of the same region that comes the other way: either is the last",
-            {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")},
-            test="test_window::commits",
+        self.closes = plan.cross(
+            "control close race", {"CLOSE by": ("AXI4-Lite", "window"), "last": ("CLOSE", "commit")}
         )
 
     def register(self, name: str, data: int, write: bool) -> None:
-        """A register was accessed by AXI4-Lite."""
+        """Sample a register access by AXI4-Lite."""
         if name == "CTRL_WINDOW_LO" and not write:
             self.move.hit(CommitCode(_CODE.extract(data)).name)
 
     def raced(self, first: Commit, last: Commit) -> None:
-        """Two commits of a region at once, or a commit and a close."""
+        """Sample two racing commits of a region, or a commit that races with a close."""
         ways = ("AXI4-Lite", "window")
         close = next((one for one in (first, last) if one.closes), None)
         if close is not None:
@@ -425,7 +340,7 @@ class ControlPoints:
         self.commits.hit(ways[last.in_band], "another" if changes else "the same")
 
     def op(self, op: Op, window: ControlWindow) -> None:
-        """An answered operation; `window`: as it is now."""
+        """Sample an answered operation; `window`: the present control window."""
         msg, access = op.msg, op.access
         if op.windows:
             self.race.hit("read" if op.read else "write")

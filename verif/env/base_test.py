@@ -40,14 +40,14 @@ class NfBaseTest(uvm_test):
     """Name of the test in `register_points.SHOWN_BY`: fields that must be seen to change here."""
 
     def configure(self, cfg: EnvConfig) -> None:
-        """Changes the configuration before the environment is built."""
+        """Change the configuration before the environment is built."""
 
     async def scenario(self) -> None:
-        """The stimulus; runs when the link is up."""
+        """Drive the stimulus, once the link is up."""
         raise NotImplementedError
 
     def errors(self) -> Sequence[str]:
-        """What the checkers say at the end."""
+        """Return the findings of the checkers at the end of the test."""
         return self.env.errors()
 
     # -- phases -------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class NfBaseTest(uvm_test):
 
     # -- run ----------------------------------------------------------------------------------
     async def _guarded(self) -> None:
-        """Runs the scenario until its end, the first error, or a stuck transaction."""
+        """Run the scenario until its end, the first error, or a stuck transaction."""
         body = cocotb.start_soon(self._whole())
         watchdog = cocotb.start_soon(self._watchdog())
         await First(body.complete, self.env.failed.wait())
@@ -112,7 +112,7 @@ class NfBaseTest(uvm_test):
         self.finished = True
 
     async def start(self) -> None:
-        """Clock, reset, link up."""
+        """Start the clock, apply the reset and bring the link up."""
         dut = self.dut
         dut.rst_n.value = 0
         self.clock = Clock(dut.clk, CLOCK_NS, "ns", impl="gpi")
@@ -122,7 +122,7 @@ class NfBaseTest(uvm_test):
         await self.env.host.link_up()
 
     async def finish(self) -> None:
-        """Waits for the last answers, then reads all that the device has counted."""
+        """Wait for the last answers, then read all that the device has counted."""
         await self.env.host.drain()
         await self.env.clocks(20)
         while not self.env.mem.idle:
@@ -132,8 +132,10 @@ class NfBaseTest(uvm_test):
         await self.env.registers.read_all()
 
     async def _read_views(self) -> None:
-        """STATUS and the workers' lines of every region: the scoreboard compares them, and exactly
-        when all is quiet, whatever the test was about."""
+        """Read STATUS and the workers' lines of every region, so that the scoreboard compares them.
+
+        The comparison is exact, because the device is quiescent.
+        """
         for region in range(self.cfg.hw.regions):
             config = self.env.scoreboard.model.config(region)
             if config is None or config.mode is Mode.IDENTITY or not config.ld_mask:
@@ -145,7 +147,7 @@ class NfBaseTest(uvm_test):
         await self.env.host.drain()
 
     async def _watchdog(self) -> None:
-        """A request that has waited too long is an error, not a hang of the suite."""
+        """Report a request that waits too long as an error, so that the suite does not hang."""
         scoreboard = self.env.scoreboard
         seen, oldest = -1, None
         while True:
@@ -161,13 +163,15 @@ class NfBaseTest(uvm_test):
             seen, oldest = scoreboard.responses, now
 
     def _label(self) -> str:
-        """Seed as `nf run --seed` takes it: cocotb makes a seed of each test of the run's."""
+        """Return seed and profile; the seed as `nf run --seed` takes it, of which cocotb derives
+        those of the tests.
+        """
         seed = os.environ.get("COCOTB_RANDOM_SEED", self.cfg.seed)
         return f"seed {seed}, profile {self.cfg.profile}"
 
     # -- results ------------------------------------------------------------------------------
     def figure(self, name: str, value: object) -> None:
-        """A measured figure: printed, and left for the runner's report. A rate: see `rate`."""
+        """Record a measured figure for the log and the runner's report; see `rate` for rates."""
         assert "_per_" not in name, f"{name} is a rate: it says nothing without a memory latency"
         self._note(name, value)
 
@@ -176,7 +180,7 @@ class NfBaseTest(uvm_test):
         self.logger.info("figure: %s = %s", name, value)
 
     def rate(self, name: str, value: float) -> None:
-        """A measured rate, with the memory latency at which it was measured (clocks)."""
+        """Record a measured rate with the memory latency at which it was measured (clocks)."""
         for end, clocks in zip(("least", "most"), self.cfg.mem.latency, strict=True):
             self.figure(f"memory_latency_clocks_{end}", clocks)
         self._note(name, value)
@@ -196,7 +200,7 @@ class NfBaseTest(uvm_test):
 
 
 async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:
-    """Runs a test with a fault in it: AssertionError unless a checker says `expected`."""
+    """Run a test with a fault in it; AssertionError unless a checker reports `expected`."""
     text = ""
     try:
         await run_uvm(test, profile, expects_failure=True)
@@ -213,7 +217,7 @@ async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "st
 async def run_uvm(
     test: type[NfBaseTest], profile: str = Profile.STREAMING.value, **settings: Any
 ) -> None:
-    """Runs a pyuvm test class with a profile; `settings` are found in `test.settings`."""
+    """Run a pyuvm test class with a profile; `settings` become `test.settings`."""
     seed = cocotb.RANDOM_SEED if hasattr(cocotb, "RANDOM_SEED") else 0
     values = {"profile": profile, "seed": seed, **settings}
     ConfigDB().set(None, "*", _SETTINGS, values)

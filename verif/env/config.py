@@ -30,7 +30,7 @@ class Profile(enum.StrEnum):
 
 
 def scale() -> float:
-    """Multiplies the number of transactions of every sequence (NF_SCALE; 1 by default)."""
+    """Return the factor on the number of transactions of every sequence (NF_SCALE; 1 by default)."""
     return float(os.environ.get("NF_SCALE", "1"))
 
 
@@ -76,5 +76,5 @@ class EnvConfig:
             self.mem.reorder = True
 
     def count(self, transactions: int) -> int:
-        """A number of transactions, scaled."""
+        """Return a number of transactions, scaled."""
         return max(1, round(transactions * self.scale))

@@ -30,7 +30,7 @@ from verif.scoreboard.link_state import LinkState
 
 
 def clock_now() -> int:
-    """The present clock."""
+    """Return the present clock."""
     return round(get_sim_time("ns")) // CLOCK_NS
 
 
@@ -79,15 +79,21 @@ class NfEnv(uvm_env):
         if "link" in switched_off():
             self.link.waive = lambda _rule, _direction: True
         model = parts.model(cfg.hw, self._background)
-        self.scoreboard = parts.scoreboard(model, cfg.hw.regions, cfg.order_budget, clock_now)
-        self.scoreboard.memory_busy = lambda: not self.mem.idle
-        self.scoreboard.on_error = lambda _text: self.failed.set()
+        self.coverage = NfCoverage()
+        self.scoreboard = parts.scoreboard(
+            model,
+            cfg.hw.regions,
+            cfg.order_budget,
+            clock_now,
+            self.coverage,
+            lambda _text: self.failed.set(),
+            lambda: not self.mem.idle,
+        )
+        self.coverage.watch(self.scoreboard)
         self.link_state = LinkState(clock_now, lambda: self.cxl.monitor.tracker.counters)
         self.predictor = parts.predictor(self.scoreboard, cfg.hw, self.link_state)
         self.irq = IrqMonitor("irq", self)
         self.irq.dut, self.irq.predictor = self.dut, self.predictor
-        self.coverage = NfCoverage()
-        self.coverage.watch(self.scoreboard)
         self.host = Host(model.line_key)
 
     def connect_phase(self) -> None:
@@ -147,11 +153,11 @@ class NfEnv(uvm_env):
             self.coverage.register(register.name, access.data, access.write)
 
     async def clocks(self, count: int) -> None:
-        """Waits for some clocks."""
+        """Wait for a number of clocks."""
         await Timer(count * CLOCK_NS, "ns")
 
     def errors(self) -> list[str]:
-        """End of test: everything that any checker has to say."""
+        """Return the findings of all checkers at the end of the test."""
         scoreboard = self.scoreboard
         scoreboard.finish()
         if self.cfg.check_counters and not scoreboard.errors:

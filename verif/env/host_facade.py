@@ -27,7 +27,7 @@ from verif.env.config import EnvConfig, Profile
 
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
-    """The host link partner of a traffic profile, with link-level retry."""
+    """Return the host link partner of a traffic profile, with link-level retry."""
     seed = cfg.seed * 2 + 1
     if cfg.profile is Profile.STREAMING:
         config = CxlConfig.dense(seed)
@@ -52,24 +52,28 @@ class Host:
     """Facade over the agent's sequencer; `limit` bounds the requests in flight on one line."""
 
     def __init__(self, line_key: Callable[[M2SMessage], Hashable | None]) -> None:
-        """`line_key`: the line whose state a request touches, None for one that touches none."""
+        """Start with no request in flight; `line_key` returns the line whose state a request
+        touches, or None.
+        """
         self.line_key = line_key
         self.busy: dict[Hashable, int] = {}
         self.flight: dict[Transaction, Hashable | None] = {}
         self._changed = Event()
 
     def connect(self, agent: CxlMemAgent) -> None:
-        """Called in the connect phase."""
+        """Connect to the agent, in the connect phase."""
         self.agent = agent
         self.sequence: Any = uvm_sequence("host")
         self.sequence.sequencer = agent.sequencer
 
     async def link_up(self) -> None:
-        """Waits until the device has granted credits."""
+        """Wait until the device has granted credits."""
         await self.agent.host.wait_up()
 
     async def issue(self, msg: M2SMessage, limit: int | None = None) -> Transaction:
-        """Hands a request to the driver; with `limit`, not before its line is that quiet."""
+        """Hand a request to the driver; with `limit`, wait until fewer requests are in flight on
+        its line.
+        """
         key = self.line_key(msg)
         if limit is not None and key is not None:
             while self.busy.get(key, 0) >= limit:
@@ -97,16 +101,16 @@ class Host:
         await self._changed.wait()
 
     async def call(self, msg: M2SMessage) -> S2MMessage | None:
-        """Sends a request and waits for its answer."""
+        """Send a request and wait for its answer."""
         return await (await self.issue(msg)).wait()
 
     async def drain(self) -> None:
-        """Waits until everything that was issued is answered."""
+        """Wait until all issued requests are answered."""
         while self.flight:
             await self._change()
         await self.agent.host.drain()
 
     async def drain_if(self, chosen: Callable[[M2SMessage], bool]) -> None:
-        """Waits until no request in flight is one of the `chosen`."""
+        """Wait until no request in flight is one of the `chosen`."""
         while any(chosen(transaction.message) for transaction in self.flight):
             await self._change()

@@ -42,7 +42,7 @@ class IrqMonitor(uvm_component):
             before = want
 
     def judge(self, value: str, before: Span, after: Span) -> None:
-        """Compares the pin with what it must have been between two moments."""
+        """Compare the pin with its expected range between two moments."""
         if value not in "01":
             self.predictor.rules.report(f"IRQ pin is {value}")
         elif int(value) not in Span(min(before.low, after.low), max(before.high, after.high)):

@@ -33,12 +33,12 @@ class Ram(NamedTuple):
     data: int
 
     def bits(self, ecc: int) -> int:
-        """Bits of a row with its check bits."""
+        """Return the bits of a row with its check bits."""
         words = -(-self.data // 64)
         return self.data + (1, words, 8 * words)[ecc]
 
     def beside(self, place: int, rng: random.Random) -> int:
-        """Another bit of the word of 64 that a bit belongs to, with SECDED."""
+        """Return another bit of the 64-bit word that a bit belongs to, with SECDED."""
         word = place // 64 if place < self.data else (place - self.data) // 8
         bits = [*range(64 * word, min(64 * word + 64, self.data))]
         bits += range(self.data + 8 * word, self.data + 8 * word + 8)
@@ -46,7 +46,7 @@ class Ram(NamedTuple):
 
 
 def parameter(name: str) -> int:
-    """A parameter of the build, or its default in the top module; KeyError if there is none."""
+    """Return a parameter of the build, or its default in the top module; KeyError if there is none."""
     if name in (built := build_parameters()):
         return built[name]
     found = re.search(rf"parameter int {name}\s*=\s*(\d+)", TOP.read_text(encoding="utf-8"))
@@ -56,7 +56,7 @@ def parameter(name: str) -> int:
 
 
 def rams(hw: DeviceParams) -> dict[str, Ram]:
-    """The protected RAMs of the build, by the names of RAS_INJECT.RAM."""
+    """Return the protected RAMs of the build by the names of RAS_INJECT.RAM."""
     line = constant("LINE_W")
     planes, book = hw.cnt_w * line, structure("book_t").bitWidth
     waiting = constant("NDR_OWED") + constant("DRS_OWED")

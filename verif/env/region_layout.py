@@ -26,11 +26,11 @@ class RegionLayout:
 
     @property
     def plain_lines(self) -> int:
-        """Lines [0, plain_lines) hold no state area."""
+        """Return the number of lines, from line 0 on, that hold no state area."""
         return self.params.mem_lines // 2
 
     def region(self, mode: Mode, lines_log2: int, workers: int, **options: Any) -> RegionConfig:
-        """A legal descriptor; ValueError when the memory is used up."""
+        """Return a legal descriptor; ValueError if the memory is used up."""
         base = self._window(lines_log2 + SELECTOR_BITS)
         draft = RegionConfig(base, 0, lines_log2, workers, mode, **options)
         size = state_lines(draft, self.params.cnt_w)
@@ -45,7 +45,7 @@ class RegionLayout:
         return RegionConfig(base, start << 6, lines_log2, workers, mode, **options)
 
     def control_window(self) -> int:
-        """A place for the control window, as a byte address."""
+        """Return a place for the control window, as a byte address."""
         return self._window(CONTROL_LINES.bit_length() - 1)
 
     def _window(self, log2: int) -> int:

@@ -19,7 +19,7 @@ class Registers:
         self.predictor = predictor
 
     async def write(self, name: str, value: int) -> None:
-        """Writes a register, or a field ("REGION[2].CONFIG.MODE") with the others as they stand.
+        """Write a register, or a field ("REGION[2].CONFIG.MODE") and keep the other fields.
 
         AssertionError when the device does not answer OKAY.
         """
@@ -31,7 +31,7 @@ class Registers:
         assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
 
     async def read(self, name: str) -> int:
-        """Reads a register or a field; AssertionError when the device does not answer OKAY."""
+        """Read a register or a field; AssertionError if the device does not answer OKAY."""
         register, field = self.predictor.find(name)
         item = AxiLiteItem(False, register.address)
         await AxiLiteSequence(item).start(self.sequencer)
@@ -39,25 +39,25 @@ class Registers:
         return item.data if field is None else field.extract(item.data)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
-        """Writes the descriptor registers that differ from what they hold."""
+        """Write the descriptor registers that differ from their present values."""
         for leaf, value in config.register_values().items():
             name = f"REGION[{region}].{leaf}"
             if self.predictor.values[name] != value:
                 await self.write(name, value)
 
     async def commit(self, region: int, config: RegionConfig | None, epoch: int) -> CommitCode:
-        """Writes the descriptor (None: as it stands) and EPOCH; returns the code of the commit."""
+        """Write the descriptor (None: keep it) and EPOCH; return the code of the commit."""
         if config is not None:
             await self.write_shadow(region, config)
         await self.write(f"REGION[{region}].EPOCH", epoch)
         return CommitCode(await self.read(f"REGION[{region}].STATUS.CODE"))
 
     async def read_counters(self) -> dict[str, int]:
-        """Reads every counter that the scoreboard compares."""
+        """Read every counter that the scoreboard compares."""
         return {name: await self.read(name) for name in COUNTERS}
 
     async def read_status(self) -> None:
-        """Reads the status of the device and of the regions that were committed."""
+        """Read the status of the device and of the regions that were committed."""
         for name in ("DONE", "ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG"):
             await self.read(name)
         for region in range(self.predictor.regions):
@@ -69,6 +69,6 @@ class Registers:
                     await self.read(f"REGION[{region}].{leaf}")
 
     async def read_all(self) -> None:
-        """Reads every register, for the predictor to compare."""
+        """Read every register, so that the predictor compares it."""
         for name in self.predictor.by_name:
             await self.read(name)

@@ -23,7 +23,7 @@ def _compiled() -> pyslang.ast.Compilation:
 
 @functools.cache
 def structure(name: str) -> pyslang.ast.Type:
-    """A packed structure of a package; KeyError if there is none."""
+    """Return a packed structure of a package; KeyError if there is none."""
     for package in PACKAGES:
         found = _compiled().getPackage(package).find(name)
         if isinstance(found, pyslang.ast.TypeAliasType):
@@ -33,7 +33,7 @@ def structure(name: str) -> pyslang.ast.Type:
 
 @functools.cache
 def constant(name: str) -> int:
-    """Value of a localparam of a package; KeyError if there is none."""
+    """Return the value of a localparam of a package; KeyError if there is none."""
     for package in PACKAGES:
         found = _compiled().getPackage(package).find(name)
         if isinstance(found, pyslang.ast.ParameterSymbol):

@@ -12,12 +12,12 @@ from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 
 
 def wanted() -> bool:
-    """Whether a runner waits for metrics."""
+    """Return whether a runner waits for metrics."""
     return bool(os.environ.get("NF_METRICS"))
 
 
 def leave(model: CoverModel | None, figures: Mapping[str, object]) -> None:
-    """Adds the hits of a test to those of the tests before it in the same process, and figures.
+    """Add the hits of a test to those of earlier tests in the same process, and store its figures.
 
     Of those named `cycles` the sum is kept: a test with parameters leaves one name several times.
     """

@@ -25,7 +25,7 @@ SETS: list[dict[str, int]] = [
 
 
 def guards(values: dict[str, int]) -> dict[str, tuple[int, int]]:
-    """Rows and bits of data of each protected RAM, as slang elaborates the top module."""
+    """Return rows and data bits of each protected RAM, as slang elaborates the top module."""
     driver = pyslang.driver.Driver()
     driver.addStandardArgs()
     given = " ".join(f"-G {name}={value}" for name, value in values.items())

@@ -48,7 +48,7 @@ async def replay(dut: Any) -> None:
 
 
 def _find(dut: Any, name: str) -> Any:
-    """The signal of a name (`dut.mem[2]`), or None: yosys has names of its own, too."""
+    """Return the signal of a name (`dut.mem[2]`), or None for a name that yosys made up."""
     try:
         for word, index in _PART.findall(name):
             dut = dut[int(index)] if index else getattr(dut, word)

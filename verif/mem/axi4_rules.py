@@ -160,11 +160,11 @@ class AxiRules:
             queue.popleft()
 
     def unknown(self, cycle: int, what: str) -> None:
-        """A control signal or payload holds X or Z."""
+        """Report X or Z on a control signal or a payload."""
         self._error(cycle, f"{what} holds X or Z")
 
     def stuck(self, cycle: int) -> None:
-        """Reports bursts that have been waiting for longer than the time-out."""
+        """Report bursts that have waited longer than the time-out."""
         for queue in self._await_r.values():
             if queue and cycle - queue[0].cycle > self.stuck_timeout:
                 self._error(cycle, f"read of line {queue[0].line:#x} stuck")
@@ -173,12 +173,12 @@ class AxiRules:
 
     @property
     def outstanding(self) -> int:
-        """Bursts that have begun and not ended."""
+        """Return the number of bursts that have begun and not ended."""
         reads = sum(len(q) for q in self._await_r.values())
         writes = sum(len(q) for q in self._await_b.values())
         return reads + writes + len(self._aw) + (1 if self._w or self.handshakes.waiting() else 0)
 
     def finish(self, cycle: int) -> None:
-        """End of test: nothing may be left."""
+        """Report unfinished transactions at the end of the test."""
         if self.outstanding:
             self._error(cycle, f"{self.outstanding} transaction(s) unfinished at the end")

@@ -40,10 +40,10 @@ class MemAgent(uvm_agent):
 
     @property
     def idle(self) -> bool:
-        """No transaction is pending in the memory."""
+        """Return whether no transaction is pending in the memory."""
         return self.responder.idle
 
     def finish(self) -> list[str]:
-        """Errors of the whole run, those about unfinished transactions included."""
+        """Return the errors of the whole run, including unfinished transactions."""
         self.rules.finish(self.monitor.cycle)
         return self.rules.errors

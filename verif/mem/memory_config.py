@@ -71,5 +71,5 @@ class MemBeat:
 
     @property
     def error(self) -> bool:
-        """True for SLVERR and DECERR."""
+        """Return whether the response is SLVERR or DECERR."""
         return self.resp >= Resp.SLVERR

@@ -35,17 +35,17 @@ class MemoryTiming:
                 raise ValueError(f"memory {name} {value} is not {least} to {most}")
 
     def __str__(self) -> str:
-        """As it stands beside every figure that depends on it."""
+        """Return the text that accompanies every figure that depends on the memory."""
         beat = f", {self.beat} clocks a beat" if self.beat > 1 else ""
         stall = f", {self.stall} % stalled" if self.stall else ""
         return f"memory latency {self.latency}{beat}{stall}"
 
     def at(self, latency: int) -> MemoryTiming:
-        """The same memory with another latency."""
+        """Return the same memory with another latency."""
         return replace(self, latency=latency)
 
     def apply(self, config: MemConfig) -> None:
-        """The same memory at signal level."""
+        """Configure the same memory at signal level."""
         config.latency = (self.latency, self.latency)
         config.beat = self.beat
         config.aw_stall = config.w_stall = config.ar_stall = self.stall / 100

@@ -51,7 +51,7 @@ _Transfer = TypeVar("_Transfer", _Read, _Write)
 
 
 def _known(pin: Any) -> int:
-    """What a pin of a valid channel says; an X there is a fault of the device, not of the bench."""
+    """Return the value of a pin of a valid channel; AssertionError for X, a fault of the device."""
     try:
         return int(pin.value)
     except ValueError:
@@ -83,7 +83,7 @@ class MemResponder(uvm_component):
 
     # -- pins ---------------------------------------------------------------------------------
     def _set(self, name: str, value: int) -> None:
-        """Writes a control pin only when it changes."""
+        """Drive a control pin only if its value changes."""
         if self._level.get(name) != value:
             self._level[name] = value
             getattr(self.pins, name).value = value
@@ -118,7 +118,7 @@ class MemResponder(uvm_component):
         self._quiet()
 
     def _step(self) -> bool:
-        """One clock: sample, then choose what the next clock shows. False when all is idle."""
+        """Sample one clock, then choose the values of the next clock; return False if all is idle."""
         pins, level = self.pins, self._level
         awv, wv, arv = (
             pins.awvalid.value == 1,
@@ -152,7 +152,9 @@ class MemResponder(uvm_component):
         return bool(awv or wv or arv or pending)
 
     def _ready(self, queue: Iterable[_Transfer]) -> list[_Transfer]:
-        """Transfers that may be answered now: the oldest of each ID, or the oldest of all."""
+        """Return the transfers that may be answered now: the oldest of each ID, or the oldest of
+        all.
+        """
         seen: set[int] = set()
         ready: list[_Transfer] = []
         for transfer in queue:
@@ -185,14 +187,14 @@ class MemResponder(uvm_component):
         read.sampled = [self.store.read(read.line + k) for k in range(read.beats)]
 
     def read_fails(self, line: int) -> bool:
-        """Decides whether the read of a line is answered with an error."""
+        """Decide whether the read of a line is answered with an error."""
         cfg = self.cfg
         return line in cfg.read_error_lines or (
             cfg.read_error_rate > 0 and self.rng.random() < cfg.read_error_rate
         )
 
     def next_read(self) -> _Read | None:
-        """Chooses the read of which the next beat is sent."""
+        """Choose the read of which the next beat is sent."""
         ready = self._ready(self._r)
         if not ready:
             return None
@@ -235,7 +237,7 @@ class MemResponder(uvm_component):
 
     # -- writes -------------------------------------------------------------------------------
     def write_fails(self, lines: range) -> bool:
-        """Decides whether the write of a burst of lines is answered with an error."""
+        """Decide whether the write of a burst of lines is answered with an error."""
         cfg = self.cfg
         return any(line in cfg.write_error_lines for line in lines) or (
             cfg.write_error_rate > 0 and self.rng.random() < cfg.write_error_rate
@@ -287,11 +289,12 @@ class MemResponder(uvm_component):
 
     @property
     def waiting(self) -> tuple[list[int], list[int]]:
-        """AXI IDs of the reads and of the writes that were accepted and have no answer on the pins
-        yet, in the order of their addresses."""
+        """Return the AXI IDs of accepted reads and writes without an answer on the pins, in the
+        order of their addresses.
+        """
         return [r.axi_id for r in self._r], [w.axi_id for w in (*self._b, *self._aw)]
 
     @property
     def idle(self) -> bool:
-        """No transaction is pending."""
+        """Return whether no transaction is pending."""
         return not (self._aw or self._w or self._b or self._r or self._b_out or self._r_out)

@@ -21,7 +21,7 @@ class MemStore:
         self.poisoned: set[int] = set()
 
     def background_line(self, line: int) -> int:
-        """Content of a line that was never written; the same every time it is asked for."""
+        """Return the content of a line that was never written; it is the same for every call."""
         if self.background is Background.ZEROS:
             return 0
         if self.background is Background.ONES:
@@ -29,14 +29,14 @@ class MemStore:
         return random.Random(self.seed << 48 | line).getrandbits(LINE_BITS)
 
     def read(self, line: int) -> tuple[int, bool]:
-        """Data and poison of a line."""
+        """Return data and poison of a line."""
         data = self.lines.get(line)
         if data is None:
             data = self.background_line(line)
         return data, line in self.poisoned
 
     def write(self, line: int, data: int, strobe: int = FULL_STROBE, poison: bool = False) -> None:
-        """Writes the enabled bytes; only a full write can clear the line's poison."""
+        """Write the enabled bytes; only a full write clears the poison of the line."""
         if strobe == FULL_STROBE:
             self.lines[line] = data
             if poison:
@@ -51,5 +51,5 @@ class MemStore:
             self.poison(line)
 
     def poison(self, line: int) -> None:
-        """Marks a line as poisoned, as an error of the medium would: its data stays."""
+        """Mark a line as poisoned, as an error of the medium would; its data stays."""
         self.poisoned.add(line)

@@ -181,7 +181,7 @@ class AxiLiteMonitor(uvm_component):
 
     @property
     def _open(self) -> bool:
-        """Something was accepted and not answered."""
+        """Return whether an accepted access has no answer."""
         return bool(self._aw or self._w or self._writes or self._reads)
 
     def _begin(self, queue: deque[AxiLiteAccess], access: AxiLiteAccess) -> None:
@@ -194,7 +194,7 @@ class AxiLiteMonitor(uvm_component):
         self.ap.write(access)
 
     def finish(self) -> list[str]:
-        """Errors of the whole run, unanswered accesses included."""
+        """Return the errors of the whole run, including unanswered accesses."""
         if self._open or self._handshakes.waiting():
             left = [f"read of {one.address:#x}" for one in self._reads]
             left += [f"write of {one.address:#x}" for one in self._writes]
@@ -229,5 +229,5 @@ class AxiLiteAgent(uvm_agent):
             self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
     def finish(self) -> list[str]:
-        """Errors of the whole run."""
+        """Return the errors of the whole run."""
         return self.monitor.finish()

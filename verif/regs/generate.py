@@ -134,7 +134,7 @@ class _Reader:
 
 
 def _counts(node: RegNode) -> Counts | None:
-    """Kind of an event counter; None for any other register."""
+    """Return the kind of an event counter; None for any other register."""
     kind = node.get_property("counts", default=None)
     if any(field.get_property("counter") for field in node.fields()) != (kind is not None):
         raise RdlError(f"{node.get_path()}: event counters, and no others, say what they count")
@@ -144,7 +144,7 @@ def _counts(node: RegNode) -> Counts | None:
 
 
 def _enum_class(name: str) -> str:
-    """`commit_e` -> `Commit`: the name of the enumeration in the map."""
+    """Return the name of an enumeration in the map: `commit_e` -> `Commit`."""
     return "".join(part.capitalize() for part in name.removesuffix("_e").split("_"))
 
 
@@ -166,7 +166,7 @@ def _access(node: FieldNode) -> Access:
 
 
 def _plain(item: Register | Field | Access) -> Any:
-    """JSON value of a part of the map; of a register or field, without what is the default."""
+    """Return the JSON value of a part of the map, without defaults for a register or field."""
     if isinstance(item, Access):
         return item.value
     values = ((f, getattr(item, f.name)) for f in dataclasses.fields(item))
@@ -174,7 +174,7 @@ def _plain(item: Register | Field | Access) -> Any:
 
 
 def _bits(field: Field) -> str:
-    """Its place in the register, as documented."""
+    """Return the bit range of a field, as documented."""
     if field.width_parameter is not None:
         return f"{field.width_parameter}-1:0" if field.lsb == 0 else f"+:{field.width_parameter}"
     return f"{field.lsb + field.width - 1}:{field.lsb}" if field.width > 1 else f"{field.lsb}"
@@ -222,7 +222,7 @@ def stale(files: dict[str, str], root: Path = ROOT) -> list[str]:
 
 
 def main(argv: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    """Command line; returns the exit status."""
+    """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m verif.regs.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail when stale")
     args = parser.parse_args(argv)

@@ -21,7 +21,7 @@ from verif.tests.packed_structs import layout
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the RDL and of what is generated from it."""
+    """Copy the RDL and the files generated from it."""
     for name in (generate.RDL, *generate.outputs(load())):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
@@ -131,7 +131,7 @@ def test_every_event_of_the_rtl_package_has_a_counter() -> None:
 
 
 def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
-    """`nf_event_counters` has every event once, beside the address of its counter."""
+    """Check that `nf_event_counters` lists every event once, with the address of its counter."""
     text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
     pairs = re.findall(r"ADDR_(\w+)\W+(?:9'\()?(?:core|link|ram)_events\.(\w+)", text)
     assert sorted(pairs) == sorted((name, name.lower()) for name in REG_MAP.counters())

@@ -68,26 +68,26 @@ class LiveRegion:
 
     @property
     def limit(self) -> int:
-        """Requests in flight on a line."""
+        """Return the number of requests that may be in flight on a line."""
         limit = LIMITS[self.overlap]
         return limit if self.config.mode.low_bit else min(limit, LIMITS["loaded"] + 1)
 
     @property
     def may_move(self) -> bool:
-        """False where the data that the region leaves in memory may be one of several."""
+        """Return False if the data that the region leaves in memory may be one of several."""
         return self.config.mode.low_bit or not self.raced
 
     def write_limit(self, line: int) -> int:
-        """The same for a contribution: nothing may pile up behind a read."""
+        """Return the limit of requests in flight for a contribution: few may queue after a read."""
         return LIMITS["loaded"] if not self.limit and line in self.read else self.limit
 
     def read_limit(self, line: int) -> int:
-        """The same for a read: where contributions wait for nothing, it waits for silence."""
+        """Return the limit of requests in flight for a read: 1 if contributions have no limit."""
         self.read.add(line)
         return self.limit or 1
 
     def begin(self, weights: Weights, rng: random.Random, slots: int) -> None:
-        """Draws the work of a new epoch."""
+        """Draw the work of a new epoch."""
         config = self.config
         self.raced = not config.mode.low_bit and (self.raced or self.overlap != "single")
         self.lines = _lines(config.lines, weights, rng, slots)
@@ -107,7 +107,7 @@ class LiveRegion:
         self.work.extend(_ordered(pairs, weights.pick(rng, "arrival"), rng))
 
     def contribution(self, worker: int, line: int, weights: Weights, rng: random.Random) -> bytes:
-        """Data of a worker for a line; drawn with that of all other workers."""
+        """Return the data of a worker for a line; draw it together with that of all other workers."""
         rows = self.data.get(line)
         if rows is None:
             knob = "values_fp32" if self.config.mode is Mode.FP32 else "values"
@@ -117,8 +117,11 @@ class LiveRegion:
 
 
 def _lines(lines: int, weights: Weights, rng: random.Random, slots: int) -> list[int]:
-    """The lines of a region that an epoch uses: how many, and where. In a huge region they are low:
-    what has to leave its slot waits until the initialiser has come to it."""
+    """Draw the lines of a region that an epoch uses.
+
+    In a huge region they are low, because an eviction waits until the initialiser has passed its
+    line.
+    """
     lines = min(lines, HUGE)
     count = {
         "1": 1,
@@ -159,7 +162,7 @@ _SHARES = {"few": 0.1, "half": 0.5, "all": 1.0}
 
 
 def draw_memory(weights: Weights, rng: random.Random) -> Memory:
-    """Latency, stalls and order."""
+    """Draw latency, stalls and order of the memory."""
     low, high = _LATENCIES[weights.pick(rng, "latency")]
     first = rng.randint(low, high)
     most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[weights.pick(rng, "stalls")]
@@ -176,7 +179,7 @@ def draw_memory(weights: Weights, rng: random.Random) -> Memory:
 
 
 def draw_link(weights: Weights, rng: random.Random) -> Link:
-    """Packing, gaps, back-pressure and credits of the host."""
+    """Draw packing, gaps, back-pressure and credits of the host."""
     gaps = {"none": 0.0, "some": 0.2, "many": 0.6}[weights.pick(rng, "host_gaps")]
     ready = {"always": 1.0, "often": 0.8, "seldom": 0.3}[weights.pick(rng, "ready")]
     credits = weights.pick(rng, "credits")
@@ -206,8 +209,9 @@ def draw_faults(
     live: Sequence[LiveRegion],
     pool: Sequence[int],
 ) -> Operation | None:
-    """Lines of memory that fail from here on, and lines that the medium poisons now; None if the
-    place that was drawn does not exist."""
+    """Draw memory lines that fail from now on and lines to be poisoned; return None if the place
+    does not exist.
+    """
     cnt_w = hardware.cnt_w
     place, kind = weights.pick(rng, "fault_place"), weights.pick(rng, "fault_kind")
     if place == "any access":
@@ -260,7 +264,7 @@ _LEAVES = ("STATUS", "COMPLETE_LINES", "EPOCH")
 def register_operations(
     weights: Weights, rng: random.Random, hardware: DeviceParams, live: Sequence[LiveRegion]
 ) -> list[Operation]:
-    """A register access, or a few that belong together; of the knob "register"."""
+    """Draw a register access, or a few related ones, by the knob "register"."""
     kind = weights.pick(rng, "register")
     idle, background = rng.random() < 0.4, rng.random() < 0.3
 
@@ -272,10 +276,8 @@ def register_operations(
     def get(name: str) -> Operation:
         return Operation(Do.GET, name=name, idle=idle, background=background and not idle)
 
-    if kind == "status":
-        return [get(rng.choice(_STATUS))]
-    if kind == "counter":
-        return [get(rng.choice(COUNTERS))]
+    if kind in ("status", "counter"):
+        return [get(rng.choice(_STATUS if kind == "status" else COUNTERS))]
     if kind == "region":
         number = rng.choice(live).number if live else rng.randrange(hardware.regions)
         return [get(f"REGION[{number}].{rng.choice(_LEAVES)}")]
@@ -323,7 +325,7 @@ class RegionDraws:
 
     # -- whole descriptors --------------------------------------------------------------------
     def region(self, others: Sequence[RegionConfig]) -> RegionConfig | None:
-        """A legal descriptor; None when the memory is used up."""
+        """Draw a legal descriptor; return None if the memory is used up."""
         for attempt in range(TRIES):
             mode = self.mode()
             workers = self.workers()
@@ -335,7 +337,7 @@ class RegionDraws:
         return None
 
     def place(self, draft: RegionConfig, others: Sequence[RegionConfig]) -> RegionConfig | None:
-        """The descriptor at a legal place of the window and of the state area."""
+        """Place the descriptor at a legal window and state area."""
         for _ in range(TRIES):
             base = self._window(1 << (draft.lines_log2 + SELECTOR_BITS), others) % ADDRESS_LINES
             state = self._state(draft, others)
@@ -347,19 +349,19 @@ class RegionDraws:
         return None
 
     def legal(self, config: RegionConfig, others: Sequence[RegionConfig]) -> bool:
-        """True if a commit takes it."""
+        """Return whether a commit accepts the descriptor."""
         return check_commit(self.params, config, others) is CommitCode.OK
 
     # -- fields -------------------------------------------------------------------------------
     def mode(self) -> Mode:
-        """The mode that is drawn; in a device with G_TERN5, half of the ternary regions have it."""
+        """Draw the mode; in a device with G_TERN5, half of the ternary regions get that mode."""
         mode = Mode[self.weights.pick(self.rng, "mode")]
         if mode is Mode.G_TERNARY and self.params.tern5 and self.rng.random() < 0.5:
             return Mode.G_TERN5
         return mode
 
     def workers(self) -> int:
-        """W by its class."""
+        """Draw W by its class."""
         rng, choice = self.rng, self.weights.pick(self.rng, "workers")
         near = {"2^k - 1": -1, "2^k": 0, "2^k + 1": 1}.get(choice)
         if near is not None:
@@ -369,13 +371,13 @@ class RegionDraws:
         return rng.randint(1, MAX_WORKERS) if choice == "any" else int(choice)
 
     def lines_log2(self) -> int:
-        """LINES_LOG2 by its class, never more than could fit."""
+        """Draw LINES_LOG2 by its class, limited by the memory."""
         low, high = _LINES[self.weights.pick(self.rng, "lines")]
         most = self.params.mem_lines_log2 - 1
         return self.rng.randint(min(low, most), min(high, most))
 
     def options(self, workers: int) -> dict[str, Any]:
-        """Threshold, tie, strict, bind with its shift, sign, kept sums, and LD_MASK."""
+        """Draw threshold, tie, strict, bind with its shift, sign, kept sums, and LD_MASK."""
         rng, pick = self.rng, self.weights.pick
         threshold = {
             "1": 1,
@@ -402,7 +404,7 @@ class RegionDraws:
 
     # -- places -------------------------------------------------------------------------------
     def _window(self, size: int, others: Sequence[RegionConfig]) -> int:
-        """First line of a window; the caller looks whether it is free."""
+        """Draw the first line of a window; the caller checks that it is free."""
         choice, memory = self.weights.pick(self.rng, "window"), self.params.mem_lines
         if choice == "memory end":
             return -(-memory // size) * size
@@ -416,7 +418,7 @@ class RegionDraws:
         return self.rng.randrange(1 << bits) // size * size
 
     def _state(self, draft: RegionConfig, others: Sequence[RegionConfig]) -> int | None:
-        """First line of a state area; None when it is larger than the memory."""
+        """Draw the first line of a state area; return None if the area exceeds the memory."""
         size = state_lines(draft, self.params.cnt_w)
         align = record_lines(draft.most, self.params.cnt_w) if draft.mode.low_bit else 1
         last = self.params.mem_lines - size
@@ -436,8 +438,9 @@ class RegionDraws:
     def changed(
         self, old: RegionConfig, what: str, others: Sequence[RegionConfig]
     ) -> RegionConfig | None:
-        """A legal descriptor that differs from `old` in `what` (knob "commit"), on the same area
-        where that is legal."""
+        """Draw a legal descriptor that differs from `old` in `what` (knob "commit"), on the same
+        area if that is legal.
+        """
         for _ in range(TRIES):
             new = old
             if what == "options":
@@ -461,7 +464,7 @@ class RegionDraws:
         return None
 
     def refused(self, old: RegionConfig, others: Sequence[RegionConfig]) -> RegionConfig | None:
-        """A descriptor like `old` with one or two faults, which a commit must refuse."""
+        """Draw a descriptor like `old` with one or two faults, which a commit must refuse."""
         for _ in range(TRIES):
             bad = old
             for _fault in range(self.rng.choice((1, 1, 2))):
@@ -512,7 +515,7 @@ class AccessDraws:
 
     # -- who ----------------------------------------------------------------------------------
     def ldid(self, live: LiveRegion, worker: int | None = None) -> int:
-        """An LD-ID that may do it, if there is one."""
+        """Return an LD-ID that may access the line, if there is one."""
         config = live.config
         owner = 16 if worker is None else config.owner(worker)
         if config.bind and owner < 16 and config.ld_mask >> owner & 1:
@@ -520,14 +523,14 @@ class AccessDraws:
         return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
 
     def wrong_ldid(self, live: LiveRegion) -> int:
-        """An LD-ID that may not; any where all may."""
+        """Return an LD-ID that may not access the region; any if all may."""
         return self.rng.choice(
             [k for k in range(16) if not live.config.ld_mask >> k & 1] or range(16)
         )
 
     # -- contributions ------------------------------------------------------------------------
     def contribute(self, live: LiveRegion, worker: int, line: int) -> None:
-        """A contribution, with one of the events of the knob "event"."""
+        """Add a contribution with one of the events of the knob "event"."""
         rng, config = self.rng, live.config
         data = live.contribution(worker, line, self.weights, rng)
         good = Operation(
@@ -568,7 +571,7 @@ class AccessDraws:
         return replace(operation, be=self.byte_enables(), limit=limit)
 
     def byte_enables(self) -> int:
-        """By the knob "byte_enables"."""
+        """Draw byte enables by the knob "byte_enables"."""
         rng = self.rng
         return {
             "none": 0,
@@ -580,7 +583,7 @@ class AccessDraws:
 
     # -- reads --------------------------------------------------------------------------------
     def read(self, live: LiveRegion, line: int | None = None) -> None:
-        """A read of a line in use, of the selector class that the knob "read" gives."""
+        """Add a read of a line in use, with a selector class of the knob "read"."""
         rng, config = self.rng, live.config
         if line is None:
             line = rng.choice(live.lines)
@@ -615,7 +618,7 @@ class AccessDraws:
         )
 
     def closing_read(self, live: LiveRegion, line: int) -> None:
-        """The result of a line when its contributions are done, and a second selector of it."""
+        """Add a read of the result of a finished line, and perhaps of a second selector of it."""
         self.out.append(
             Operation(
                 Do.READ,
@@ -630,7 +633,7 @@ class AccessDraws:
             self.read(live, line)
 
     def _result(self, config: RegionConfig) -> int:
-        """A selector that reads what has been reduced: of integer codes, any line of their sums."""
+        """Return a selector that reads the reduced data: of integer codes, any line of their sums."""
         return self.rng.choice(sum_selectors(config)) if config.mode.bits else 0
 
     def _forbidden(self, config: RegionConfig) -> int:
@@ -649,7 +652,7 @@ class AccessDraws:
         return self.rng.choice((0, 1, 127, 128, 255, self.rng.randrange(256)))
 
     def identity(self, live: LiveRegion) -> None:
-        """A read or write of an IDENTITY region."""
+        """Add a read or write of an IDENTITY region."""
         rng, config = self.rng, live.config
         if rng.random() < 0.4:
             self.read(live)
@@ -677,7 +680,7 @@ class AccessDraws:
         self.out.append(operation)
 
     def plain(self, write: bool) -> None:
-        """An access to ordinary memory, or to what was ordinary memory once."""
+        """Add an access to a line that is, or was, ordinary memory."""
         rng = self.rng
         line, ldid = rng.choice(self.pool), rng.randrange(16)
         # What races on a line that a region may claim, and leave again, cannot be judged later.
@@ -692,7 +695,7 @@ class AccessDraws:
 
     # -- what must be refused -----------------------------------------------------------------
     def odd_opcode(self, live: LiveRegion | None) -> None:
-        """A request whose opcode is no read."""
+        """Add a request with an opcode that is not a read."""
         rng = self.rng
         where = Operation(Do.REQUEST, addr=rng.choice(self.pool) << 6)
         if live is not None and rng.random() < 0.5:
@@ -702,7 +705,9 @@ class AccessDraws:
         )
 
     def odd_address(self, live: LiveRegion | None) -> None:
-        """An address beside a window or a state area, with one bit changed, or outside of all."""
+        """Add an access next to a window or a state area, with one address bit changed, or outside
+        all of them.
+        """
         rng = self.rng
         edges = [self.params.mem_lines, self.params.mem_lines - 1]
         if live is not None:
@@ -730,7 +735,7 @@ OPERATIONS = 220
 def generate(
     seed: int, hardware: DeviceParams, weights: Weights, operations: int = OPERATIONS
 ) -> Scenario:
-    """The scenario of a seed: the same arguments give the same scenario."""
+    """Generate the scenario of a seed; equal arguments give equal scenarios."""
     return _Generator(seed, hardware, weights, operations).scenario()
 
 
@@ -779,11 +784,11 @@ class _Generator:
 
     # -- commits ------------------------------------------------------------------------------
     def others(self, number: int) -> list[RegionConfig]:
-        """Descriptors that are committed in other regions."""
+        """Return the descriptors that are committed in other regions."""
         return [live.config for live in self.live if live.number != number]
 
     def add(self, number: int, config: RegionConfig) -> int:
-        """Index of a descriptor in the scenario."""
+        """Add a descriptor to the scenario and return its index."""
         self.regions.append(Region(number, config))
         return len(self.regions) - 1
 
@@ -802,7 +807,7 @@ class _Generator:
         self.out.append(Operation(Do.COMMIT, region=live.index, value=self.next_epoch(), idle=True))
 
     def commit(self, live: LiveRegion) -> None:
-        """A commit of a region in use, by the knob "commit"."""
+        """Commit a region in use, by the knob "commit"."""
         rng = self.rng
         what = self.weights.pick(rng, "commit")
         when = self.weights.pick(rng, "commit_when")
@@ -833,7 +838,7 @@ class _Generator:
         )
 
     def close(self, live: LiveRegion) -> None:
-        """The end of a region's round; what is left of its work comes late."""
+        """Close the round of a region, so that the rest of its work is late."""
         self.out.append(
             Operation(
                 Do.SET,
@@ -846,21 +851,28 @@ class _Generator:
 
     # -- stream -------------------------------------------------------------------------------
     def step(self) -> None:
-        """The next operation, or a few that belong together."""
-        rng, weights, out = self.rng, self.weights, self.out
-        before = len(out)
-        action = weights.pick(rng, "action")
+        """Add the next operation, or a few related ones."""
+        before = len(self.out)
+        action = self.weights.pick(self.rng, "action")
         live = self._next_region()
-        if action == "contribute" and live is not None:
-            if not self._contribute(live):
-                self.commit(live)
-        elif action == "read" and live is not None:
-            self.access.read(live)
-        elif action == "commit" and live is not None:
+        if action not in ("contribute", "read", "commit", "close"):
+            self._device_step(action, live)
+        elif live is not None:
+            self._region_step(action, live)
+        if self.faulty:
+            self._careful(before)
+
+    def _region_step(self, action: str, live: LiveRegion) -> None:
+        if action == "commit" or (action == "contribute" and not self._contribute(live)):
             self.commit(live)
-        elif action == "close" and live is not None:
+        elif action == "read":
+            self.access.read(live)
+        elif action == "close":
             self.close(live)
-        elif action in ("plain write", "plain read"):
+
+    def _device_step(self, action: str, live: LiveRegion | None) -> None:
+        rng, weights, out = self.rng, self.weights, self.out
+        if action in ("plain write", "plain read"):
             self.access.plain(write=action == "plain write")
         elif action == "odd opcode":
             self.access.odd_opcode(live)
@@ -876,11 +888,9 @@ class _Generator:
             out.append(Operation(Do.MEMORY, memory=draw_memory(weights, rng)))
         elif action == "faults" and not self.faulty:
             self._faults()
-        if self.faulty:
-            self._careful(before)
 
     def _next_region(self) -> LiveRegion | None:
-        """The region whose turn it is: in bursts."""
+        """Return the region to be served next; regions are served in bursts."""
         if not self.turn and self.live:
             length = {"1": 1, "2..4": self.rng.randint(2, 4), "5..16": self.rng.randint(5, 16)}
             count = length[self.weights.pick(self.rng, "burst")]
@@ -888,7 +898,7 @@ class _Generator:
         return self.turn.pop() if self.turn else None
 
     def _contribute(self, live: LiveRegion) -> bool:
-        """A contribution, a closing read; False when the epoch's work is done."""
+        """Add a contribution or a closing read; return False if the work of the epoch is done."""
         if live.config.mode is Mode.IDENTITY:
             self.access.identity(live)
             return self.rng.random() < 0.97
@@ -909,8 +919,11 @@ class _Generator:
             self.by_rate = faults.read_error_rate + faults.write_error_rate > 0
 
     def _careful(self, before: int) -> None:
-        """While memory fails, one request at a time: which of two racing ones met the error is
-        micro-architecture. By rate it is one on each line."""
+        """Serialize requests while memory fails.
+
+        Which of two racing requests met the error is micro-architecture. With an error rate, one
+        request per line may be in flight.
+        """
         for index in range(before, len(self.out)):
             one = self.out[index]
             if one.do is not Do.FAULTS:
@@ -924,7 +937,7 @@ class _Generator:
                 live.begin(self.weights, self.rng, self.hw.slots)
 
     def end(self) -> None:
-        """Everything is read once more; areas that take long to initialise are given up."""
+        """Read every line once more, and give up areas that take long to initialise."""
         self.out.append(Operation(Do.FAULTS, idle=True))
         before = len(self.out)
         for live in self.live:

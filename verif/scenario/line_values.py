@@ -30,8 +30,11 @@ _Level = TypeVar("_Level", np.int8, np.int64)
 
 
 def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
-    """A line for each worker of a region; `kind` is a choice of the knob "values", or "values_fp32"
-    in FP32 mode. IDENTITY has no workers: any bytes."""
+    """Draw a line for each worker of a region.
+
+    `kind` is a choice of the knob "values", or "values_fp32" in FP32 mode; IDENTITY has no workers
+    and gets random bytes.
+    """
     workers = config.workers
     if config.mode is Mode.IDENTITY:
         return [rng.bytes(64) for _ in range(workers)]
@@ -51,7 +54,7 @@ def lines_of(config: RegionConfig, kind: str, rng: Random) -> list[bytes]:
 
 
 def with_illegal_codes(data: bytes, mode: Mode, rng: Random) -> bytes:
-    """A line of a mode of `GATED` in which some elements, or all, have an illegal code."""
+    """Replace some or all elements of a line of a mode of `GATED` by illegal codes."""
     if mode is Mode.G_TERN5:
         line = np.frombuffer(data, np.uint8).copy()
         bad = rng.random(len(line)) < rng.choice((0.02, 0.3, 1.0))
@@ -63,7 +66,9 @@ def with_illegal_codes(data: bytes, mode: Mode, rng: Random) -> bytes:
 
 
 def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDArray[np.int64]:
-    """Codes int64[workers, elements]: any, the same of all or of all but one, or corners."""
+    """Draw codes int64[workers, elements]: random, equal for all workers or all but one, or
+    corners.
+    """
     low, high = code_range(config.mode, config.signed)
     shape = (workers, elements_per_line(config.mode))
     if kind in ("unanimous", "near unanimous", "correlated"):
@@ -77,7 +82,7 @@ def int_codes(kind: str, workers: int, config: RegionConfig, rng: Random) -> NDA
 
 
 def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes:
-    """Votes int8[workers, elements]: +1 and -1 in G_BINARY, also 0 in the gated modes."""
+    """Draw votes int8[workers, elements]: +1 and -1 in G_BINARY, also 0 in the gated modes."""
     ternary = config.mode in GATED
     count = elements_per_line(config.mode)
     levels = np.array([-1, 0, 1] if ternary else [-1, 1], np.int8)
@@ -99,7 +104,7 @@ def low_bit(kind: str, workers: int, config: RegionConfig, rng: Random) -> Votes
 
 
 def _common(levels: NDArray[_Level], count: int, rng: Random) -> NDArray[_Level]:
-    """What all agree on: one value all over the line, or any pattern."""
+    """Draw the common value of all workers: one value for the whole line, or a random pattern."""
     if rng.random() < 0.5:
         return np.full(count, rng.choice(levels), levels.dtype)
     return rng.choice(levels, count)
@@ -108,7 +113,7 @@ def _common(levels: NDArray[_Level], count: int, rng: Random) -> NDArray[_Level]
 def _targets(
     kind: str, workers: int, threshold: int, ternary: bool, count: int, rng: Random
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many workers vote + and - on each element."""
+    """Draw the numbers of workers that vote + and - on each element."""
     half = workers // 2
     if kind == "ties":
         plus = np.full(count, half)
@@ -131,7 +136,7 @@ def _targets(
 
 # -- FP32 -------------------------------------------------------------------------------------
 def fp32(kind: str, workers: int, rng: Random) -> Words:
-    """Operands uint32[workers, 16] as bit patterns."""
+    """Draw operands uint32[workers, 16] as bit patterns."""
     shape = (workers, elements_per_line(Mode.FP32))
     corners = np.array(FP32_CORNERS, np.uint32)
     if kind == "corners":
@@ -157,7 +162,7 @@ def _floats(exponent: NDArray[np.int64], fraction: NDArray[np.int64], rng: Rando
 
 
 def _cancelling(shape: tuple[int, int], rng: Random) -> Words:
-    """Pairs of neighbours that cancel exactly or but for the last bits, at mixed scales."""
+    """Draw pairs of neighbours that cancel exactly or up to the last bits, at mixed scales."""
     words = _floats(rng.integers(1, 254, shape), rng.integers(0, 1 << 23, shape), rng)
     pairs = shape[0] // 2
     words[1 : 2 * pairs : 2] = words[0 : 2 * pairs : 2] ^ np.uint32(1 << 31)
@@ -167,7 +172,7 @@ def _cancelling(shape: tuple[int, int], rng: Random) -> Words:
 
 
 def _rounding(shape: tuple[int, int], rng: Random) -> Words:
-    """A first operand, then halves of its last place: exact ties, and ties but for a sticky bit."""
+    """Draw a first operand, then halves of its last place: exact ties, and ties with a sticky bit."""
     base = rng.integers(30, 220, shape[1])
     exponent = np.tile(base, (shape[0], 1)) - 24 + rng.integers(-1, 2, shape)
     fraction = rng.choice(np.array([0, 0, 1, 1 << 22, (1 << 23) - 1]), shape)

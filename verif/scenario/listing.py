@@ -14,7 +14,7 @@ _RATES = ("read_error_rate", "write_error_rate")
 
 
 def listing(scenario: Scenario) -> list[str]:
-    """The lines for terminal and report."""
+    """Return the lines for terminal and report."""
     lines = []
     for name, value, usual in (
         ("memory", scenario.memory, Memory()),
@@ -53,7 +53,7 @@ def _region(index: int, region: Region) -> str:
 
 
 def _operation(one: Operation) -> str:
-    """`write descriptor 0 worker 3 line 5 ld 2 data 00*64`."""
+    """Return an operation as text: `write descriptor 0 worker 3 line 5 ld 2 data 00*64`."""
     waits = "  (when all is answered)" if one.idle and one.do is not Do.DRAIN else ""
     goes_on = "  (in the background)" if one.background else ""
     return f"{one.do}{_what(one)}{waits}{goes_on}"
@@ -93,5 +93,5 @@ def _access(one: Operation) -> str:
 
 
 def _data(data: str) -> str:
-    """The bytes, or one of them if all are equal."""
+    """Return the bytes, or a single one if all are equal."""
     return f"{data[:2]}*{LINE_BYTES}" if data == data[:2] * LINE_BYTES else data

@@ -24,21 +24,21 @@ from verif.sequences.base import NfSequence
 
 
 def configure(cfg: EnvConfig, scenario: Scenario) -> None:
-    """Sets up memory and link of a run as the scenario has them."""
+    """Set up memory and link of a run as the scenario describes them."""
     apply_memory(cfg.mem, scenario.memory)
     cfg.mem.background = Background(scenario.background)
     cfg.shape_link = lambda link: apply_link(link, scenario.link)
 
 
 def apply_memory(target: MemConfig, memory: Memory) -> None:
-    """Changes the behaviour of the memory, also while it runs."""
+    """Change the behaviour of the memory, also during the run."""
     target.latency = memory.latency
     for name in ("aw_stall", "w_stall", "ar_stall", "b_stall", "r_stall", "reorder", "interleave"):
         setattr(target, name, getattr(memory, name))
 
 
 def apply_link(target: CxlConfig, link: Link) -> None:
-    """Changes the host link partner, before it is built."""
+    """Change the host link partner before it is built."""
     pack = target.link.pack
     pack.dense, pack.empty_weight = link.dense, link.empty_weight
     target.idle_rate = link.idle_rate
@@ -75,7 +75,7 @@ class ScenarioSequence(NfSequence):
         await self.initialised()
 
     async def quiet(self) -> None:
-        """Waits until every request is answered and every register access done."""
+        """Wait until every request is answered and every register access is done."""
         await self._registers_done()
         await self.drain()
 
@@ -111,7 +111,7 @@ class ScenarioSequence(NfSequence):
             await self.issue(message, operation.limit or None)
 
     def message(self, operation: Operation) -> M2SMessage:
-        """The message of an access; a line that the region does not have is cut to its lines."""
+        """Return the message of an access; wrap a line number that exceeds the region."""
         addr = operation.addr
         if operation.region >= 0:
             config = self.regions[operation.region].config
@@ -145,7 +145,7 @@ class ScenarioSequence(NfSequence):
             self.moving.clear()
 
     async def _register(self, operation: Operation, access: Coroutine[Any, Any, Any]) -> None:
-        """Register accesses keep their order."""
+        """Start a register access after the earlier ones."""
         await self._registers_done()
         self.task = cocotb.start_soon(self._run(access))
         if not operation.background:
@@ -156,8 +156,11 @@ class ScenarioSequence(NfSequence):
         await access
 
     async def _commit(self, operation: Operation) -> None:
-        """Writes a descriptor and EPOCH. One that changes the region waits for silence: what races
-        with it could be of either shape."""
+        """Write a descriptor and EPOCH.
+
+        A commit that changes the region waits until no request is in flight, since a racing request
+        could be of either shape.
+        """
         region = self.regions[operation.region]
         old = self.active.get(region.number)
         await self._registers_done()
@@ -172,8 +175,10 @@ class ScenarioSequence(NfSequence):
         await self._register(operation, access)
 
     def _heal(self, region: Region) -> None:
-        """Lines that the medium has poisoned are sound where they become records: when a record is
-        fetched is micro-architecture, so the loss could race with requests."""
+        """Remove poison from lines that become records.
+
+        When a record is fetched is micro-architecture, so the loss could race with requests.
+        """
         config, configs = region.config, self.env.scoreboard.configs
         others = [c for number, c in enumerate(configs) if c and number != region.number]
         if check_commit(self.cfg.hw, config, others) is not CommitCode.OK:
@@ -187,7 +192,7 @@ class ScenarioSequence(NfSequence):
             poisoned.difference_update([line for line in poisoned if first <= line < end])
 
     async def _clear(self, operation: Operation) -> None:
-        """CLEAR_COUNTERS under traffic is not exact: another one follows when all is quiet."""
+        """Clear the counters; under traffic the clear is not exact, so repeat it once all is quiet."""
         await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
         if not operation.idle:
             await self.quiet()
@@ -195,7 +200,9 @@ class ScenarioSequence(NfSequence):
 
     # -- errors of the memory -----------------------------------------------------------------
     async def _faults(self, operation: Operation) -> None:
-        """The model is told of faults on host data; of records the memory port tells it."""
+        """Set faults in the memory; tell the model about those on host data (the memory port tells
+        about records).
+        """
         await self.quiet()
         memory, model = self.env.cfg.mem, self.model
         memory.read_error_rate = operation.read_error_rate

@@ -21,7 +21,7 @@ class OutOfTime(Exception):
 
 
 def reduce(scenario: Scenario, fails: Fails, keep: Callable[[Scenario], None]) -> Scenario:
-    """The smallest scenario found that still fails; `keep` is told each one on the way."""
+    """Return the smallest scenario found that still fails; call `keep` with each smaller one."""
     best = scenario
 
     def smaller(candidate: Scenario) -> bool:
@@ -56,7 +56,7 @@ Smaller = Callable[[Scenario], bool]
 
 
 def _prefix(scenario: Scenario, smaller: Smaller) -> None:
-    """Cuts what comes after the failure, by bisection."""
+    """Remove the operations after the failure, by bisection."""
     low, high = 0, len(scenario.operations)
     while high - low > 1:
         middle = (low + high) // 2
@@ -67,7 +67,9 @@ def _prefix(scenario: Scenario, smaller: Smaller) -> None:
 
 
 def _without_regions(scenario: Scenario) -> Iterator[Change]:
-    """One region of the device out, with everything that is done to it."""
+    """Yield, for each region of the device, a change that removes the region with all its
+    operations.
+    """
 
     def without(number: int) -> Change:
         def change(old: Scenario) -> Scenario:
@@ -97,7 +99,7 @@ def _without_kinds(scenario: Scenario, kinds: set[Do]) -> Scenario:
 
 
 def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
-    """Removes blocks of operations, of halves first and of one at last."""
+    """Remove blocks of operations: halves first, single ones last."""
     size = max(1, len(current().operations) // 2)
     while True:
         start = 0
@@ -112,7 +114,7 @@ def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
 
 
 def _simpler(scenario: Scenario) -> Iterator[Change]:
-    """Smaller regions, then simpler operations, one at a time."""
+    """Yield smaller regions, then simpler operations, one at a time."""
     used = {one.region for one in scenario.operations}
     for index, region in enumerate(scenario.regions):
         if index in used:
@@ -167,7 +169,7 @@ def _with_operation(index: int, operation: Operation) -> Change:
 
 
 def _only_used_regions(scenario: Scenario) -> Scenario:
-    """Descriptors that no operation names are dropped, the others numbered again."""
+    """Drop descriptors that no operation names, and renumber the others."""
     used = sorted({one.region for one in scenario.operations if one.region >= 0})
     place = {old: new for new, old in enumerate(used)} | {-1: -1}
     return replace(

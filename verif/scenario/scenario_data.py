@@ -120,7 +120,7 @@ class Operation:
             raise DataError(f"data of a write has {2 * LINE_BYTES} digits, not {len(self.data)}")
 
     def to_json(self) -> dict[str, Any]:
-        """Only what differs from the defaults."""
+        """Return the values that differ from the defaults."""
         out: dict[str, Any] = {"do": self.do.value}
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
@@ -155,7 +155,7 @@ class Scenario:
                 raise DataError(f"the device has no region {region.number}")
 
     def text(self) -> str:
-        """JSON, an operation a line; inverse of `parse`."""
+        """Return JSON with one operation per line; inverse of `parse`."""
         head = dataclasses.asdict(dataclasses.replace(self, operations=()))
         head.pop("operations")
         lines = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
@@ -165,7 +165,7 @@ class Scenario:
 
 
 def parse(text: str) -> Scenario:
-    """A scenario from its JSON text; DataError names what is wrong."""
+    """Return the scenario of a JSON text; DataError says what is wrong."""
     try:
         return typed(Scenario, parse_json(text))
     except DataError:

@@ -46,7 +46,7 @@ class ScenarioTest(NfBaseTest):
         self._keep()
 
     def _keep(self) -> None:
-        """Leaves the scenario beside the run's log, before it can fail."""
+        """Write the scenario next to the run's log, before it can fail."""
         metrics = os.environ.get("NF_METRICS")
         if metrics:
             file = Path(metrics).with_name(f"scenario-{self.use}.json")
@@ -62,7 +62,7 @@ class ScenarioTest(NfBaseTest):
 
 
 def read_scenario(path: str, cfg: EnvConfig) -> Scenario:
-    """A scenario from a file; DataError when it is none, or one of another device."""
+    """Read a scenario from a file; DataError if it is none, or of another device."""
     try:
         found = parse(read_text(path))
     except OSError as error:

@@ -19,7 +19,7 @@ def writes(scenario: Scenario) -> list[Operation]:
 
 
 def test_two_operations_are_found() -> None:
-    """The fault needs a commit, and a poisoned write after it."""
+    """Check that a commit and a poisoned write after it remain, since the fault needs both."""
 
     def fails(candidate: Scenario) -> bool:
         kinds = [

@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 
     @property
     def on(self) -> bool:
-        """The check can fail: more than all of the window cannot miss."""
+        """Return whether the check can fail: at most the whole window can miss."""
         return self.threshold < self.window
 
 
@@ -56,7 +56,7 @@ class Capacity:
         """False: some may have been made before the restart."""
 
     def contribution(self, limits: Collection[Limits]) -> None:
-        """A contribution was presented to the engine."""
+        """Record a contribution that was presented to the engine."""
         self._made.append(_Made(None, limits))
         if len(self._made) > _KEPT:
             self._decide(len(self._made))
@@ -66,7 +66,9 @@ class Capacity:
             self._decided = HISTORY
 
     def resolve(self, missed: bool | None) -> None:
-        """SLOT_MISS was read: all that came since the last time missed, or hit; None: some did."""
+        """Record a read of SLOT_MISS: all contributions since the last one missed, or hit; None:
+        some did.
+        """
         if missed is not None:
             for number in range(self._fresh, len(self._made)):
                 self._made[number] = self._made[number]._replace(missed=missed)
@@ -74,7 +76,9 @@ class Capacity:
         self._decide(self._fresh)
 
     def restart(self, exact: bool) -> None:
-        """A commit of the region, or another window; `exact`: with nothing in flight."""
+        """Restart the history after a commit or a change of the window; `exact`: with nothing in
+        flight.
+        """
         self._decide(len(self._made))
         if exact:
             self._made.clear()
@@ -85,7 +89,9 @@ class Capacity:
         self._exact = exact
 
     def _count(self, end: int) -> Span:
-        """0 or 1: the contribution before `end` brought the misses above the threshold."""
+        """Return 0 or 1: whether the contribution before `end` brought the misses above the
+        threshold.
+        """
         spans = [self._count_within(end, limits) for limits in self._made[end - 1].limits]
         return Span(min(span.low for span in spans), max(span.high for span in spans))
 
@@ -101,7 +107,7 @@ class Capacity:
         self._decided = end
 
     def times(self, end: int | None = None) -> Span:
-        """Least and most contributions, since the start, that exceeded the threshold."""
+        """Return the least and most contributions since the start that exceeded the threshold."""
         low, high, _ = self._times
         for number in range(self._decided, len(self._made) if end is None else end):
             more = self._count(number + 1)
@@ -123,7 +129,7 @@ class CapacityCheck:
         self._misses: int | None = 0
 
     def change(self, window: int, threshold: int, quiet: bool) -> None:
-        """A write of other limits begins; `quiet`: with nothing in flight."""
+        """Begin a write of other limits; `quiet`: with nothing in flight."""
         if window != self.limits.window or not quiet:
             self._restart(quiet)
         self._former |= {self.limits}
@@ -131,7 +137,7 @@ class CapacityCheck:
         self._writes += 1
 
     def changed(self, quiet: bool) -> None:
-        """It was answered: no later request meets the former limits."""
+        """End a write of the limits: no later request meets the former ones."""
         self._writes -= 1
         if quiet:
             self.idle()
@@ -139,14 +145,14 @@ class CapacityCheck:
             self._restart(False)
 
     def idle(self) -> None:
-        """Nothing is in flight any more."""
+        """Note that nothing is in flight any more."""
         if self._writes:  # what was just answered came before or after the new limits
             self._restart(False)
         else:
             self._former = frozenset()
 
     def reset(self, window: int, threshold: int) -> None:
-        """The device was reset: what was in flight is gone."""
+        """Follow a reset of the device, which ends all requests in flight."""
         self._restart(False)
         self.limits, self._former, self._writes = Limits(window, threshold), frozenset(), 0
 
@@ -155,15 +161,15 @@ class CapacityCheck:
             region.restart(exact)
 
     def operation(self) -> None:
-        """An operation of the engine was answered."""
+        """Count an answered operation of the engine."""
         self._operations += 1
 
     def contribution(self, region: int) -> None:
-        """A contribution to a region in a low-bit mode was answered."""
+        """Record an answered contribution to a region in a low-bit mode."""
         self.regions[region].contribution(self._former | {self.limits})
 
     def saw_misses(self, misses: int) -> None:
-        """SLOT_MISS was read with nothing in flight."""
+        """Record a read of SLOT_MISS with nothing in flight."""
         missed: bool | None = None
         if self._misses is not None and misses - self._misses in (0, self._operations):
             missed = misses > self._misses
@@ -172,16 +178,20 @@ class CapacityCheck:
         self._misses, self._operations = misses, 0
 
     def counters_cleared(self, quiet: bool) -> None:
-        """CTRL.CLEAR_COUNTERS: what came since the last read of SLOT_MISS cannot be resolved."""
+        """Follow CTRL.CLEAR_COUNTERS: contributions since the last read of SLOT_MISS stay
+        unresolved.
+        """
         self._misses = None if self._operations or not quiet else 0
 
     def times(self, region: int, busy: Collection[int]) -> Span:
-        """Contributions to a region above the threshold; `busy`: regions with some in flight."""
+        """Return the contributions to a region above the threshold; `busy`: regions with some in
+        flight.
+        """
         low, high, _ = self.regions[region].times()
         on = any(limits.on for limits in self._former | {self.limits})
         return Span(low, high + (_KEPT if on and region in busy else 0))
 
     def all_times(self, busy: Collection[int]) -> Span:
-        """The same of all regions."""
+        """Return the contributions above the threshold, summed over all regions."""
         spans = [self.times(region, busy) for region in range(len(self.regions))]
         return Span(sum(span.low for span in spans), sum(span.high for span in spans))

@@ -19,7 +19,7 @@ CHECKERS = {
 
 
 def switched_off() -> frozenset[str]:
-    """Names in NF_CHECKERS_OFF; ValueError for one that is no checker."""
+    """Return the names in NF_CHECKERS_OFF; ValueError for an unknown checker."""
     names = frozenset(filter(None, os.environ.get("NF_CHECKERS_OFF", "").split(",")))
     unknown = sorted(names - CHECKERS.keys())
     if unknown:

@@ -26,39 +26,43 @@ class _InForce:
 
 
 class ControlRequests:
-    """Feed it with requests, responses and changes; `begin` and `end` hear of each access."""
+    """Accesses to the control window, from requests, responses and changes of the window."""
 
     def __init__(self, model: DeviceModel) -> None:
         self.model = model
-        self.begin: Callable[[Op], None] = lambda _op: None
-        self.end: Callable[[Op], None] = lambda _op: None
+        self._begins: Callable[[Op], None] = lambda _op: None
+        self._ends: Callable[[Op], None] = lambda _op: None
         self._new: ControlWindow | None = None
         self._old: list[_InForce] = []
         self._now = 0
 
+    def connect(self, begins: Callable[[Op], None], ends: Callable[[Op], None]) -> None:
+        """Call `begins` with each request to the window, `ends` when it is answered."""
+        self._begins, self._ends = begins, ends
+
     def change_begin(self, window: ControlWindow) -> None:
-        """A write that makes this the window was accepted."""
+        """Begin a write that makes this the window."""
         self._new = window
 
     def change_end(self) -> None:
-        """It was answered."""
+        """End a write that changes the window."""
         if self._new is not None:
             self._old = [*self._old[-8:], _InForce(self.model.control, self._now)]
             self.model.control, self._new = self._new, None
 
     def reset(self) -> None:
-        """The device was reset."""
+        """Follow a reset of the device."""
         self.model.control, self._new = ControlWindow(), None
         self._old.clear()
 
     def request(self, op: Op) -> None:
-        """A request has come; its access is filled in."""
+        """Follow a request; its access is filled in."""
         self._now = max(self._now, op.start)
         if op.access.kind is Kind.CONTROL:
-            self.begin(op)
+            self._begins(op)
 
     def response(self, op: Op) -> None:
-        """A request was answered."""
+        """Follow an answer."""
         self._now = max(self._now, op.end)
         model, present = self.model, self.model.control
         windows = [one.window for one in self._old if one.end >= op.start]
@@ -74,11 +78,11 @@ class ControlRequests:
             if len(ways) > 1:
                 op.windows = tuple(ways.values())
         if op.access.kind is Kind.CONTROL:
-            self.end(op)
+            self._ends(op)
 
 
 def either(model: DeviceModel, op: Op) -> Failure | None:
-    """What is wrong with the answer to a request that one of `op.windows` has decoded."""
+    """Return the mismatch of a request that one of `op.windows` has decoded, or None."""
     before, present = model.snapshot(None), model.control
     first: Failure | None = None
     for window in op.windows:

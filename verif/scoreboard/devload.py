@@ -24,7 +24,7 @@ LEVELS = (DevLoad.OPTIMAL, DevLoad.MODERATE, DevLoad.SEVERE)
 
 
 def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
-    """The level of an occupancy: the worst whose threshold is reached; 0 switches a level off."""
+    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a level."""
     reached = [one for one, least in zip(LEVELS, thresholds, strict=True) if 0 < least <= occupancy]
     return max(reached, default=DevLoad.LIGHT)
 
@@ -45,48 +45,50 @@ class DevLoadRule:
 
     # -- events -------------------------------------------------------------------------------
     def request(self, now: int) -> None:
-        """A request that is to be answered has come."""
+        """Follow a request that is to be answered."""
         self._outstanding += 1
         while self._peaks and self._peaks[-1][1] <= self._outstanding:
             self._peaks.pop()
         self._peaks.append((now, self._outstanding))
 
     def answered(self) -> None:
-        """A response has left."""
+        """Follow a response."""
         self._outstanding -= 1
 
     def thresholds_begin(self, *thresholds: int) -> None:
-        """A write of DEVLOAD_THRESHOLD was accepted: from now on either may be in force."""
+        """Begin a write of DEVLOAD_THRESHOLD: from now on old or new thresholds may be in force."""
         self._former.append((-1, self.thresholds))
         self.thresholds = (thresholds[0], thresholds[1], thresholds[2])
 
     def thresholds_end(self, now: int) -> None:
-        """It was answered: the former thresholds are in force no more."""
+        """End a write of DEVLOAD_THRESHOLD: the former thresholds are no longer in force."""
         self._former = deque((now if end < 0 else end, old) for end, old in self._former)
         while len(self._former) > 1 and self._outstanding == 0:
             self._former.popleft()
 
     def set_capacity(self, window: int, threshold: int) -> None:
-        """A write of CAP_WINDOW or CAP_THRESHOLD begins."""
+        """Begin a write of CAP_WINDOW or CAP_THRESHOLD."""
         if window and threshold < window:
             self._cap_was_on = True
 
     def saw_fallback(self, now: int, bits: int, regions: int) -> None:
-        """A read of FALLBACK has returned `bits` at time `now`."""
+        """Record a read of FALLBACK that returned `bits` at time `now`."""
         for region in range(regions):
             if bits >> region & 1:
                 self.may_fall_back.add(region)
                 self.fallback_since.setdefault(region, now)
 
     def clear_fallback(self, bits: int) -> None:
-        """A write-1-to-clear of FALLBACK begins."""
+        """Begin a write-1-to-clear of FALLBACK."""
         for region in list(self.fallback_since):
             if bits >> region & 1:
                 del self.fallback_since[region]
 
     # -- the check ----------------------------------------------------------------------------
     def check(self, op: Op, region: int | None, devload: int) -> str | None:
-        """What is wrong with the DevLoad of the response to `op`, in the window of `region`."""
+        """Return the error in the DevLoad of the response to `op`, in the window of `region`, or
+        None.
+        """
         levels = self.levels(op)
         allowed = set(levels)
         since = None if region is None else self.fallback_since.get(region)
@@ -104,7 +106,7 @@ class DevLoadRule:
         return f"DevLoad must be {names} by the occupancy and the thresholds {self.thresholds}"
 
     def levels(self, op: Op) -> set[DevLoad]:
-        """Levels that the occupancy may have had when `op` was answered."""
+        """Return the levels that the occupancy may have had when `op` was answered."""
         most = next((count for time, count in self._peaks if time >= op.start), 1)
         sets = [self.thresholds, *(old for end, old in self._former if end < 0 or end >= op.start)]
         edges = {1, most}

@@ -28,7 +28,7 @@ class _Candidate:
 
 
 def error_of(op: Op) -> AccessError:
-    """What the registers show of a refused access."""
+    """Return the content of the error registers for a refused access."""
     msg, access = op.msg, op.access
     return AccessError(
         access.cause, access.write, int(msg.opcode), msg.ldid, msg.addr >> 6 << 6, msg.tag
@@ -36,7 +36,7 @@ def error_of(op: Op) -> AccessError:
 
 
 def shown(error: AccessError, register: str) -> dict[str, int]:
-    """The fields of one of the registers for an access."""
+    """Return the fields of one error register for an access."""
     if register == "ERR_INFO":
         return {
             "CAUSE": int(error.cause),
@@ -64,22 +64,22 @@ class ErrorCapture:
         self._arms = 0
 
     def refused(self, op: Op) -> None:
-        """A request that must be refused has come."""
+        """Follow a request that must be refused."""
         self._candidates.append(_Candidate(op, error_of(op), self._arming is None))
         if len(self._candidates) > 64:
             self._prune()
 
     def doubtful(self) -> None:
-        """Nobody knows whether a request, or which, was refused: until the capture is armed."""
+        """Note an unknown refusal: nothing is compared until the capture is armed again."""
         self._open += 1
 
     def arm_begin(self, now: int) -> None:
-        """A write of 1 to ERR_INFO.VALID was accepted."""
+        """Begin a write of 1 to ERR_INFO.VALID."""
         self._arming = now
         self._arms += 1
 
     def arm_end(self) -> None:
-        """It was answered: what was in flight meanwhile may be captured before or after."""
+        """End a write that arms the capture: a request in flight may be captured before or after."""
         since = self._arming or 0
         shown = [one.error for one in self._first()] if self._known is None else self._known
         certain = self._certain(since + 1)
@@ -94,7 +94,7 @@ class ErrorCapture:
         self._candidates = self._first()
 
     def _first(self) -> list[_Candidate]:
-        """Those that may have been first."""
+        """Return the candidates that may have been first."""
         ends = [one.op.end for one in self._candidates if one.certain and one.op.end >= 0]
         limit = min(ends, default=None)
         if limit is None:
@@ -102,16 +102,16 @@ class ErrorCapture:
         return [one for one in self._candidates if one.op.start <= limit]
 
     def _certain(self, now: int) -> bool:
-        """An access was refused, and answered before `now`, since the capture was armed."""
+        """Return whether a refused access was answered before `now`, since the capture was armed."""
         return any(one.certain and 0 <= one.op.end < now for one in self._candidates)
 
     def begin(self, now: int) -> tuple[bool, int]:
-        """A read begins."""
+        """Begin a read."""
         certain = self._known is not None or self._certain(now + 1)
         return certain and self._arming is None, self._arms
 
     def check(self, register: str, fields: dict[str, int], before: tuple[bool, int]) -> str | None:
-        """What is wrong with a read that began with `before`, or None."""
+        """Return the error in a read that began with `before`, or None."""
         certain, arms = before
         armed = arms != self._arms or self._arming is not None
         first = [one.error for one in self._first()]

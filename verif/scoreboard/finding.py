@@ -21,7 +21,7 @@ _VALUE = re.compile(r"\b0x[0-9a-fA-F]+\b|\d+(?:\.\d+)?")
 
 
 def link_rule(text: str) -> str:
-    """Key of what the link monitor says, wherever it stands in a text; "" for anything else."""
+    """Return the key of a finding of the link monitor anywhere in a text; "" for any other text."""
     rule = _LINK_RULE.search(text)
     return f"link: {rule[1]}" if rule else ""
 
@@ -34,7 +34,9 @@ class Finding(str):
     data: str
 
     def __new__(cls, text: str, key: str = "", data: str = "") -> Finding:
-        """Without a key it is the link's rule, or the text, numbers replaced by N."""
+        """Create a finding; the default key is the link's rule, or the text with numbers replaced
+        by N.
+        """
         self = super().__new__(cls, f"{text}; {data}" if data else text)
         self.text, self.data = text, data
         self.key = key or link_rule(text) or _VALUE.sub("N", _WHEN.sub("", text))

@@ -21,7 +21,7 @@ INFO_POISONED = 1 << 137
 
 
 def owns_up(op: Op) -> bool:
-    """The answer says itself that it is not to be trusted: Poison, or INFO of a poisoned line."""
+    """Return whether the answer is marked as untrusted: Poison, or INFO of a poisoned line."""
     response = op.response
     if not isinstance(response, S2MDRS):
         return False
@@ -52,10 +52,12 @@ class LenientScoreboard(Scoreboard):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.wrong = 0
-        self.memory.may_poison = lambda: bool(self.ram.flips)
+
+    def may_poison(self) -> bool:
+        return bool(self.ram.flips)
 
     def take_losses(self) -> int:
-        """Answers since the last call that said that they were not to be trusted."""
+        """Return the number of untrusted answers since the last call."""
         assert isinstance(self.quiescence, LenientQuiescence)
         losses, self.quiescence.losses = self.quiescence.losses, 0
         return losses

@@ -30,7 +30,7 @@ class OverBudget(Exception):
 
 
 def identity(snap: Snapshot) -> Hashable:
-    """What tells two states of a line apart (counters of the device do not)."""
+    """Return the identity of a state of a line, without the counters of the device."""
     line = snap.line
     if line is None:
         return snap.memory
@@ -55,7 +55,7 @@ class State:
     came: tuple[State, Op, StepResult] | None = None
 
     def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]]:
-        """The operations on a path to this state, each with the line before and after it."""
+        """Return the operations on a path to this state, each with the line before and after it."""
         out: list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]] = []
         state = self
         while state.came is not None:
@@ -73,7 +73,7 @@ class Bucket:
     states: dict[Hashable, State] = field(default_factory=dict)
 
     def add(self, new: State) -> None:
-        """Adds a state, or widens the counters of the equal one."""
+        """Add a state, or widen the counters of an equal one."""
         old = self.states.setdefault(identity(new.snap), new)
         if old is not new:
             old.low = tuple(map(min, old.low, new.low))
@@ -95,7 +95,7 @@ Reached = dict[int, list[State]]
 
 
 def commute(a: Op, b: Op) -> bool:
-    """True if the two operations give the same answers and state in either order."""
+    """Return whether two operations give the same answers and state in either order."""
     if (a.read and b.read) or a.inert or b.inert:
         return True
     if a.read or b.read:
@@ -107,7 +107,7 @@ def commute(a: Op, b: Op) -> bool:
 
 @contextmanager
 def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
-    """Reads and writes of some lines of memory meet an error."""
+    """Make reads and writes of some memory lines fail."""
     if not lines:
         yield
         return
@@ -156,7 +156,7 @@ class Linearizer:
         ]
 
     def run(self, start: Reached, allowed: int, must: int, commit_follows: bool = False) -> Reached:
-        """Applies the `allowed` operations in every legal order.
+        """Apply the `allowed` operations in every legal order.
 
         `start` and the result map the set of applied operations (a bit mask) to the states reached.
         Only sets that hold all of `must` are returned. With `commit_follows` an operation outside
@@ -180,7 +180,7 @@ class Linearizer:
         return result
 
     def _rebased(self, states: Iterable[State]) -> Bucket:
-        """States that can be restored in any order.
+        """Return states that can be restored in any order.
 
         The model takes no snapshot from before a commit (here other regions' do not matter), and
         moves only the counters that the present tally names: so all are named.
@@ -193,7 +193,9 @@ class Linearizer:
         return bucket
 
     def _choices(self, mask: int, allowed: int, must: int, commit_follows: bool) -> list[int]:
-        """Operations to try next; one that commutes with all rivals stands for all orders."""
+        """Return the operations to try next; one that commutes with all rivals stands for all
+        orders.
+        """
         rest = allowed & ~mask
         enabled = [i for i in range(len(self.ops)) if rest >> i & 1 and self.before[i] & ~mask == 0]
         for i in enabled:
@@ -204,7 +206,7 @@ class Linearizer:
         return enabled
 
     def _starts(self, states: Sequence[State]) -> list[State]:
-        """The states in which the next operation may find the line."""
+        """Return the states in which the next operation may find the line."""
         if not self.may_lose or not isinstance(self.key, tuple):
             return list(states)
         bucket = Bucket()
@@ -216,7 +218,9 @@ class Linearizer:
         return list(bucket.states.values())
 
     def _failures(self, op: Op) -> list[set[int]]:
-        """Errors of memory that an operation may have met: of those that race, one or the other."""
+        """Return the memory errors that an operation may have met; racing operations may have met
+        it or not.
+        """
         if not op.failed:
             return [set()]
         return [op.failed] if len(self.ops) == 1 else [set(), op.failed]

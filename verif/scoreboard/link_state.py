@@ -43,7 +43,7 @@ class LinkState:
         self._seen: Counter[str] = Counter()
 
     def flit(self, event: FlitEvent) -> None:
-        """A flit was transferred."""
+        """Count a transferred flit."""
         received = event.direction is Direction.M2S
         self.events["RX_FLIT" if received else "TX_FLIT"].add()
         if received and event.kind in _LOST:
@@ -64,21 +64,23 @@ class LinkState:
                 self._seen[name] = now[name]
 
     def reset(self) -> None:
-        """The device was reset, and the tracker with it."""
+        """Follow a reset of the device and of the tracker."""
         self._seen.clear()
         self.up = self.asked = False
 
     def retrain(self) -> None:
-        """phy_up has fallen."""
+        """Count a fall of phy_up."""
         self.retrains.add()
 
     @property
     def faulty(self) -> bool:
-        """A flit was lost, or the physical layer: from then on some figures are ranges."""
+        """Return whether a flit or the physical layer was lost; from then on some figures are
+        ranges.
+        """
         return bool(self.lost.total or self.requests.total or self.retrains.total)
 
     def span(self, name: str) -> Span:
-        """Least and most that a counter may have counted since the start."""
+        """Return the least and most that a counter may have counted since the start."""
         if name == "RETRY_LOCAL":
             # A flit lost while a retry is under way begins no other; a gap in the sequence may.
             return Span(0, max(self.lost.total, self.requests.total) + self.retrains.total)
@@ -97,7 +99,7 @@ class LinkState:
         return Span(max(0, span.low - slack), span.high + slack)
 
     def errors(self) -> Span:
-        """Events that raise IRQ_STATUS.LINK_ERROR."""
+        """Return the number of events that raise IRQ_STATUS.LINK_ERROR."""
         spans = [self.span(name) for name in _ERRORS]
         # A link that fails in the end has lost something, or was retrained.
         failed = int(bool(self.retrains.total))

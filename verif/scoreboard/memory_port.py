@@ -38,7 +38,7 @@ class _Area:
         self._written: set[int] = set()
 
     def write(self, index: int) -> bool:
-        """A line is overwritten; whether it was still to be."""
+        """Record that a line was overwritten; return whether it still had to be."""
         if not 0 <= index < self._lines or index in self._written:
             return False
         self._written.add(index)
@@ -46,7 +46,7 @@ class _Area:
 
     @property
     def done(self) -> bool:
-        """Nothing is left."""
+        """Return whether the whole area is written."""
         return len(self._written) == self._lines
 
 
@@ -64,7 +64,7 @@ class Initialiser:
     def committed(
         self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
     ) -> None:
-        """A commit was accepted."""
+        """Follow an accepted commit."""
         unfinished = region in self._left or region in self._maybe
         early = region in self._early
         self._early.discard(region)
@@ -87,7 +87,7 @@ class Initialiser:
             self._maybe[region] = area
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
-        """A line was overwritten, and memory has answered; the text says what is wrong with it.
+        """Follow an answered write of the initialiser; return its error or None.
 
         `committing`: a commit of the region is under way.
         """
@@ -104,12 +104,14 @@ class Initialiser:
         return f"the initialiser writes record {index} of region {region} without need"
 
     def busy(self) -> Span:
-        """Least and most of INIT_BUSY by what is left to do."""
+        """Return the range of INIT_BUSY by the remaining work."""
         return Span(int(bool(self._left)), int(bool(self._left or self._maybe)))
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
-    """Where the bookkeeping lines of a region lie: the first, their distance, and their number."""
+    """Return the place of the bookkeeping lines of a region: the first line, their distance, their
+    number.
+    """
     if config.mode is Mode.IDENTITY:
         return 0, 0, 0
     return *records(config, cnt_w), config.lines
@@ -147,7 +149,7 @@ class Record:
 
     @property
     def low_bit(self) -> bool:
-        """Planes follow, else a sum."""
+        """Return whether planes follow the bookkeeping; else a sum does."""
         return self.mode.low_bit
 
 
@@ -160,7 +162,9 @@ class MemoryPort:
         quiescence: Quiescence,
         configs: list[RegionConfig | None],
         clock: Callable[[], int],
+        may_poison: Callable[[], bool],
     ) -> None:
+        """Start with no commit; see `Scoreboard.may_poison` for `may_poison`."""
         self.model = model
         self.quiescence = quiescence
         self.configs = configs
@@ -172,8 +176,7 @@ class MemoryPort:
         self.poisoned = Recent(clock)
         self.initialised = Recent(clock)
         self.clock = clock
-        self.may_poison: Callable[[], bool] = lambda: False
-        """Data that a RAM of the device has damaged may be on its way."""
+        self.may_poison = may_poison
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
         self.wrong: str | None = None
@@ -182,7 +185,9 @@ class MemoryPort:
 
     @property
     def initialising(self) -> bool:
-        """The initialiser is at work: an eviction may have to wait until it has passed."""
+        """Return whether the initialiser is active: an eviction may have to wait until it has
+        passed.
+        """
         recent = self.clock() - self._last_initialised < INIT_CLOCKS
         return recent or self.initialiser.busy().low > 0
 
@@ -190,7 +195,7 @@ class MemoryPort:
         self.rule, self.wrong = rule, text
 
     def beat(self, beat: MemBeat) -> bool:
-        """A beat was seen; True if it was an event (an error, or poison)."""
+        """Judge a beat; return whether it was an event (an error or poison)."""
         self.wrong = None
         record, place = self.located(beat)
         self._owned(beat, record, place)
@@ -219,7 +224,7 @@ class MemoryPort:
         return True
 
     def _failed(self, line: int) -> None:
-        """Data of a host could not be read or written: of ordinary memory, or an FP32 line."""
+        """Follow a failed access to host data: ordinary memory, or an FP32 line."""
         key: tuple[int, int] = (MEMORY_KEY, line)
         for region, config in self._regions():
             offset = line - config.state_line
@@ -228,7 +233,7 @@ class MemoryPort:
         self.quiescence.failed(key, line)
 
     def _owned(self, beat: MemBeat, record: Record | None, place: str) -> None:
-        """The line is one that the user of the AXI ID has to do with, and the burst is whole."""
+        """Check that the AXI ID may access the line, and that the burst is whole."""
         users = OWNERS[beat.write]
         if beat.axi_id >= len(users) or place not in users[beat.axi_id]:
             if self._settled():
@@ -253,7 +258,7 @@ class MemoryPort:
                 self._forbidden("record length", text)
 
     def _initialised(self, beat: MemBeat, record: Record) -> None:
-        """A write of the initialiser was answered."""
+        """Follow an answered write of the initialiser."""
         self.initialised.add()
         self._last_initialised = self.clock()
         committing = bool(self.quiescence.pending(record.region))
@@ -265,12 +270,15 @@ class MemoryPort:
             self._forbidden("initialiser", wrong)
 
     def _settled(self) -> bool:
-        """No commit is under way: the descriptors are known."""
+        """Return whether no commit is in progress, so that the descriptors are known."""
         return not any(self.quiescence.pending(region) for region in range(len(self.configs)))
 
     def _has_state(self, record: Record) -> bool:
-        """False: no contribution of this epoch has reached the plane, so it is nobody's state; nor
-        is a sum, which can be gathered again."""
+        """Return whether a plane holds state of this epoch.
+
+        A plane that no contribution has reached does not, nor does a sum, which can be gathered
+        again.
+        """
         if not record.low_bit:
             return False
         line = self.model.line_state(record.region, record.index)
@@ -280,7 +288,7 @@ class MemoryPort:
         return record.beat <= planes_kept(most, self.model.params.cnt_w)
 
     def _regions(self) -> Iterator[tuple[int, RegionConfig]]:
-        """The descriptors that may be in force: also those whose commit is not yet answered."""
+        """Yield the descriptors that may be in force, including those of unanswered commits."""
         for region, config in enumerate(self.configs):
             if config is not None:
                 yield region, config
@@ -288,7 +296,7 @@ class MemoryPort:
                 yield region, pending.config
 
     def record(self, line: int) -> Record | None:
-        """The record that a line of memory is part of."""
+        """Return the record that a memory line is part of."""
         for region, config in self._regions():
             cnt_w = self.model.params.cnt_w
             if config.mode is Mode.IDENTITY:
@@ -304,8 +312,11 @@ class MemoryPort:
         return None
 
     def located(self, beat: MemBeat) -> tuple[Record | None, str]:
-        """Whose record the line of a beat is part of, and what the device did there, as the
-        coverage point "memory side-band" names it. Coverage and scoreboard ask it of each beat."""
+        """Return the record of a beat's line, and the action as named by the coverage point "memory
+        side-band".
+
+        Coverage and scoreboard ask for the same beat, so the last result is kept.
+        """
         if beat is not self._located[0]:
             record = self.record(beat.line)
             self._located = (beat, (record, self._place(beat, record)))

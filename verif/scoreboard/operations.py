@@ -43,12 +43,12 @@ class Op:
 
     @property
     def inert(self) -> bool:
-        """True if the access neither reads nor changes a line."""
+        """Return whether the access neither reads nor changes a line."""
         return self.access.kind in (Kind.REFUSED, Kind.NO_EFFECT, Kind.STATUS, Kind.CONTROL)
 
 
 def window_of(addr: int, configs: Sequence[RegionConfig | None]) -> int | None:
-    """The region whose window a byte address lies in, by these descriptors; None: in none."""
+    """Return the region whose window holds a byte address, or None."""
     for number, config in enumerate(configs):
         if config is not None:
             shift = config.lines_log2 + WINDOW_SHIFT
@@ -58,7 +58,7 @@ def window_of(addr: int, configs: Sequence[RegionConfig | None]) -> int | None:
 
 
 def describe(msg: M2SMessage | S2MMessage | None) -> str:
-    """A message on one line; data from the last byte to the first."""
+    """Format a message on one line, with data from the last byte to the first."""
     if msg is None:
         return "nothing"
     if isinstance(msg, S2MNDR):
@@ -73,7 +73,7 @@ def describe(msg: M2SMessage | S2MMessage | None) -> str:
 
 
 def describe_near(msg: M2SMessage | S2MMessage | None, byte: int | None) -> str:
-    """As `describe`, but of read data the eight bytes around `byte` alone, or none."""
+    """Format a message like `describe`, but only eight bytes of read data around `byte`, or none."""
     if not isinstance(msg, S2MDRS):
         return describe(msg)
     if byte is None:

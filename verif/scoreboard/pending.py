@@ -59,16 +59,16 @@ class Commit:
 
     @property
     def open(self) -> bool:
-        """Not answered, or it is not known yet what came first."""
+        """Return whether the commit is unanswered, or its order is not known yet."""
         return self.end < 0 or self.rival is not None
 
     def may_follow(self, op: Op) -> bool:
-        """The commit may have come after `op`."""
+        """Return whether the commit may have come after `op`."""
         final = self.closes and self.strict and op.read and op.end > self.end
         return op.start < self.end and not final
 
     def must_follow(self, op: Op) -> bool:
-        """The commit came after `op`."""
+        """Return whether the commit came after `op`."""
         return op.end < self.start
 
 
@@ -84,7 +84,7 @@ class Item:
     """A commit has changed what the requests mean."""
 
     def before_commit(self, model: DeviceModel, commit: Commit) -> None:
-        """Applies what came, or may have come, before a commit."""
+        """Apply the operations that came, or may have come, before a commit."""
         if self.lost:
             return
         must = allowed = 0
@@ -100,7 +100,7 @@ class Item:
             model.restore(self.line.key, before)
 
     def after_commit(self, model: DeviceModel, config: RegionConfig) -> None:
-        """A commit of `config` was accepted: each state is now that of an untouched line."""
+        """Follow an accepted commit of `config`: each state becomes that of an untouched line."""
         if self.lost:
             return
         key = self.line.key
@@ -117,21 +117,23 @@ class Item:
 
 
 def flags(state: State) -> tuple[bool, bool, bool]:
-    """Complete, saturated and illegal in a state of a line."""
+    """Return whether a line is complete, saturated and illegal in a state."""
     line = state.snap.line
     assert line is not None
     return line.counted_complete, line.saturated, line.illegal
 
 
 def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
-    """The keys (region, line) of a region."""
+    """Return the keys (region, line) of a region."""
     return [key for key in keys if isinstance(key, tuple) and key[0] == region]
 
 
 def doubt_of(
     alternatives: Mapping[Hashable, Sequence[State]], unknown: Iterable[Hashable], region: int
 ) -> Doubt:
-    """Lines of a region of which more than one state is possible, or nothing is known."""
+    """Return the doubt about a region: lines with several possible states, or with an unknown
+    state.
+    """
     out = Doubt()
     for key in of_region(alternatives, region):
         marks = [flags(state) for state in alternatives[key]]

@@ -13,7 +13,7 @@ _REFUSALS = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
 
 
 def potential(op: Op, mode: Mode | None) -> dict[str, int]:
-    """The most that `op` may add to each counter; `mode`: that of its region, as far as known.
+    """Return the most that `op` may add to each counter; `mode`: that of its region, if known.
 
     A request that races with a commit of its region may decode otherwise than when it came.
     """

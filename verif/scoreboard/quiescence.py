@@ -44,7 +44,7 @@ Ambiguous = Mapping[int, Sequence[State]]
 
 
 def stored(config: RegionConfig, ambiguous: Ambiguous) -> dict[int, MemoryLine]:
-    """What the data lines of an FP32 region hold after a round with ambiguous lines."""
+    """Return the content of the data lines of an FP32 region after a round with ambiguous lines."""
     out: dict[int, MemoryLine] = {}
     for index, states in ambiguous.items():
         lines = [state.snap.line for state in states]
@@ -68,7 +68,7 @@ def settle(
     ambiguous: Ambiguous,
     uncertain: Iterable[Hashable],
 ) -> list[Hashable]:
-    """A commit was accepted: brings memory up to date.
+    """Update the memory after an accepted commit.
 
     Returns the keys among `uncertain`, lines of more than one possible state, that are so no more.
     """
@@ -108,33 +108,33 @@ class Trust:
         """Lines that may be in a slot."""
 
     def __contains__(self, region: int | None) -> bool:
-        """Any line of the region may be lost."""
+        """Return whether any line of the region may be lost."""
         return region in self._refused
 
     def refused(self, region: int, committing: bool) -> None:
-        """A write of a record was refused."""
+        """Record a refused write of a record."""
         self._refused[region] = True
         if not committing:
             self._certain.add(region)
 
     def requested(self, key: Hashable, region: int | None) -> bool:
-        """A line is asked for while nothing is in flight on it; True if it is lost for certain."""
+        """Record a request for an idle line; return True if the line is certainly lost."""
         lost = region in self._certain and key not in self._on_chip
         self._on_chip.add(key)
         return lost
 
     def evicted(self, key: Hashable) -> None:
-        """A line with nothing in flight was written back."""
+        """Record the write-back of an idle line."""
         self._on_chip.discard(key)
 
     def commit_begun(self, region: int) -> None:
-        """EPOCH is being written."""
+        """Follow the begin of a write of EPOCH."""
         self._certain.discard(region)
         if region in self._refused:
             self._refused[region] = False
 
     def committed(self, region: int, busy: Iterable[Hashable]) -> None:
-        """The commit was accepted; `busy`: lines with requests that it may have overtaken."""
+        """Follow an accepted commit; `busy`: lines with requests that it may have overtaken."""
         if self._refused.get(region) is False:  # no refusal since the commit began
             del self._refused[region]
         old = {key for key in self._on_chip if isinstance(key, tuple) and key[0] == region}
@@ -151,20 +151,28 @@ class Quiescence:
         budget: int,
         mismatch: Callable[[Failure], None],
         committed: Callable[[int, Commit, int], None],
+        doubted: Callable[[Op], None],
+        observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None],
     ) -> None:
+        """Start with every line quiescent.
+
+        Args:
+            model: device model, whose lines the judged operations change.
+            budget: steps after which the search for an order gives up.
+            mismatch: called with an answer that no order explains.
+            committed: called with region, commit and code of each settled commit.
+            doubted: called with a request of which the decoding stays unknown.
+            observed: called with each operation on a line, see `Observer.judged`.
+        """
         self.model = model
         self.budget = budget
         self.mismatch = mismatch
         self.committed = committed
-        self.on_judged: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None] | None = (
-            None
-        )
-        """Hears of each operation on a line: its state before and after, what was expected."""
+        self.doubted = doubted
+        self.observed = observed
         self.judged = 0
         self.raced = 0
         self.unjudged = 0
-        self.on_doubt: Callable[[Op], None] = lambda _op: None
-        """Called with a request of which nobody knows how it was decoded."""
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
@@ -178,7 +186,7 @@ class Quiescence:
 
     # -- events -------------------------------------------------------------------------------
     def add(self, op: Op) -> None:
-        """A request has begun; its access and key are filled in."""
+        """Begin a request; its access and key are filled in."""
         region = op.access.region
         line = self._lines.get(op.key)
         if line is None:
@@ -196,7 +204,7 @@ class Quiescence:
             op.commit_raced = region in self._commits
 
     def done(self, op: Op) -> None:
-        """The response of `op` has come."""
+        """End a request: its response has come."""
         line = self._lines[op.key]
         line.open -= 1
         region = op.access.region
@@ -210,7 +218,7 @@ class Quiescence:
             self._close(line)
 
     def commit_begin(self, region: int, config: RegionConfig, epoch: int, now: int) -> Commit:
-        """EPOCH is being written."""
+        """Begin a write of EPOCH."""
         self._commits.setdefault(region, []).append(Commit(config, epoch, now))
         losing = of_region(self._losing, region)
         if losing:
@@ -220,7 +228,7 @@ class Quiescence:
         return self._commits[region][-1]
 
     def close_begin(self, region: int, epoch: int, now: int) -> Commit | None:
-        """CLOSE is being written; None if the region has no round that it could end."""
+        """Begin a write of CLOSE; return None if the region has no round to end."""
         config, waiting = self.model.config(region), self.pending(region)
         if waiting:
             config, epoch = waiting[-1].config, waiting[-1].epoch
@@ -232,7 +240,7 @@ class Quiescence:
     def commit_end(
         self, region: int, now: int, strict: bool = True, commit: Commit | None = None
     ) -> None:
-        """The write of EPOCH, or of CLOSE, was answered (`commit`: which; the last one)."""
+        """End the write of EPOCH or CLOSE (`commit`: which; by default the last one)."""
         commit = commit or self._commits[region][-1]
         commit.end, commit.strict = now, strict
         self.resolve(region)
@@ -244,18 +252,18 @@ class Quiescence:
             self._unjudged(op)
 
     def _unjudged(self, op: Op) -> None:
-        """Gives up on a request; whatever it may have counted is left open."""
+        """Give up on a request; the events that it may have counted stay open."""
         self.unjudged += 1
         for name, most in potential(op, self.mode_of(op)).items():
             self.above[name] += most
 
     def mode_of(self, op: Op) -> Mode | None:
-        """Mode of the region of a request, as far as it is known."""
+        """Return the mode of a request's region, if known."""
         config = None if op.access.region is None else self.model.config(op.access.region)
         return config.mode if config else None
 
     def _close(self, line: PendingLine) -> None:
-        """The line is quiet and no commit is pending."""
+        """Judge a quiet line of a region without a pending commit."""
         key, ops = line.key, line.ops
         del self._lines[key]
         if line.gone:
@@ -276,7 +284,7 @@ class Quiescence:
             self._lose_record(key)
 
     def _linearize(self, linearizer: Linearizer, start: Reached) -> None:
-        """Looks for an order of all operations on a line, and settles on the states it leaves."""
+        """Find an order of all operations on a line, and keep the states that it leaves."""
         model, key, count = self.model, linearizer.key, len(linearizer.ops)
         self.raced += count
         full = (1 << count) - 1
@@ -292,9 +300,8 @@ class Quiescence:
             self.mismatch(linearizer.failure)
             return
         self.judged += count
-        if self.on_judged is not None:
-            for step in result[full][0].steps():
-                self.on_judged(*step)
+        for step in result[full][0].steps():
+            self.observed(*step)
         self._settle(key, result[full])
 
     def _single(self, op: Op) -> None:
@@ -308,26 +315,26 @@ class Quiescence:
         differences = expected.differences(op.response)
         if not differences:
             self.judged += 1
-            if self.on_judged is not None and before is not None and before.line is not None:
+            if before is not None and before.line is not None:
                 after = model.line_state(op.access.region, op.access.line)
-                self.on_judged(op, before.line, after or before.line, expected)
+                self.observed(op, before.line, after or before.line, expected)
             return
         if before is not None:
             model.restore(op.key, before)
         self.mismatch(Failure(op, expected, differences, model.explain(op.msg, op.misframed)))
 
     def _either(self, op: Op, wrong: Failure | None) -> None:
-        """A request was judged that one of several control windows has decoded."""
+        """Judge a request that one of several control windows has decoded."""
         if wrong is not None:
             self.mismatch(wrong)
             return
         self.judged += 1
         self.above["REFUSED"] += 1
         self.above["UNMAPPED"] += 1
-        self.on_doubt(op)
+        self.doubted(op)
 
     def _settle(self, key: Hashable, states: list[State]) -> None:
-        """Takes the first state for the model and keeps the others as alternatives."""
+        """Restore the first state in the model and keep the others as alternatives."""
         first = states[0]
         self.model.restore(key, first.snap)
         for index, name in enumerate(COUNTERS):
@@ -340,7 +347,7 @@ class Quiescence:
             self._alternatives[key] = [State(replace(s.snap, tally=tally)) for s in states]
 
     def lose(self, region: int, line: int, written: bool = False) -> None:
-        """The record of a line cannot be used: empty and poisoned for the epoch.
+        """Lose the record of a line: the line is empty and poisoned for the epoch.
 
         A read that fails is the fill of the request that waits for it. With several requests in
         flight, or one and a refused write, the loss lies anywhere among them.
@@ -359,20 +366,20 @@ class Quiescence:
         self._change(key, lambda: self.model.lose_line(*key))
 
     def failed(self, key: Hashable, memory_line: int) -> None:
-        """Memory has answered with an error at a line that belongs to the data of `key`."""
+        """Record a memory error at a line that belongs to the data of `key`."""
         pending = self._lines.get(key)
         for op in pending.ops if pending is not None else ():
             if op.end < 0:
                 op.failed.add(memory_line)
 
     def poison(self, memory_line: int) -> None:
-        """The medium has poisoned a line; exact only while nothing on it is in flight."""
+        """Poison a line in the medium; exact only while no request on it is in flight."""
         self.model.poison_line(memory_line)
         for key in list(self._alternatives):
             self._change(key, lambda: self.model.poison_line(memory_line))
 
     def _change(self, key: Hashable, change: Callable[[], None]) -> None:
-        """Changes every state that a line can be in."""
+        """Change every state that a line can be in."""
         model = self.model
         states = self._alternatives.pop(key, None)
         if states is None:
@@ -390,37 +397,38 @@ class Quiescence:
             self._alternatives[key] = left
 
     def distrust(self, region: int) -> None:
-        """A write of a record was refused."""
+        """Record a refused write of a record."""
         self.trust.refused(region, region in self._commits)
 
     def evicted(self, region: int, line: int) -> None:
-        """The record of a line was written back."""
+        """Record the write-back of the record of a line."""
         if (region, line) not in self._lines:
             self.trust.evicted((region, line))
 
     def pending(self, region: int) -> list[Commit]:
-        """Commits that are not settled."""
+        """Return the commits that are not settled."""
         return self._commits.get(region, [])
 
     def ops(self, region: int | None = None) -> Iterator[Op]:
-        """Requests that are not judged yet: those of a region, or all."""
+        """Yield the requests that are not judged yet: of a region, or of all."""
         for line in self._lines.values():
             if region is None or line.region == region:
                 yield from line.ops
 
     def alternatives(self, region: int) -> Iterator[list[State]]:
-        """The states of each line of a region that may be in more than one; the model has the
-        first."""
+        """Yield the possible states of each ambiguous line of a region; the model holds the first."""
         for key in of_region(self._alternatives, region):
             yield self._alternatives[key]
 
     def doubt(self, region: int) -> Doubt:
-        """Lines of a region of which more than one state is possible, or nothing is known."""
+        """Return the doubt about a region: lines with several possible states, or with an unknown
+        state.
+        """
         return doubt_of(self._alternatives, self.unknown, region)
 
     # -- commits ------------------------------------------------------------------------------
     def resolve(self, region: int) -> None:
-        """Judges the region if its commits are answered and nothing is in flight."""
+        """Judge the region if its commits are answered and nothing is in flight."""
         commits = self._commits[region]
         if self._open.get(region, 0) or any(commit.open for commit in commits):
             return
@@ -464,7 +472,7 @@ class Quiescence:
             self._finish(item)
 
     def _ambiguous(self, region: int, items: Sequence[Item]) -> dict[int, list[State]]:
-        """Lines of a region that may be in one of several states at a commit."""
+        """Return the lines of a region with several possible states at a commit."""
         out = {key[1]: self._alternatives[key] for key in of_region(self._alternatives, region)}
         for item in items:
             for _, line in of_region([item.line.key], region):
@@ -473,7 +481,7 @@ class Quiescence:
         return out | {line: [] for _, line in of_region(self.unknown, region)}
 
     def _forget(self, region: int, commit: Commit) -> None:
-        """Old ambiguity ends with the old round."""
+        """Forget the ambiguity of the old round."""
         if commit.config.mode is Mode.IDENTITY:
             return
         for key in of_region(self._alternatives, region):
@@ -484,25 +492,25 @@ class Quiescence:
         if item.lost:
             self._lose(item.line.key, item.line.ops)
             for op in item.line.ops if item.moved else ():
-                self.on_doubt(op)
+                self.doubted(op)
         else:
             self._linearize(item.linearizer, item.states)
 
     def _inert_before(self, ops: list[Op], commit: Commit) -> list[Op]:
-        """Judges the refused requests that ended before the commit; the others are left."""
+        """Judge the refused requests that ended before the commit; return the others."""
         for op in ops:
             if op.end < commit.start:
                 self._inert(op)
         return [op for op in ops if op.end >= commit.start]
 
     def _inert(self, op: Op) -> None:
-        """Judges a refused request; one that a commit has made another may have been either."""
+        """Judge a refused request; if a commit has changed its decoding, it may have been either."""
         now, then = self.model.decode(op.msg, op.misframed), op.access
         if op.windows or (now.kind, now.cause) == (then.kind, then.cause):
             self._single(op)
             return
         self._unjudged(op)
-        self.on_doubt(op)
+        self.doubted(op)
         key = self.model.line_key(op.msg)
         if key is not None and not op.read:
             self.unknown.add(key)

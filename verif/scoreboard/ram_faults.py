@@ -31,31 +31,31 @@ class RamFaults:
         """RAM and row of every injection since reset."""
 
     def injected(self, ram: int, row: int) -> None:
-        """A bit of a row has flipped."""
+        """Record a bit flip in a row."""
         self.flips.append((ram, row))
 
     def reset(self) -> None:
-        """The device was reset."""
+        """Follow a reset of the device."""
         self.flips.clear()
 
     def _again(self) -> bool:
         return any(ram == RETRY for ram, _ in self.flips)
 
     def bad(self) -> Span:
-        """Words that could not be trusted; with SECDED it takes two flips to make one."""
+        """Return the range of untrusted words; with SECDED it takes two flips to make one."""
         if self.ecc == NONE:
             return Span(0, 0)
         needed = 2 if self.ecc == SECDED else 1
         return Span(0, MOST if self._again() else len(self.flips) // needed)
 
     def corrected(self) -> Span:
-        """Words that were put right."""
+        """Return the range of corrected words."""
         if self.ecc != SECDED:
             return Span(0, 0)
         return Span(0, MOST if self._again() else len(self.flips))
 
     def captured(self, value: Mapping[str, int]) -> str | None:
-        """What is wrong with a read of RAS_ERROR, or None."""
+        """Return the error in a read of RAS_ERROR, or None."""
         place = value["RAM"], value["ROW"]
         if value["VALID"] and not self.bad().high:
             return "RAS_ERROR.VALID is 1, no bit has flipped"

@@ -34,12 +34,12 @@ class Span(NamedTuple):
 
 
 def exactly(value: int) -> Span:
-    """One value."""
+    """Return the range of one value."""
     return Span(value, value)
 
 
 def either(*values: int) -> Span:
-    """Any of some values."""
+    """Return the set of some values."""
     return Span(values[0], values[0], frozenset(values))
 
 
@@ -53,7 +53,7 @@ class Recent:
         self._new: deque[tuple[int, int]] = deque()
 
     def add(self, count: int = 1) -> None:
-        """Some events, now."""
+        """Count some events, now."""
         self.total += count
         self._new.append((self.clock(), count))
         if len(self._new) > 4 * SETTLE_CLOCKS:
@@ -65,7 +65,7 @@ class Recent:
             self._old += self._new.popleft()[1]
 
     def span(self) -> Span:
-        """Events that the registers must show, and those that they may."""
+        """Return the events that the registers must show, and those that they may show."""
         self._settle()
         return Span(self._old, self.total)
 
@@ -94,14 +94,14 @@ class Cleared:
         self._open = 0
 
     def clear_begin(self) -> None:
-        """The write was accepted."""
+        """Begin the write that clears."""
         if self._from is None:
             self._from = self.source().low
         self._clears += 1
         self._open += 1
 
     def clear_end(self) -> None:
-        """The write was answered; of several that overlap, the time of all counts as one."""
+        """End the write that clears; overlapping writes count as one."""
         self._clears += 1
         self._open = max(0, self._open - 1)
         if self._open:
@@ -111,23 +111,23 @@ class Cleared:
         self._from = None
 
     def reset(self) -> None:
-        """The device was reset: what was is over."""
+        """Follow a reset of the device: earlier events no longer count."""
         self._base, self._from, self._open = exactly(self.source().high), None, 0
         self._clears += 1
 
     def span(self) -> Span:
-        """Least and most events since the last clear."""
+        """Return the least and most events since the last clear."""
         now = self.source()
         if self._from is not None:
             return Span(0, now.high - self._base.low)
         return Span(max(0, now.low - self._base.high), max(0, now.high - self._base.low))
 
     def begin(self) -> Before:
-        """A read begins."""
+        """Begin a read."""
         return Before(self.span().low, self._base.low, self._clears)
 
     def end(self, before: Before) -> Span:
-        """What the read that began with `before`, and ends now, may return."""
+        """Return the range of a read that began with `before` and ends now."""
         now = self.span()
         if before.clears != self._clears or self._from is not None:
             return Span(0, max(now.high, self.source().high - before.base))

@@ -66,22 +66,24 @@ class RegionStatusRanges:
 
     # -- events -------------------------------------------------------------------------------
     def commit_begin(self, region: int) -> None:
-        """A write of EPOCH was accepted."""
+        """Begin a write of EPOCH."""
         self._commits[region] += 1
         self.request(region)
 
     @property
     def commits(self) -> int:
-        """Counts each commit of any region twice: when it begins, and when it is settled."""
+        """Return the number of commits of all regions; each counts when it begins and when it is
+        settled.
+        """
         return sum(self._commits)
 
     def request(self, region: int) -> None:
-        """A request for a region with a commit under way: it may still end the old round."""
+        """Follow a request for a region; with a commit in progress it may still end the old round."""
         if self.quiescence.pending(region) and self._now(region)["done"].high:
             self._might[region] = True
 
     def committed(self, region: int, accepted: bool) -> None:
-        """A commit is settled."""
+        """Follow a settled commit."""
         self._commits[region] += 1
         status, config = self.model.region_status(region), self.configs[region]
         lines = config.lines if config is not None else 0
@@ -93,12 +95,12 @@ class RegionStatusRanges:
         self._might[region] = bool(self.quiescence.pending(region))
 
     def closed(self, region: int) -> None:
-        """A close is settled."""
+        """Follow a settled close."""
         self._commits[region] += 1
         self.judged(region)
 
     def judged(self, region: int) -> None:
-        """Requests of a region were judged."""
+        """Follow judged requests of a region."""
         if self._counted[region] or not self.model.region_status(region).done:
             return
         if self._now(region)["done"].low:
@@ -106,7 +108,7 @@ class RegionStatusRanges:
             self._done += 1
 
     def times_done(self) -> Span:
-        """How often a region has completed all its lines."""
+        """Return how often a region has completed all its lines."""
         more = self._perhaps
         for region, counted in enumerate(self._counted):
             if not counted and self.configs[region] is not None:
@@ -117,12 +119,12 @@ class RegionStatusRanges:
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, region: int) -> Glimpse:
-        """A read begins."""
+        """Begin a read."""
         busy = bool(self.quiescence.pending(region))
         return Glimpse(self._now(region), self._commits[region], busy)
 
     def end(self, region: int, before: Glimpse) -> dict[str, Span]:
-        """What a read that began with `before` may return."""
+        """Return the ranges of a read that began with `before` and ends now."""
         now = self._now(region)
         raced = before.busy or before.commits != self._commits[region]
         pending = self.quiescence.pending(region)
@@ -205,7 +207,7 @@ _COUNTS = ("refused", "late", "poisoned_lines")
 
 
 def _line_counts(line: AggregatedLine) -> list[int]:
-    """Late, marked as poisoned, and times that each worker was new to it."""
+    """Return the counts of late and poisoned contributions, and of each worker's first ones."""
     seen = line.times_seen
     return [line.late, int(line.counted_poisoned), *(seen.get(w, 0) for w in range(MAX_WORKERS))]
 
@@ -216,7 +218,7 @@ class Seen:
 
     status: Glimpse
     counts: list[Span]
-    fallback: Before | None
+    fallback: Before
     commits: int
 
 
@@ -224,39 +226,47 @@ class RegionViews:
     """Feed it with `request`, `raced`, `committed`, `response`."""
 
     def __init__(
-        self, model: DeviceModel, quiescence: Quiescence, status: RegionStatusRanges, regions: int
+        self,
+        model: DeviceModel,
+        quiescence: Quiescence,
+        status: RegionStatusRanges,
+        fallback: Sequence[Cleared],
+        observed: Callable[[Op, list[int], bool], None],
     ) -> None:
+        """Start without reads; `fallback`: FALLBACK of each region; `observed` gets each answer
+        (`Observer`).
+        """
         self.model = model
         self.quiescence = quiescence
         self.status = status
-        self.fallback: Sequence[Cleared] = ()
-        """What each region has raised of FALLBACK since software cleared it; empty: not known."""
-        self.on_read: Callable[[Op, list[int], bool], None] = lambda _op, _words, _exact: None
-        """Hears of each answer: its words, and whether each could have one value only."""
+        self.fallback = fallback
+        self.observed = observed
         self._open: dict[Op, Seen] = {}
-        self._commits = [0] * regions
-        self._raced = [0] * regions
-        self._doubt = [0] * regions
+        self._commits = [0] * len(fallback)
+        self._raced = [0] * len(fallback)
+        self._doubt = [0] * len(fallback)
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:
-        """A request has begun."""
+        """Begin a request."""
         if op.access.kind is not Kind.STATUS:
             return
         region = op.access.region
-        raised = self.fallback[region].begin() if self.fallback else None
         self._open[op] = Seen(
-            self.status.begin(region), self._now(region), raised, self._commits[region]
+            self.status.begin(region),
+            self._now(region),
+            self.fallback[region].begin(),
+            self._commits[region],
         )
 
     def raced(self, op: Op) -> None:
-        """A request is answered; a refusal that races with a commit counts on either side of it."""
+        """Follow an answer; a refusal that races with a commit counts before or after it."""
         region = op.access.region
         if op.access.kind is Kind.REFUSED and region is not None and self._committing(region):
             self._raced[region] += 1
 
     def committed(self, region: int, accepted: bool) -> None:
-        """A commit is settled."""
+        """Follow a settled commit."""
         self._commits[region] += 1
         if accepted:
             self._doubt[region] = self._raced[region]
@@ -267,14 +277,14 @@ class RegionViews:
 
     # -- answers ------------------------------------------------------------------------------
     def response(self, op: Op, report: Callable[[str, str, str], None]) -> None:
-        """A request was answered; `report` hears what is wrong with STATUS, its key, the data."""
+        """Judge an answer; `report` receives text, key and data of a wrong STATUS."""
         wrong = self.wrong(op) if op in self._open else None
         if wrong is not None:
             text = f"{describe(op.response)} to {describe(op.msg)}"
             report(wrong, f"STATUS view of selector {op.access.selector}", text)
 
     def wrong(self, op: Op) -> str | None:
-        """What is wrong with the answer to a read of STATUS."""
+        """Return the error in the answer to a read of STATUS, or None."""
         before = self._open.pop(op)
         if not isinstance(op.response, S2MDRS):
             return None
@@ -292,7 +302,7 @@ class RegionViews:
             each = counts[first : first + WORKERS_A_LINE]
             names = range(first - len(_COUNTS), MAX_WORKERS)
             want = {f"lines of worker {w}": one for w, one in zip(names, each, strict=False)}
-        self.on_read(op, words, all(one.low == one.high for one in want.values()))
+        self.observed(op, words, all(one.low == one.high for one in want.values()))
         for index, (name, span) in enumerate(want.items()):
             if words[index] not in span:
                 return f"STATUS of region {region}: {name} is {words[index]}, expected {span}"
@@ -302,16 +312,14 @@ class RegionViews:
 
     def _figures(self, region: int, before: Seen, counts: list[Span]) -> dict[str, Span]:
         ranges = self.status.end(region, before.status)
-        raised = ANY
-        if before.fallback is not None:
-            times = self.fallback[region].end(before.fallback)
-            raised = Span(int(times.low > 0), int(times.high > 0))
+        times = self.fallback[region].end(before.fallback)
+        raised = Span(int(times.low > 0), int(times.high > 0))
         named = dict(zip(_COUNTS, counts, strict=False))
         order = StatusView.__dataclass_fields__
         return {name: (ranges | {"fallback": raised} | named)[name] for name in order}
 
     def _now(self, region: int) -> list[Span]:
-        """Refused, late, poisoned lines, lines of each worker."""
+        """Return the ranges of refused, late and poisoned lines, and of the lines of each worker."""
         view = self.model.status_view(region)
         unsure = self._doubt[region]
         open_refused = sum(op.access.kind is Kind.REFUSED for op in self.quiescence.ops(region))

@@ -7,13 +7,14 @@ every read is compared: with one value while nothing is in flight, else with wha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
 from models.commit_check import check_move
-from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
+from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, written_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, is_partial
@@ -51,37 +52,37 @@ class Interrupts:
         return [bit for name, bit in self.bits.items() if self.status.field(name).extract(ones)]
 
     def clear_begin(self, ones: int) -> None:
-        """A write of IRQ_STATUS was accepted."""
+        """Begin a write of IRQ_STATUS."""
         for bit in self._chosen(ones):
             bit.clear_begin()
 
     def clear_end(self, ones: int) -> None:
-        """It was answered."""
+        """End a write of IRQ_STATUS."""
         for bit in self._chosen(ones):
             bit.clear_end()
 
     def enable_begin(self, data: int, lanes: int) -> None:
-        """A write of IRQ_ENABLE was accepted."""
+        """Begin a write of IRQ_ENABLE."""
         self._enabling = self.enable.stored(self._enabled, data, lanes)
 
     def enable_end(self) -> None:
-        """It was answered."""
+        """End a write of IRQ_ENABLE."""
         if self._enabling is not None:
             self._enabled, self._enabling = self._enabling, None
 
     def reset(self) -> None:
-        """The device was reset."""
+        """Follow a reset of the device."""
         self._enabled, self._enabling = self.enable.reset, None
         for bit in self.bits.values():
             bit.reset()
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self) -> dict[str, Before]:
-        """A read of IRQ_STATUS begins."""
+        """Begin a read of IRQ_STATUS."""
         return {name: bit.begin() for name, bit in self.bits.items()}
 
     def check(self, data: int, before: Mapping[str, Before]) -> str | None:
-        """What is wrong with the value read, or None."""
+        """Return the error in the value read, or None."""
         for name, bit in self.bits.items():
             events = bit.end(before[name])
             got = self.status.field(name).extract(data)
@@ -91,7 +92,7 @@ class Interrupts:
 
     # -- the pin ------------------------------------------------------------------------------
     def pin(self) -> Span:
-        """What the pin must be, as far as it is known."""
+        """Return the expected range of the pin."""
         low = high = 0
         if not self._enabled | (self._enabling or 0):
             return Span(0, 0)
@@ -128,7 +129,7 @@ class Rule(NamedTuple):
 
 
 def own_value(register: Register) -> bool:
-    """The hardware changes the register by itself (a pulse reads 0)."""
+    """Return whether the hardware changes the register; a pulse reads 0 and does not count."""
     return any(one.volatile and one.access is not Access.PULSE for one in register.fields)
 
 
@@ -171,17 +172,17 @@ class Rules:
         return self.rules.get(name.rpartition(".")[2])
 
     def report(self, text: str, key: str = "") -> None:
-        """Says what is wrong with a register."""
+        """Report a wrong register."""
         self.scoreboard.error(text, key, checker=REGISTERS)
 
     # -- reads --------------------------------------------------------------------------------
     def begin(self, name: str) -> Any:
-        """A read begins."""
+        """Begin a read."""
         rule = self._rule(name)
         return None if rule is None else rule.begin(name)
 
     def end(self, register: Register, data: int, before: Any) -> None:
-        """A read has returned `data`."""
+        """End a read that returned `data`."""
         rule, name = self._rule(register.name), register.name
         if rule is None:
             if name not in UNCOMPARED:
@@ -226,7 +227,9 @@ class Rules:
         return self.scoreboard.now, self.scoreboard.counters[ALL_LOOKUPS].begin()
 
     def _looked_up(self, register: Register, data: int, before: tuple[int, Any]) -> str | None:
-        """Each lookup hits or misses: neither count is above their number."""
+        """Check a lookup counter: each lookup hits or misses, so neither count exceeds their
+        number.
+        """
         scoreboard = self.scoreboard
         since, counted = before
         most = scoreboard.counters[ALL_LOOKUPS].end(counted).high
@@ -242,8 +245,9 @@ class Rules:
 
     # -- the device ---------------------------------------------------------------------------
     def _committing_now(self, tight: bool = True) -> bool:
-        """A commit is under way: one of AXI4-Lite that waits for no close through the window, or
-        any if its time need not be `tight`."""
+        """Return whether a commit by AXI4-Lite is in progress that waits for no close through the
+        window; with `tight` false, any commit.
+        """
         quiescence = self.scoreboard.quiescence
         pending = (quiescence.pending(region) for region in range(self.predictor.regions))
         open_ = [one for commits in pending for one in commits if one.end < 0]
@@ -283,7 +287,7 @@ class Rules:
         return None
 
     def committed(self) -> None:
-        """A commit was answered: reads well before must have seen COMMIT_BUSY."""
+        """Follow an answered commit: reads well before must have returned COMMIT_BUSY."""
         reads, self._committing = self._committing, []
         if not reads:
             return
@@ -298,10 +302,10 @@ class Rules:
         return self.predictor.interrupts.check(data, before)
 
     def _fallback_begins(self) -> list[Before]:
-        return [region.begin() for region in self.predictor.fallback]
+        return [region.begin() for region in self.scoreboard.fallback]
 
     def _fallback_bits(self, before: list[Before]) -> list[Span]:
-        spans = [one.end(old) for one, old in zip(self.predictor.fallback, before, strict=True)]
+        spans = [one.end(old) for one, old in zip(self.scoreboard.fallback, before, strict=True)]
         return [Span(int(span.low > 0), int(span.high > 0)) for span in spans]
 
     def _fallback(self, _register: Register, data: int, before: list[Before]) -> str | None:
@@ -316,7 +320,7 @@ class Rules:
         return self._unsettled(), self.scoreboard.capture.begin(self.scoreboard.now)
 
     def _unsettled(self) -> bool:
-        """A commit under way decides what is refused."""
+        """Return whether a commit is in progress, which decides the refusals."""
         regions = range(self.predictor.regions)
         return any(self.scoreboard.quiescence.pending(region) for region in regions)
 
@@ -375,9 +379,6 @@ class Rules:
         link = self.predictor.link
         return 0 if link is None else link.errors().low
 
-    def link_armed(self, ones: int) -> None:
-        """LINK_ERR_INFO was written."""
-
     def _link_error(self, register: Register, data: int, _before: int) -> str | None:
         link = self.predictor.link
         if link is None:
@@ -395,15 +396,55 @@ class _Anything:
     """A counter of which nothing is known: the link's, in a bench that does not watch it."""
 
     def begin(self) -> None:
-        """A read begins."""
+        """Begin a read."""
 
     def end(self, _before: None) -> Span:
-        """Every value."""
+        """Return the range of all values."""
         return Span(0, (1 << 32) - 1)
 
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 """The event counters of the scoreboard, which stand still while nothing is in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A write of a register: its data, the mask of written bits, and the access that writes."""
+
+    register: Register
+    data: int
+    lanes: int
+    who: AxiLiteAccess | Op
+
+    @property
+    def name(self) -> str:
+        return self.register.name
+
+    @property
+    def rule(self) -> str:
+        """Return the name of the register without the number of a region: the key of `WriteRule`s."""
+        return re.sub(r"\[\d+\]", "", self.register.name)
+
+    @property
+    def ones(self) -> int:
+        """Return the written bits that are 1."""
+        return self.data & self.lanes
+
+    @property
+    def in_band(self) -> bool:
+        """Return whether the write came through the control window."""
+        return isinstance(self.who, Op)
+
+    def sets(self, field: str) -> bool:
+        """Return whether the write has 1 in a field."""
+        return bool(self.register.field(field).extract(self.ones))
+
+
+class WriteRule(NamedTuple):
+    """Effect of a write: `begin` when it is accepted, `end` when it is answered."""
+
+    begin: Callable[[Write], None] | None
+    end: Callable[[Write], None] | None
 
 
 class RegisterPredictor:
@@ -426,7 +467,7 @@ class RegisterPredictor:
         """Writes under way, by register: whether they came through the control window."""
         self._commits: dict[tuple[AxiLiteAccess | Op, str], Commit] = {}
         """Commits in flight, by the access that writes and the register."""
-        scoreboard.control.begin, scoreboard.control.end = self._window_begins, self._window_ends
+        scoreboard.control.connect(self._window_begins, self._window_ends)
         self.counters: dict[str, tuple[int, int]] = {}
         self.reads = 0
         self.interrupts = Interrupts(
@@ -447,13 +488,14 @@ class RegisterPredictor:
             for name in REG_MAP.counters(Counts.LINK, Counts.RETRY)
             if link is not None
         }
-        self.fallback = [self._fallback(region) for region in range(params.regions)]
-        scoreboard.views.fallback = self.fallback
         self.rules = Rules(self)
+        self.writes = self._write_rules()
 
     def find(self, name: str) -> tuple[Register, Field | None]:
-        """The register of "IRQ_STATUS" or "REGION[2].STATUS", and a field that may follow after a
-        dot; KeyError if there is none.
+        """Return the register of "IRQ_STATUS" or "REGION[2].STATUS", and the field that may follow
+        after a dot.
+
+        KeyError if there is none.
         """
         if name in self.by_name:
             return self.by_name[name], None
@@ -463,18 +505,18 @@ class RegisterPredictor:
         return self.by_name[leaf], self.by_name[leaf].field(field)
 
     def field(self, name: str, field: str = "VALUE") -> int:
-        """A field as it was last written."""
+        """Return a field as last written."""
         return self.by_name[name].field(field).extract(self.values[name])
 
     def config(self, region: int) -> RegionConfig:
-        """The descriptor that stands in the shadow registers."""
+        """Return the descriptor in the shadow registers."""
         prefix = f"REGION[{region}]."
         leaves = {n.removeprefix(prefix): v for n, v in self.values.items() if n.startswith(prefix)}
         return RegionConfig.from_registers(leaves)
 
     @staticmethod
     def region_of(name: str) -> int:
-        """Number of the region of a register."""
+        """Return the region number of a register."""
         return int(name[name.index("[") + 1 : name.index("]")])
 
     # -- sources of interrupts ----------------------------------------------------------------
@@ -488,19 +530,7 @@ class RegisterPredictor:
         return Span(low + more.low, high + more.high)
 
     def _fallbacks(self) -> Span:
-        return self.scoreboard.capacity.all_times(self.busy_regions())
-
-    def _fallback(self, region: int) -> Cleared:
-        capacity = self.scoreboard.capacity
-        return Cleared(lambda: capacity.times(region, self.busy_regions()))
-
-    def _fallen(self, ones: int) -> list[Cleared]:
-        return [one for region, one in enumerate(self.fallback) if ones >> region & 1]
-
-    def busy_regions(self) -> set[int]:
-        """Regions with requests that are not judged yet."""
-        ops = self.scoreboard.quiescence.ops()
-        return {op.access.region for op in ops if op.access.region is not None}
+        return self.scoreboard.capacity.all_times(self.scoreboard.busy_regions())
 
     def reset(self) -> None:
         """Follow a reset of the device, with the scoreboard: registers have their reset values."""
@@ -509,14 +539,14 @@ class RegisterPredictor:
         for known in (self.before, self.others, self._writing, self._commits, self.counters):
             known.clear()
         self.interrupts.reset()
-        for counter in (*self.link_counters.values(), *self.fallback):
+        for counter in self.link_counters.values():
             counter.reset()
         if self.link is not None:
             self.link.reset()
 
     # -- accesses, as the monitor of the register bus publishes them --------------------------
     def begin(self, access: AxiLiteAccess) -> None:
-        """The device has accepted an access; the effect of a write may come from now on."""
+        """Begin an access that the device has accepted; a write may take effect from now on."""
         register = self.by_address.get(access.address & ~3)
         if register is None:
             return
@@ -526,7 +556,9 @@ class RegisterPredictor:
             access.since = self.rules.begin(register.name)
 
     def end(self, access: AxiLiteAccess) -> None:
-        """The device has answered an access; one that is refused changes and tells nothing."""
+        """End an access that the device has answered; a refused one has no effect and is not
+        compared.
+        """
         register = self.by_address.get(access.address & ~3)
         if register is None:
             if access.resp is not Resp.SLVERR or (not access.write and access.data):
@@ -548,7 +580,7 @@ class RegisterPredictor:
 
     # -- the control window -------------------------------------------------------------------
     def _window_words(self, op: Op) -> list[tuple[Register, int]]:
-        """Registers and words that a write through the window has for them."""
+        """Return the registers and words that a write through the window changes."""
         msg = op.msg
         assert isinstance(msg, M2SRwD)
         words = written_words(op.access.line, msg.data, msg.be if is_partial(msg) else BE_ALL)
@@ -564,7 +596,7 @@ class RegisterPredictor:
         return [self.by_address.get(first + at) for at in range(0, LINE_OF_BYTES, WORD_BYTES)]
 
     def _window_begins(self, op: Op) -> None:
-        """A request to the control window has come."""
+        """Begin a request to the control window."""
         if op.read:
             registers = self._window_registers(op)
             op.since = [None if one is None else self.rules.begin(one.name) for one in registers]
@@ -576,7 +608,7 @@ class RegisterPredictor:
             self._write_begins(register, word, WORD_MASK, op)
 
     def _window_ends(self, op: Op) -> None:
-        """It was answered."""
+        """End a request to the control window."""
         if not op.read:
             for register, word in self._window_words(op):
                 self._written(register, word, WORD_MASK, op)
@@ -594,24 +626,28 @@ class RegisterPredictor:
                     f"REGISTER: {word:#x} in line {line:#x} of the window where there is none"
                 )
 
-    def _changed_window(self, register: Register) -> ControlWindow | None:
-        """The control window when the registers are as they are being written."""
-        control, name = self.scoreboard.model.control, register.name
-        if name == "CTRL_LD_MASK":
-            return replace(control, ld_mask=self.values[name])
-        if name.endswith(".OWNER_LD"):
-            owners = [self._owner(region) for region in range(self.regions)]
-            return replace(control, owners=tuple(owners))
-        return None
-
     def _owner(self, region: int) -> int | None:
         name = f"REGION[{region}].OWNER_LD"
         return self.field(name, "LDID") if self.field(name, "VALID") else None
 
-    def _move_begins(self, register: Register, data: int, lanes: int) -> None:
-        """CTRL_WINDOW_LO is being written: its value tells where the window is, and the code."""
-        scoreboard, name = self.scoreboard, register.name
-        place = register.field("ADDR").mask & (self.values[name] & ~lanes | data & lanes)
+    def _managers_begin(self, write: Write) -> None:
+        control = self.scoreboard.model.control
+        self.scoreboard.control.change_begin(replace(control, ld_mask=self.values[write.name]))
+
+    def _owner_begins(self, _write: Write) -> None:
+        owners = tuple(self._owner(region) for region in range(self.regions))
+        control = self.scoreboard.model.control
+        self.scoreboard.control.change_begin(replace(control, owners=owners))
+
+    def _window_changed(self, _write: Write) -> None:
+        self.scoreboard.control.change_end()
+
+    def _move_begins(self, write: Write) -> None:
+        """Predict CTRL_WINDOW_LO, which reads the place of the window and the code of the move."""
+        if not write.lanes:
+            return
+        scoreboard, register, name = self.scoreboard, write.register, write.name
+        place = register.field("ADDR").mask & (self.values[name] & ~write.lanes | write.ones)
         place |= self.field("CTRL_WINDOW_HI", "ADDR") << 32
         regions = [config for config in scoreboard.configs if config is not None]
         code = check_move(scoreboard.model.params, place, regions)
@@ -622,7 +658,9 @@ class RegisterPredictor:
 
     # -- writes -------------------------------------------------------------------------------
     def _store_begins(self, register: Register, data: int, lanes: int, in_band: bool) -> None:
-        """What the register may hold from now on; writes of the window keep their order."""
+        """Record the possible values of a register from now on; writes through the window keep
+        their order.
+        """
         name = register.name
         old, others = self.values[name], self.others.get(name, set())
         self.values[name] = new = register.stored(old, data, lanes)
@@ -640,116 +678,157 @@ class RegisterPredictor:
             self.before.pop(name, None)
 
     def settled(self, name: str, value: int) -> None:
-        """A read that raced with no write has told what a register holds."""
+        """Record the value of a register that a read without a racing write has returned."""
         if self.others.get(name):
             self.values[name], self.others[name] = value, set()
 
     def _write_begins(
         self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op
     ) -> None:
-        """A write was accepted; `who`: the access that writes."""
-        name, scoreboard = register.name, self.scoreboard
-        ones = data & lanes
-        self._store_begins(register, data, lanes, isinstance(who, Op))
-        changed = self._changed_window(register)
-        if changed is not None:
-            scoreboard.control.change_begin(changed)
-        if name.endswith(".EPOCH") and lanes:
-            region = self.region_of(name)
-            epoch = scoreboard.epochs.get(region, 0) & ~lanes | ones
-            self._known(region)
-            commit = scoreboard.commit_begin(region, self.config(region), epoch)
-            commit.in_band = isinstance(who, Op)
-            self._commits[who, name] = commit
-            self._races(region, commit, who)
-        elif name.endswith("].CTRL"):
-            region = self.region_of(name)
-            closes = register.field("CLOSE").extract(ones)
-            close = scoreboard.close_begin(region) if closes else None
-            if close is not None:
-                close.in_band = isinstance(who, Op)
-                self._commits[who, name] = close
-                self._races(region, close, who)
-        elif name == "CTRL_WINDOW_LO" and lanes:
-            self._move_begins(register, data, lanes)
-        elif name == "FALLBACK":
-            scoreboard.devload.clear_fallback(ones)
-            for flag in self._fallen(ones):
-                flag.clear_begin()
-        elif name == "IRQ_STATUS":
-            self.interrupts.clear_begin(ones)
-        elif name == "IRQ_ENABLE":
-            self.interrupts.enable_begin(data, lanes)
-        elif name == "CTRL" and register.field("CLEAR_COUNTERS").extract(ones):
-            scoreboard.clear_counters_begin()
-            for counter in self.link_counters.values():
-                counter.clear_begin()
-        elif name == "ERR_INFO" and register.field("VALID").extract(ones):
-            scoreboard.capture.arm_begin(scoreboard.now)
-        elif name == "RAS_INJECT" and register.field("GO").extract(ones):
-            place = register.unpack(self.values[name])
-            scoreboard.ram.injected(place["RAM"], place["ROW"])
-        elif name == "DEVLOAD_THRESHOLD":
-            levels = [self.field(name, field) for field in ("OPTIMAL", "MODERATE", "SEVERE")]
-            scoreboard.devload.thresholds_begin(*levels)
-        elif name.startswith("CAP_"):
-            limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
-            scoreboard.devload.set_capacity(*limits)
-            scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
+        """Follow a write that was accepted; `who`: the access that writes."""
+        write = Write(register, data, lanes, who)
+        self._store_begins(register, data, lanes, write.in_band)
+        rule = self.writes.get(write.rule)
+        if rule is not None and rule.begin is not None:
+            rule.begin(write)
 
-    def _races(self, region: int, commit: Commit, who: AxiLiteAccess | Op) -> None:
-        """A commit or a close has begun, perhaps beside one of the other way to the registers."""
+    def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
+        """Follow a write that was answered: its effect is complete."""
+        write = Write(register, data, lanes, who)
+        self._store_ends(register.name, write.in_band)
+        rule = self.writes.get(write.rule)
+        if rule is not None and rule.end is not None:
+            rule.end(write)
+
+    def _write_rules(self) -> dict[str, WriteRule]:
+        """Return the effect of each write beyond the stored value, by `Write.rule`."""
+        interrupts = self.interrupts
+        capacity = WriteRule(self._capacity_begins, self._capacity_ends)
+        return {
+            "REGION.EPOCH": WriteRule(self._epoch_begins, self._commit_ends),
+            "REGION.CTRL": WriteRule(self._close_begins, self._commit_ends),
+            "REGION.OWNER_LD": WriteRule(self._owner_begins, self._window_changed),
+            "CTRL_LD_MASK": WriteRule(self._managers_begin, self._window_changed),
+            "CTRL_WINDOW_LO": WriteRule(self._move_begins, self._window_changed),
+            "FALLBACK": WriteRule(self._fallback_clears, self._fallback_cleared),
+            "IRQ_STATUS": WriteRule(
+                lambda write: interrupts.clear_begin(write.ones),
+                lambda write: interrupts.clear_end(write.ones),
+            ),
+            "IRQ_ENABLE": WriteRule(
+                lambda write: interrupts.enable_begin(write.data, write.lanes),
+                lambda _write: interrupts.enable_end(),
+            ),
+            "CTRL": WriteRule(self._counters_clear, self._counters_cleared),
+            "ERR_INFO": WriteRule(self._capture_arms, self._capture_armed),
+            "RAS_INJECT": WriteRule(self._ram_flips, None),
+            "DEVLOAD_THRESHOLD": WriteRule(self._thresholds_begin, self._thresholds_end),
+            "CAP_WINDOW": capacity,
+            "CAP_THRESHOLD": capacity,
+        }
+
+    # -- effects of writes --------------------------------------------------------------------
+    def _epoch_begins(self, write: Write) -> None:
+        if not write.lanes:
+            return
+        region, scoreboard = self.region_of(write.name), self.scoreboard
+        epoch = scoreboard.epochs.get(region, 0) & ~write.lanes | write.ones
+        self._known(region)
+        self._commit_begins(write, scoreboard.commit_begin(region, self.config(region), epoch))
+
+    def _close_begins(self, write: Write) -> None:
+        if write.sets("CLOSE"):
+            self._commit_begins(write, self.scoreboard.close_begin(self.region_of(write.name)))
+
+    def _commit_begins(self, write: Write, commit: Commit | None) -> None:
+        """Follow a commit or a close, which may race with one from the other register port."""
+        if commit is None:
+            return
+        region, who = self.region_of(write.name), write.who
+        commit.in_band = write.in_band
+        self._commits[who, write.name] = commit
         after = self.config(region)
         before = who.since if isinstance(who, Op) else after
         wrong = self.scoreboard.races.begun(region, commit, before, after)
         if wrong is not None:
             self.rules.report(wrong)
 
+    def _commit_ends(self, write: Write) -> None:
+        commit = self._commits.pop((write.who, write.name), None)
+        if commit is None:
+            return
+        strict = not commit.closes or self.link is None or not self.link.faulty
+        self.scoreboard.commit_end(self.region_of(write.name), strict, commit)
+        if not commit.in_band and not commit.closes:
+            self.rules.committed()
+
+    def _fallback_clears(self, write: Write) -> None:
+        self.scoreboard.devload.clear_fallback(write.ones)
+        for flag in self._fallen(write.ones):
+            flag.clear_begin()
+
+    def _fallback_cleared(self, write: Write) -> None:
+        for flag in self._fallen(write.ones):
+            flag.clear_end()
+
+    def _fallen(self, ones: int) -> list[Cleared]:
+        return [one for region, one in enumerate(self.scoreboard.fallback) if ones >> region & 1]
+
+    def _counters_clear(self, write: Write) -> None:
+        if write.sets("CLEAR_COUNTERS"):
+            self.scoreboard.clear_counters_begin()
+            for counter in self.link_counters.values():
+                counter.clear_begin()
+
+    def _counters_cleared(self, write: Write) -> None:
+        if write.sets("CLEAR_COUNTERS"):
+            self.scoreboard.clear_counters_end()
+            self.counters.clear()  # earlier reads say nothing about later ones
+            for counter in self.link_counters.values():
+                counter.clear_end()
+
+    def _capture_arms(self, write: Write) -> None:
+        if write.sets("VALID"):
+            self.scoreboard.capture.arm_begin(self.scoreboard.now)
+
+    def _capture_armed(self, write: Write) -> None:
+        if write.sets("VALID"):
+            self.scoreboard.capture.arm_end()
+
+    def _ram_flips(self, write: Write) -> None:
+        if write.sets("GO"):
+            place = write.register.unpack(self.values[write.name])
+            self.scoreboard.ram.injected(place["RAM"], place["ROW"])
+
+    def _thresholds_begin(self, write: Write) -> None:
+        levels = [self.field(write.name, level) for level in ("OPTIMAL", "MODERATE", "SEVERE")]
+        self.scoreboard.devload.thresholds_begin(*levels)
+
+    def _thresholds_end(self, _write: Write) -> None:
+        self.scoreboard.devload.thresholds_end(self.scoreboard.now)
+
+    def _capacity_begins(self, _write: Write) -> None:
+        scoreboard = self.scoreboard
+        limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
+        scoreboard.devload.set_capacity(*limits)
+        scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
+
+    def _capacity_ends(self, _write: Write) -> None:
+        self.scoreboard.capacity.changed(quiet=self.scoreboard.waiting == 0)
+
     def _known(self, region: int) -> None:
-        """What is committed must be known: writes of the shadow registers may not race with it."""
+        """Check that a commit uses known values: writes of the shadow registers may not race with
+        it.
+        """
         prefix = f"REGION[{region}]."
         shadow = REG_MAP.region_registers
         doubtful = [prefix + one.name for one in shadow if self.others.get(prefix + one.name)]
         if doubtful:
             self.rules.report(f"bench: commit while it is not known what {doubtful[0]} holds")
 
-    def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
-        """The effect of a write is complete."""
-        name, scoreboard = register.name, self.scoreboard
-        self._store_ends(name, isinstance(who, Op))
-        ones = data & lanes
-        if name.endswith((".OWNER_LD", "CTRL_LD_MASK", "CTRL_WINDOW_LO")):
-            scoreboard.control.change_end()
-        commit = self._commits.pop((who, name), None)
-        if commit is not None:
-            strict = not commit.closes or self.link is None or not self.link.faulty
-            scoreboard.commit_end(self.region_of(name), strict, commit)
-            if not commit.in_band and not commit.closes:
-                self.rules.committed()
-        elif name == "FALLBACK":
-            for flag in self._fallen(ones):
-                flag.clear_end()
-        elif name == "IRQ_STATUS":
-            self.interrupts.clear_end(ones)
-        elif name == "IRQ_ENABLE":
-            self.interrupts.enable_end()
-        elif name == "CTRL" and register.field("CLEAR_COUNTERS").extract(ones):
-            scoreboard.clear_counters_end()
-            self.counters.clear()  # what was read before says nothing of what is read now
-            for counter in self.link_counters.values():
-                counter.clear_end()
-        elif name == "ERR_INFO" and register.field("VALID").extract(ones):
-            scoreboard.capture.arm_end()
-        elif name == "LINK_ERR_INFO":
-            self.rules.link_armed(ones)
-        elif name == "DEVLOAD_THRESHOLD":
-            scoreboard.devload.thresholds_end(scoreboard.now)
-        elif name.startswith("CAP_"):
-            scoreboard.capacity.changed(quiet=scoreboard.waiting == 0)
-
     # -- end of test --------------------------------------------------------------------------
     def finish(self) -> None:
-        """The counters must have been read after the last response."""
+        """Check that the counters were read after the last response."""
         scoreboard = self.scoreboard
         if region := scoreboard.races.unsettled():
             text = (

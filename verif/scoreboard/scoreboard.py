@@ -34,6 +34,7 @@ from verif.scoreboard.error_capture import ErrorCapture
 from verif.scoreboard.finding import APART, Finding
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.memory_port import COUNTED, MemoryPort
+from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
 from verif.scoreboard.potential import potential
@@ -55,16 +56,19 @@ class CommitRaces:
     """Feed it with each commit and close that begins, and with reads of EPOCH and of CLOSED; both
     say what is wrong."""
 
-    def __init__(self, quiescence: Quiescence) -> None:
+    def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
+        """Start without races; `settled` is called with the first and the last commit once their
+        order is known.
+        """
         self.quiescence = quiescence
-        self.on_told: Callable[[Commit, Commit], None] = lambda _first, _last: None
-        """Hears of each race, when the order is known."""
+        self.settled = settled
 
     def begun(
         self, region: int, commit: Commit, before: RegionConfig, after: RegionConfig
     ) -> str | None:
-        """A commit or a close was accepted; `before`, `after`: the shadow descriptor in front of
-        the words of its write, and behind them."""
+        """Begin a commit or a close; `before`, `after`: the shadow descriptor before and after the
+        words of its write.
+        """
         pending = self.quiescence.pending(region)
         rivals = [
             one
@@ -84,7 +88,7 @@ class CommitRaces:
         return None
 
     def told_epoch(self, region: int, epoch: int, since: int) -> str | None:
-        """A read of EPOCH that began at `since` has returned a value."""
+        """Settle a race by a read of EPOCH that began at `since`; return the error or None."""
         pair = self._decided(region, since)
         if len(pair) < 2 or any(one.closes for one in pair):
             return None
@@ -95,7 +99,7 @@ class CommitRaces:
         return None
 
     def told_closed(self, region: int, closed: bool, since: int) -> None:
-        """A read of STATUS that began at `since` has returned CLOSED.
+        """Settle a race by a read of STATUS.CLOSED that began at `since`.
 
         (After a commit that is refused the region is closed in either order.)
         """
@@ -104,12 +108,12 @@ class CommitRaces:
             self._settle(region, *sorted(pair, key=lambda one: one.closes == closed))
 
     def _decided(self, region: int, since: int) -> list[Commit]:
-        """The two of a race that were answered at `since`; else nothing."""
+        """Return the two commits of a race that were answered at `since`; else an empty list."""
         pair = [one for one in self.quiescence.pending(region) if one.rival is not None]
         return [] if any(one.end < 0 or one.end > since for one in pair) else pair
 
     def _settle(self, region: int, first: Commit, last: Commit) -> None:
-        """The order is known."""
+        """Apply the order of two racing commits."""
         pending = self.quiescence.pending(region)
         places = [at for at, one in enumerate(pending) if one in (first, last)]
         window, axil = (first, last) if first.in_band else (last, first)
@@ -119,7 +123,7 @@ class CommitRaces:
             axil.config = config
         for at, one in zip(places, (first, last), strict=True):
             pending[at], one.rival = one, None
-        self.on_told(first, last)
+        self.settled(first, last)
         self.quiescence.resolve(region)
 
     def unsettled(self) -> list[int]:
@@ -152,37 +156,50 @@ class Scoreboard:
         regions: int,
         budget: int = 4000,
         clock: Callable[[], int] | None = None,
+        observer: Observer | None = None,
+        on_error: Callable[[str], None] = lambda _text: None,
+        memory_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`clock`: the present clock; without it every event is a clock."""
+        """Start with the state after reset.
+
+        Args:
+            model: device model, which gives the expected answers.
+            regions: number of regions.
+            budget: steps after which the search for an order of racing operations gives up.
+            clock: returns the present clock; by default every event counts as one clock.
+            observer: receives the results, for coverage.
+            on_error: called with each finding.
+            memory_busy: returns whether a transfer on the memory port is in progress.
+        """
         self.model = model
         self.now = 0
         self.clock = clock or (lambda: self.now)
         self.off = switched_off()
         self.errors: list[Finding] = []
-        self.on_error: Callable[[str], None] | None = None
-        self.on_op: Callable[[Op, RegionConfig | None], None] | None = None
-        self.on_commit: Callable[[int, RegionConfig, int, int, bool], None] | None = None
-        """Region, descriptor, epoch, code, and whether requests were in flight."""
+        self.on_error = on_error
+        self.observer = observer or Observer()
+        self.memory_busy = memory_busy
         self.devload = DevLoadRule()
-        self.quiescence = self.quiescence_type(model, budget, self._mismatch, self._committed)
+        self.quiescence = self.quiescence_type(
+            model, budget, self._mismatch, self._committed, self._doubted, self.observer.judged
+        )
         self.configs: list[RegionConfig | None] = [None] * regions
-        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock)
+        self.memory = MemoryPort(model, self.quiescence, self.configs, self.clock, self.may_poison)
         self.capture = ErrorCapture()
         self.control = ControlRequests(model)
-        self.races = CommitRaces(self.quiescence)
+        self.races = CommitRaces(self.quiescence, self.observer.raced)
         self.ram = RamFaults(model.params)
         self.capacity = CapacityCheck(regions, *RESET_CAPACITY)
         self.status = RegionStatusRanges(model, self.quiescence, self.configs)
-        self.views = RegionViews(model, self.quiescence, self.status, regions)
-        self.on_close: Callable[[int, bool], None] = lambda _region, _traffic: None
-        """Region, and whether requests were in flight."""
-        self.quiescence.on_doubt = self._doubted
+        self.fallback = [Cleared(partial(self._times_fallen, one)) for one in range(regions)]
+        """FALLBACK of each region since software cleared it."""
+        self.views = RegionViews(
+            model, self.quiescence, self.status, self.fallback, self.observer.status_read
+        )
         self.counters = {
             name: Cleared(partial(self.events, name))
             for name in (*COUNTERS, *COUNTED, "ENGINE", "EVICTION", "FILL", *self.ram.counters)
         }
-        self.memory_busy: Callable[[], bool] = lambda: False
-        """Tells whether a transfer on the memory port is under way."""
         self.codes: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.requests = 0
@@ -196,14 +213,13 @@ class Scoreboard:
 
     # -- errors -------------------------------------------------------------------------------
     def error(self, text: str, key: str = "", data: str = "", checker: str = "scoreboard") -> None:
-        """Notes an error of a checker (see Finding); the first one stops the test."""
+        """Record an error of a checker (see Finding); the first one stops the test."""
         if checker in self.off:
             return
         found = Finding(text, key, data)
         if len(self.errors) < MAX_ERRORS:
             self.errors.append(found)
-        if self.on_error is not None:
-            self.on_error(found)
+        self.on_error(found)
 
     def reset(self) -> None:
         """Follow a reset of the device; an error unless it is idle and has committed no region.
@@ -222,7 +238,7 @@ class Scoreboard:
                 checker="bench",
             )
         self.ram.reset()  # before the counters that begin again from it
-        for counter in self.counters.values():
+        for counter in (*self.counters.values(), *self.fallback):
             counter.reset()
         self.control.reset()
         self.capture = ErrorCapture()
@@ -230,7 +246,7 @@ class Scoreboard:
         self.capacity.reset(*RESET_CAPACITY)
 
     def mode_of(self, access: Access) -> str:
-        """Mode of the region that an access lies in, or "plain memory": a part of a cause's key."""
+        """Return the mode of the region of an access, or "plain memory": a part of a cause's key."""
         config = None if access.region is None else self.configs[access.region]
         return config.mode.name if config else "plain memory"
 
@@ -251,7 +267,7 @@ class Scoreboard:
 
     # -- link ---------------------------------------------------------------------------------
     def request(self, msg: M2SMessage, misframed: bool = False) -> None:
-        """A request was seen, whole, on the receive pins; `misframed`: its Sz / BE was illegal."""
+        """Follow a whole request on the receive pins; `misframed`: its Sz / BE was illegal."""
         self.now += 1
         self.requests += 1
         completion = completion_of(msg)
@@ -276,7 +292,7 @@ class Scoreboard:
         self.views.request(op)
 
     def response(self, msg: S2MMessage) -> None:
-        """A response was seen on the transmit pins."""
+        """Follow a response on the transmit pins."""
         self.now += 1
         self.responses += 1
         key = (isinstance(msg, S2MNDR), msg.tag, msg.ldid)
@@ -309,11 +325,10 @@ class Scoreboard:
         if op.access.region is not None:
             self.status.judged(op.access.region)
         self.views.response(op, self.error)
-        if self.on_op is not None:
-            self.on_op(op, self.configs[op.window] if op.window is not None else None)
+        self.observer.answered(op, self.configs[op.window] if op.window is not None else None)
 
     def _looked_up(self, op: Op) -> None:
-        """An operation of the engine was answered."""
+        """Count an answered operation of the engine."""
         region = op.access.region
         if op.access.kind not in ENGINE_KINDS or region is None:
             return
@@ -323,7 +338,7 @@ class Scoreboard:
             self.capacity.contribution(region)
 
     def _doubted(self, op: Op) -> None:
-        """Nobody knows how a request was decoded."""
+        """Record a request of unknown decoding."""
         self._engine_doubts += 1
         self.capture.doubtful()
 
@@ -334,7 +349,7 @@ class Scoreboard:
 
     # -- register bus -------------------------------------------------------------------------
     def commit_begin(self, region: int, config: RegionConfig, epoch: int) -> Commit:
-        """A write of EPOCH was seen; it takes effect before its response."""
+        """Begin a write of EPOCH; it takes effect before its response."""
         self.now += 1
         self._commit_traffic[region] = (len(self._waiting), self.requests)
         commit = self.quiescence.commit_begin(region, config, epoch, self.now)
@@ -342,12 +357,12 @@ class Scoreboard:
         return commit
 
     def commit_end(self, region: int, strict: bool = True, commit: Commit | None = None) -> None:
-        """The response of the write of EPOCH was seen, or of CLOSE (`strict`: see `Commit`)."""
+        """End the write of EPOCH or CLOSE: its response was seen (`strict`: see `Commit`)."""
         self.now += 1
         self.quiescence.commit_end(region, self.now, strict, commit)
 
     def close_begin(self, region: int) -> Commit | None:
-        """A write of CLOSE was seen; None if the region has no round that it could end."""
+        """Begin a write of CLOSE; return None if the region has no round to end."""
         self.now += 1
         self._close_traffic[region] = bool(self._waiting)
         commit = self.quiescence.close_begin(region, self.epochs.get(region, 0), self.now)
@@ -358,7 +373,7 @@ class Scoreboard:
     def _committed(self, region: int, commit: Commit, code: int) -> None:
         if commit.closes:
             self.status.closed(region)
-            self.on_close(region, self._close_traffic[region])
+            self.observer.closed(region, self._close_traffic[region])
             return
         self.codes[region] = code
         if code == 0:
@@ -370,33 +385,36 @@ class Scoreboard:
             self.capacity.regions[region].restart(self._commit_alone(region))
         self.status.committed(region, code == 0)
         self.views.committed(region, code == 0)
-        if self.on_commit is not None:
-            traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
-            self.on_commit(region, commit.config, commit.epoch, code, traffic)
+        traffic = self._commit_traffic.get(region, (0, 0))[0] > 0
+        self.observer.committed(region, commit.config, commit.epoch, code, traffic)
 
     def _commit_alone(self, region: int) -> bool:
-        """Nothing was in flight when a region was committed."""
+        """Return whether nothing was in flight when a region was committed."""
         return self._commit_traffic.get(region) == (0, self.requests)
 
     def clear_counters_begin(self) -> None:
-        """A write of CTRL.CLEAR_COUNTERS was accepted."""
+        """Begin a write of CTRL.CLEAR_COUNTERS."""
         for counter in self.counters.values():
             counter.clear_begin()
 
     def clear_counters_end(self) -> None:
-        """It was answered."""
+        """End a write of CTRL.CLEAR_COUNTERS."""
         for counter in self.counters.values():
             counter.clear_end()
         self.capacity.counters_cleared(self.waiting == 0)
 
     def clear_counters(self) -> None:
-        """CTRL.CLEAR_COUNTERS."""
+        """Clear the counters by CTRL.CLEAR_COUNTERS."""
         self.clear_counters_begin()
         self.clear_counters_end()
 
     # -- memory port --------------------------------------------------------------------------
+    def may_poison(self) -> bool:
+        """Return whether a damaged RAM of the device may have poisoned data to be written."""
+        return False
+
     def memory_beat(self, beat: MemBeat) -> None:
-        """A beat was seen on the device-memory port."""
+        """Follow a beat on the device-memory port."""
         if self.memory.beat(beat):
             self.now += 1
         if self.memory.wrong is not None:
@@ -406,16 +424,16 @@ class Scoreboard:
     # -- end of test --------------------------------------------------------------------------
     @property
     def waiting(self) -> int:
-        """Requests that have no response yet."""
+        """Return the number of requests without a response."""
         return sum(len(queue) for queue in self._waiting.values())
 
     def oldest(self) -> Op | None:
-        """The request that has waited longest."""
+        """Return the request that has waited longest."""
         ops = [queue[0] for queue in self._waiting.values()]
         return min(ops, key=lambda op: op.start, default=None)
 
     def events(self, name: str) -> Span:
-        """Least and most events of a counter since the start."""
+        """Return the least and most events of a counter since the start."""
         if name in self.memory.ports:  # every response was seen, also those that cost a record
             return self.memory.ports[name].span()
         if name == "ENGINE":
@@ -434,21 +452,29 @@ class Scoreboard:
         more = sum(potential(op, quiescence.mode_of(op)).get(name, 0) for op in quiescence.ops())
         return Span(value - quiescence.below[name], value + quiescence.above[name] + more)
 
+    def busy_regions(self) -> set[int]:
+        """Return the regions with requests that are not judged yet."""
+        ops = self.quiescence.ops()
+        return {op.access.region for op in ops if op.access.region is not None}
+
+    def _times_fallen(self, region: int) -> Span:
+        return self.capacity.times(region, self.busy_regions())
+
     def _engine_waiting(self) -> int:
         ops = (op for queue in self._waiting.values() for op in queue)
         return sum(op.access.kind in ENGINE_KINDS for op in ops)
 
     @property
     def busy(self) -> bool:
-        """The device or its memory has something to do."""
+        """Return whether the device or its memory has work to do."""
         return bool(self._waiting) or self.memory_busy() or self.memory.initialising
 
     def counter_range(self, name: str) -> tuple[int, int]:
-        """Least and most that a counter register may show."""
+        """Return the least and most that a counter register may show."""
         return self.counters[name].span()[:2]
 
     def compare_counters(self, got: dict[str, int]) -> None:
-        """Compares counter registers, read with nothing in flight, with the model."""
+        """Compare counter registers, read with nothing in flight, with the model."""
         for name in self.counters:
             if name in got:
                 self.compare_counter(name, got[name], self.counters[name].span())
@@ -456,13 +482,15 @@ class Scoreboard:
             self.compare_lookups(got["SLOT_HIT"], got["SLOT_MISS"])
 
     def compare_counter(self, name: str, got: int, want: Span) -> None:
-        """Compares one counter register."""
+        """Compare one counter register."""
         if got not in want:
             text = f"COUNTER {name} is {got}, expected {want}"
             self.error(text, f"COUNTER {name}", checker=REGISTERS)
 
     def compare_lookups(self, hits: int, misses: int) -> None:
-        """SLOT_HIT and SLOT_MISS, read with nothing in flight, count each operation once."""
+        """Compare the sum of SLOT_HIT and SLOT_MISS with the number of operations, with nothing in
+        flight.
+        """
         want = self.counters["ENGINE"].span()
         if hits + misses not in want:
             self.error(
@@ -472,11 +500,11 @@ class Scoreboard:
             )
 
     def compare_region(self, region: int, got: dict[str, Any]) -> None:
-        """Compares a region's status (`committed`, `done`, ...) with what it may show now."""
+        """Compare the status of a region (`committed`, `done`, ...) with its present range."""
         self.compare_status(region, got, self.status.end(region, self.status.begin(region)))
 
     def compare_status(self, region: int, got: dict[str, Any], want: dict[str, Span]) -> None:
-        """Compares a region's status with the ranges of its read."""
+        """Compare the status of a region with the ranges of its read."""
         for name, value in got.items():
             if value not in want[name]:
                 config = self.configs[region]
@@ -487,7 +515,7 @@ class Scoreboard:
                 )
 
     def finish(self) -> None:
-        """Nothing may be left, and nearly everything must have been judged."""
+        """Check that no request is left, and that nearly all were judged."""
         oldest = self.oldest()
         if oldest is not None:
             self.error(
@@ -503,7 +531,7 @@ class Scoreboard:
             self.error(f"{self.quiescence.unjudged} of {total} operations could not be judged")
 
     def summary(self) -> str:
-        """One line for the log."""
+        """Return one line for the log."""
         lines = self.quiescence
         return (
             f"{self.requests} requests, {self.responses} responses, {lines.judged} judged "

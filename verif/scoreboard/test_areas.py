@@ -20,7 +20,9 @@ def moved(bench: Bench, config: RegionConfig) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_a_store_that_races_with_the_commit(late: bool) -> None:
-    """Before the commit it is in the line that the region leaves, after it is not."""
+    """Check that a store before the commit is in the line that the region leaves, and a later one
+    is not.
+    """
     bench = Bench(FP32)
     msg = bench.begin(write(FP32.address(0, 0), ONE))
     bench.scoreboard.commit_begin(0, AWAY, 2)

@@ -55,7 +55,7 @@ def test_all_or_none_are_known(missed: bool) -> None:
 
 
 def change(check: CapacityCheck, window: int, threshold: int) -> None:
-    """With nothing in flight."""
+    """Change the limits with nothing in flight."""
     check.change(window, threshold, True)
     check.changed(True)
 
@@ -97,7 +97,7 @@ def test_requests_in_flight_may_exceed_the_threshold() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_limits_that_change_under_a_contribution(before: bool) -> None:
-    """It met the old threshold, or the new one: FALLBACK may be set, and need not be."""
+    """Check that a contribution may meet the old or the new threshold: FALLBACK may be set or not."""
     old, new = (0, 255) if before else (255, 0)
     check = CapacityCheck(1, 256, old)
     check.change(256, new, False)
@@ -127,7 +127,7 @@ def test_former_limits_end_when_nothing_is_in_flight() -> None:
 
 
 def test_a_request_within_the_write_of_the_window_is_open() -> None:
-    """It began and ended while the write was not answered: before the restart, or after it."""
+    """Check a request that begins and ends during the write: it comes before or after the restart."""
     check = CapacityCheck(1, 4, 1)
     check.change(5, 1, True)
     check.operation()

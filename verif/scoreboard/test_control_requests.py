@@ -15,7 +15,7 @@ from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 from models.views import LineInfo, pack_words
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 
 BASE = 1 << 40
@@ -24,29 +24,19 @@ CONFIG = RegionConfig(1 << 41, 0, 1, 3, Mode.G_BINARY)
 MANAGER = 9
 
 
-class Bus:
+class Bus(RegisterBench):
     """Both ways to the registers; the answers are the caller's."""
 
     def __init__(self) -> None:
-        self.scoreboard = Scoreboard(DeviceModel(HW), HW.regions)
-        self.predictor = RegisterPredictor(self.scoreboard, HW)
+        super().__init__(Scoreboard(DeviceModel(HW), HW.regions), HW)
         self.tag = 0
-        self.axil("CTRL_LD_MASK", 1 << MANAGER)
-        self.axil("CTRL_WINDOW_HI", BASE >> 32)
-        self.axil("CTRL_WINDOW_LO", BASE & 0xFFFF_FFFF)
+        self.write("CTRL_LD_MASK", 1 << MANAGER)
+        self.write("CTRL_WINDOW_HI", BASE >> 32)
+        self.write("CTRL_WINDOW_LO", BASE & 0xFFFF_FFFF)
         assert self.scoreboard.model.control.base == BASE
 
-    def address(self, name: str) -> int:
-        return self.predictor.by_name[name].address
-
-    def axil(self, name: str, value: int, write: bool = True) -> AxiLiteAccess:
-        access = AxiLiteAccess(write, self.address(name), value, 0xF)
-        self.predictor.begin(access)
-        self.predictor.end(access)
-        return access
-
-    def write(self, words: dict[str, int], ldid: int = MANAGER, poison: bool = False) -> M2SRwD:
-        """A write through the window has come."""
+    def send(self, words: dict[str, int], ldid: int = MANAGER, poison: bool = False) -> M2SRwD:
+        """Begin a write through the window."""
         self.tag += 1
         data, be = pack_line({self.address(name): value for name, value in words.items()})
         addr = BASE + self.address(next(iter(words))) // 64 * 64
@@ -59,15 +49,15 @@ class Bus:
     def answer(self, message: M2SRwD) -> None:
         self.scoreboard.response(S2MNDR(NdrOp.CMP, message.tag, ldid=message.ldid))
 
-    def read(self, line: int, words: list[int]) -> None:
-        """A snapshot that shows these words."""
+    def snapshot(self, line: int, words: list[int]) -> None:
+        """Read a line of the window that returns these words."""
         self.tag += 1
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, BASE + 64 * line, ldid=1))
         data = pack_words(words)
         self.scoreboard.response(S2MDRS(DrsOp.MEM_DATA, self.tag, ldid=1, data=data))
 
     def line(self, selector: int, data: bytes, poison: bool = False) -> None:
-        """A read of line 0 of region 1 that returns this."""
+        """Read line 0 of region 1, with this answer."""
         self.tag += 1
         addr = CONFIG.address(selector, 0)
         self.scoreboard.request(M2SReq(ReqOp.MEM_RD, self.tag, addr, ldid=1))
@@ -75,21 +65,17 @@ class Bus:
         self.scoreboard.response(got)
 
     def info(self, epoch: int, generation: int, closed: bool = False) -> None:
-        """INFO of an untouched line."""
+        """Read INFO of an untouched line."""
         untouched = LineInfo(epoch, generation, 0, 0, *[False] * 5)
         self.line(1, replace(untouched, closed=closed).pack())
 
     def vote(self, poison: bool) -> None:
-        """The vote of nobody: a tie everywhere."""
+        """Read the vote of an untouched line: a tie in each element."""
         self.line(0, bytes(64), poison)
-
-    @property
-    def errors(self) -> str:
-        return "\n".join(self.scoreboard.errors)
 
     def commit(self, epoch: int, config: RegionConfig = CONFIG) -> M2SRwD:
         values = {**config.register_values(), "EPOCH": epoch}
-        return self.write({f"REGION[1].{leaf}": word for leaf, word in values.items()})
+        return self.send({f"REGION[1].{leaf}": word for leaf, word in values.items()})
 
 
 def region_line(config: RegionConfig, epoch: int, status: int) -> list[int]:
@@ -99,12 +85,12 @@ def region_line(config: RegionConfig, epoch: int, status: int) -> list[int]:
 def test_a_commit_of_one_line() -> None:
     bus = Bus()
     message = bus.commit(7)
-    bus.read(REGION_LINE + 1, region_line(CONFIG, 0, 0))  # not decided yet
+    bus.snapshot(REGION_LINE + 1, region_line(CONFIG, 0, 0))  # not decided yet
     bus.answer(message)
     assert bus.scoreboard.configs[1] == CONFIG
     assert bus.scoreboard.epochs[1] == 7
-    bus.read(REGION_LINE + 1, region_line(CONFIG, 7, 1))
-    bus.axil("REGION[1].EPOCH", 7, write=False)
+    bus.snapshot(REGION_LINE + 1, region_line(CONFIG, 7, 1))
+    bus.read("REGION[1].EPOCH", 7)
     assert bus.errors == ""
 
 
@@ -116,7 +102,7 @@ def test_wrong_word_of_a_snapshot(word: int, value: int) -> None:
     bus.answer(bus.commit(7))
     line = region_line(CONFIG, 7, 1)
     line[word] = value
-    bus.read(REGION_LINE + 1, line)
+    bus.snapshot(REGION_LINE + 1, line)
     assert "REG" in bus.errors
 
 
@@ -126,48 +112,48 @@ def test_the_last_of_two_commits() -> None:
     bus.answer(first)
     bus.answer(second)
     assert bus.scoreboard.epochs[1] == 2
-    bus.axil("REGION[1].EPOCH", 2, write=False)
+    bus.read("REGION[1].EPOCH", 2)
     assert bus.errors == ""
-    bus.axil("REGION[1].EPOCH", 1, write=False)
+    bus.read("REGION[1].EPOCH", 1)
     assert "epoch is 1" in bus.errors
 
 
 @pytest.mark.parametrize("refused", [{"ldid": 3}, {"poison": True}])
 def test_refused_write_changes_nothing(refused: dict[str, int]) -> None:
     bus = Bus()
-    bus.answer(bus.write({"IRQ_ENABLE": 0x15}, **refused))  # type: ignore[arg-type]
-    bus.axil("IRQ_ENABLE", 0, write=False)
+    bus.answer(bus.send({"IRQ_ENABLE": 0x15}, **refused))  # type: ignore[arg-type]
+    bus.read("IRQ_ENABLE", 0)
     assert bus.errors == ""
     assert bus.scoreboard.model.counters["REFUSED"] == 1
-    bus.axil("IRQ_ENABLE", 0x15, write=False)
+    bus.read("IRQ_ENABLE", 0x15)
     assert "IRQ_ENABLE" in bus.errors
 
 
 def test_registers_that_keep_still() -> None:
     bus = Bus()
-    bus.answer(bus.write({"CTRL_LD_MASK": 0xFFFF, "CTRL_WINDOW_LO": 0}))
+    bus.answer(bus.send({"CTRL_LD_MASK": 0xFFFF, "CTRL_WINDOW_LO": 0}))
     assert bus.scoreboard.model.control.base == BASE
-    bus.axil("CTRL_LD_MASK", 1 << MANAGER, write=False)
+    bus.read("CTRL_LD_MASK", 1 << MANAGER)
     assert bus.errors == ""
 
 
 def test_racing_writes_until_a_read_tells() -> None:
     bus = Bus()
-    message = bus.write({"REGION[0].WORKERS": 5})
-    bus.axil("REGION[0].WORKERS", 6)
+    message = bus.send({"REGION[0].WORKERS": 5})
+    bus.write("REGION[0].WORKERS", 6)
     bus.answer(message)
-    bus.axil("REGION[0].WORKERS", 5, write=False)
+    bus.read("REGION[0].WORKERS", 5)
     assert bus.errors == ""
-    bus.axil("REGION[0].WORKERS", 6, write=False)
+    bus.read("REGION[0].WORKERS", 6)
     assert "WORKERS" in bus.errors
 
 
 def test_a_commit_of_nobody_knows_what() -> None:
     bus = Bus()
-    message = bus.write({"REGION[0].WORKERS": 5})
-    bus.axil("REGION[0].WORKERS", 6)
+    message = bus.send({"REGION[0].WORKERS": 5})
+    bus.write("REGION[0].WORKERS", 6)
     bus.answer(message)
-    bus.axil("REGION[0].EPOCH", 1)
+    bus.write("REGION[0].EPOCH", 1)
     assert "bench: commit" in bus.errors
 
 
@@ -175,8 +161,11 @@ STRICT = replace(CONFIG, strict=True)
 
 
 def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """Commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite) overlap; reads come between
-    them, one of EPOCH behind both. `spoil`: what the device mixes up."""
+    """Race commits of epochs 5 (window, of STRICT) and 6 (AXI4-Lite), with reads in between and one
+    of EPOCH after both.
+
+    `spoil`: what the device mixes up.
+    """
     bus = Bus()
     bus.answer(bus.commit(4))
     axil = AxiLiteAccess(True, bus.address("REGION[1].EPOCH"), 6, 0xF)
@@ -193,7 +182,7 @@ def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
     bus.info(between, 2)
     bus.predictor.end(axil)
     bus.answer(message)
-    bus.axil("REGION[1].EPOCH", 4 if spoil == "neither" else final, write=False)
+    bus.read("REGION[1].EPOCH", 4 if spoil == "neither" else final)
     bus.info(final, 3)
     bus.vote(poison=True)  # of nobody yet, in a STRICT region
     return bus
@@ -202,7 +191,7 @@ def race(axil_first: bool, last: str, spoil: str = "") -> Bus:
 @pytest.mark.parametrize("axil_first", [False, True])
 @pytest.mark.parametrize("last", ["window", "axil"])
 def test_two_commits_at_once(axil_first: bool, last: str) -> None:
-    """Either may be the last; everything is as in that order."""
+    """Check that either commit may be the last, and that all answers follow that order."""
     bus = race(axil_first, last)
     assert bus.errors == ""
     assert bus.scoreboard.configs[1] == STRICT
@@ -217,7 +206,7 @@ def test_two_commits_at_once(axil_first: bool, last: str) -> None:
     [("epoch", "MISMATCH"), ("descriptor", "MISMATCH"), ("neither", "which neither commit wrote")],
 )
 def test_a_mix_of_two_commits(axil_first: bool, last: str, spoil: str, text: str) -> None:
-    """The epoch of the other, the descriptor of the other, and what is of neither of them."""
+    """Check that a mix of both commits is found: epoch, descriptor, or a value of neither."""
     assert text in race(axil_first, last, spoil).errors
 
 
@@ -226,29 +215,32 @@ def test_commits_of_which_nobody_can_tell_the_order() -> None:
         bus = Bus()
         for epoch in epochs[1:]:
             bus.commit(epoch)
-        bus.axil("REGION[1].EPOCH", epochs[0])
+        bus.write("REGION[1].EPOCH", epochs[0])
         assert "bench: nobody can tell in which order" in bus.errors
 
 
 def test_a_race_that_no_read_has_told() -> None:
     bus = Bus()
     message = bus.commit(5)
-    bus.axil("REGION[1].EPOCH", 6)
+    bus.write("REGION[1].EPOCH", 6)
     bus.answer(message)
     bus.predictor.finish()
     assert "no read has told" in bus.errors
 
 
 def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = "") -> Bus:
-    """A close and a commit of epoch 5 overlap, one by AXI4-Lite and one through the window; reads
-    come between them, one of STATUS behind both. `spoil`: what the device mixes up."""
+    """Race a close and a commit of epoch 5, one by AXI4-Lite and one through the window, with reads
+    in between and one of STATUS after both.
+
+    `spoil`: what the device mixes up.
+    """
     bus = Bus()
     bus.answer(bus.commit(4, STRICT))
     leaf, value = ("EPOCH", 5) if window_closes else ("CTRL", 1)
     axil = AxiLiteAccess(True, bus.address(f"REGION[1].{leaf}"), value, 0xF)
     if axil_first:
         bus.predictor.begin(axil)
-    message = bus.write({"REGION[1].CTRL": 1}) if window_closes else bus.commit(5, STRICT)
+    message = bus.send({"REGION[1].CTRL": 1}) if window_closes else bus.commit(5, STRICT)
     if not axil_first:
         bus.predictor.begin(axil)
     closed = last == "commit" or spoil == "between"
@@ -256,9 +248,9 @@ def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = ""
     bus.info(*((5, 2) if (last == "close") != (spoil == "between") else (4, 1)), closed)
     bus.predictor.end(axil)
     bus.answer(message)
-    bus.axil("REGION[1].EPOCH", 5, write=False)  # tells nothing: it is 5 in either order
+    bus.read("REGION[1].EPOCH", 5)  # tells nothing: it is 5 in either order
     end = last == "close"
-    bus.axil("REGION[1].STATUS", 1 | (end != (spoil == "end")) * 0x1100, write=False)
+    bus.read("REGION[1].STATUS", 1 | (end != (spoil == "end")) * 0x1100)
     bus.vote(poison=not end)
     bus.info(5, 2, end)
     return bus
@@ -268,7 +260,7 @@ def close_race(window_closes: bool, axil_first: bool, last: str, spoil: str = ""
 @pytest.mark.parametrize("axil_first", [False, True])
 @pytest.mark.parametrize("last", ["close", "commit"])
 def test_a_close_and_a_commit_at_once(window_closes: bool, axil_first: bool, last: str) -> None:
-    """Either may be the last; everything is as in that order."""
+    """Check that either may be the last, and that all answers follow that order."""
     bus = close_race(window_closes, axil_first, last)
     assert bus.errors == ""
     assert bus.scoreboard.epochs[1] == 5
@@ -282,7 +274,7 @@ def test_a_close_and_a_commit_at_once(window_closes: bool, axil_first: bool, las
 def test_a_mix_of_a_close_and_a_commit(
     window_closes: bool, axil_first: bool, last: str, spoil: str
 ) -> None:
-    """Closed in an epoch in which it cannot be, between the two; and the end of the other order."""
+    """Check that an impossible CLOSED in between is found, and an end in the other order."""
     assert "MISMATCH" in close_race(window_closes, axil_first, last, spoil).errors
 
 
@@ -292,13 +284,13 @@ def test_a_mix_of_a_close_and_a_commit(
 )
 def test_moves(place: int, code: CommitCode) -> None:
     bus = Bus()
-    bus.axil("CTRL_WINDOW_HI", place >> 32)
-    bus.axil("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
+    bus.write("CTRL_WINDOW_HI", place >> 32)
+    bus.write("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
     at = place if code is CommitCode.OK else BASE
     assert bus.scoreboard.model.control.base == at
-    bus.axil("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | code, write=False)
+    bus.read("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | code)
     assert bus.errors == ""
-    bus.axil("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | 9, write=False)
+    bus.read("CTRL_WINDOW_LO", at & 0xFFFF_FFFF | 9)
     assert "CTRL_WINDOW_LO" in bus.errors
 
 
@@ -309,7 +301,7 @@ def ones(tag: int) -> S2MDRS:
 @pytest.mark.parametrize("met", ["window", "nothing", "neither"])
 def test_a_read_while_the_window_moves(met: str) -> None:
     bus = Bus()
-    bus.axil("CTRL_WINDOW_HI", 2 << 8)
+    bus.write("CTRL_WINDOW_HI", 2 << 8)
     move = AxiLiteAccess(True, bus.address("CTRL_WINDOW_LO"), 0, 0xF)
     bus.predictor.begin(move)
     bus.scoreboard.request(M2SReq(ReqOp.MEM_RD, 77, BASE + 63 * 64, ldid=1))

@@ -16,7 +16,7 @@ REGION = RegionConfig(1 << 30, 0, 2, 3, Mode.G_BINARY)
 
 
 def asked(selector: int, opcode: ReqOp = ReqOp.MEM_RD) -> M2SMessage:
-    """A request to line 0 of the region."""
+    """Return a request to line 0 of the region."""
     return M2SReq(opcode, 0, REGION.address(selector, 0))
 
 

@@ -13,10 +13,9 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.memory_port import EVICTION_ID
 from verif.scoreboard.ranges import SETTLE_CLOCKS
-from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
 
@@ -25,13 +24,13 @@ RECORD = 4
 
 
 def beat(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
-    """A beat read at a line of a state area."""
+    """Return a beat read at a line of a state area."""
     one = MemBeat(False, 0, config.state_line + offset, 0, FULL_STROBE, False, 0, last=False)
     return dataclasses.replace(one, **fields)
 
 
 def eviction(config: RegionConfig, offset: int, **fields: Any) -> MemBeat:
-    """A beat of a write-back, refused."""
+    """Return a refused beat of a write-back."""
     fields = {"write": True, "axi_id": EVICTION_ID, "resp": Resp.SLVERR, **fields}
     return beat(config, offset, **fields)
 
@@ -90,7 +89,7 @@ def test_a_refused_write_back_loses_its_line() -> None:
 
 
 def hidden(response: S2MMessage) -> S2MMessage:
-    """The answer without its poison."""
+    """Return the answer without its poison."""
     assert isinstance(response, S2MDRS)
     return dataclasses.replace(response, poison=False)
 
@@ -115,7 +114,7 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
 
 
 def test_after_a_refused_write_a_line_in_no_slot_is_lost() -> None:
-    """Nobody has asked for line 1 yet, or it was written back before."""
+    """Check a line that was not requested yet, or was written back before."""
     refusal, good = eviction(BINARY, 3 * RECORD), eviction(BINARY, RECORD + 2, resp=Resp.OKAY)
     for written_back in (True, False):
         for lost in (True, False):
@@ -198,21 +197,15 @@ def test_the_device_must_not_poison_its_own_state() -> None:
 def test_counters_and_interrupts_follow_the_port() -> None:
     bench = Bench(BINARY)
     scoreboard: Scoreboard = bench.scoreboard
-    predictor = RegisterPredictor(scoreboard, DeviceParams())
-    status = predictor.by_name["IRQ_STATUS"]
-
-    def access(one: AxiLiteAccess) -> None:
-        predictor.begin(one)
-        predictor.end(one)
+    bus = RegisterBench(scoreboard, DeviceParams())
+    status = bus.predictor.by_name["IRQ_STATUS"]
 
     def irq(value: int) -> bool:
         scoreboard.now += SETTLE_CLOCKS
-        before = len(scoreboard.errors)
-        access(AxiLiteAccess(False, status.address, value))
-        return len(scoreboard.errors) == before
+        return bus.read("IRQ_STATUS", value)
 
     def clear(ones: int) -> None:
-        access(AxiLiteAccess(True, status.address, ones, 0xF))
+        bus.write("IRQ_STATUS", ones)
 
     mem, poison = status.field("MEM_ERROR").mask, status.field("POISON").mask
     assert irq(0)
@@ -250,7 +243,7 @@ def test_counters_and_interrupts_follow_the_port() -> None:
 
 
 def forbidden(bench: Bench, one: MemBeat) -> str:
-    """What the memory port says about a beat."""
+    """Return the findings of the memory port about a beat."""
     before = len(bench.scoreboard.errors)
     bench.scoreboard.memory_beat(one)
     return " ".join(bench.scoreboard.errors[before:])
@@ -320,7 +313,7 @@ def test_of_racing_requests_one_or_the_other_met_the_error() -> None:
 
 
 def test_a_loss_among_racing_requests() -> None:
-    """Before any of them, or after all: it is lost in the end."""
+    """Check a loss before, between and after the requests: the line is lost in the end."""
     for moment in (0, 1, 2):
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))

@@ -103,7 +103,7 @@ def test_done_counts_once_a_round(times: int) -> None:
 
 @pytest.mark.parametrize("mask", [0xFFFE, 0xFFFF])
 def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
-    """Judged where the commit does not change it; else nobody knows whether it counted."""
+    """Check that a refusal is judged if the commit does not change it, and is open otherwise."""
     closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
     bench = Bench(closed)
     msg = bench.begin(write(closed.address(0, 0)))
@@ -118,7 +118,7 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
 
 
 def test_a_read_around_two_commits() -> None:
-    """It may have come before, between or behind them, and tells nothing of older ones."""
+    """Check that the read may come before, between or after the commits, and excludes older ones."""
     bench = Bench(ONE_LINE)
     status, scoreboard = bench.scoreboard.status, bench.scoreboard
     old = scoreboard.epochs[0]

@@ -19,7 +19,7 @@ Change = Callable[[S2MMessage], S2MMessage]
 
 
 def close(bench: Bench, region: int = 0) -> bool:
-    """CLOSE, with nothing between its write and its response."""
+    """Close a region, with nothing between the write of CLOSE and its response."""
     begun = bench.scoreboard.close_begin(region) is not None
     bench.device.close(region)
     if begun:
@@ -28,7 +28,7 @@ def close(bench: Bench, region: int = 0) -> bool:
 
 
 def figures(**change: int) -> Change:
-    """An answer of STATUS with other figures."""
+    """Return a change of the figures of a STATUS answer."""
 
     def changed(response: S2MMessage) -> S2MMessage:
         assert isinstance(response, S2MDRS)
@@ -38,7 +38,7 @@ def figures(**change: int) -> Change:
 
 
 def word(index: int, value: int) -> Change:
-    """An answer with another word of 32 bits."""
+    """Return a change of one 32-bit word of an answer."""
 
     def changed(response: S2MMessage) -> S2MMessage:
         assert isinstance(response, S2MDRS)
@@ -50,7 +50,7 @@ def word(index: int, value: int) -> Change:
 
 
 def status(bench: Bench, config: RegionConfig, change: Change | None = None) -> list[str]:
-    """Reads STATUS; what the scoreboard says."""
+    """Read STATUS and return the findings."""
     bench.answer(bench.begin(read(config.address(2, 0))), change)
     return [str(one) for one in bench.scoreboard.errors]
 
@@ -84,7 +84,7 @@ def test_what_comes_late_must_not_count() -> None:
 
 
 def test_a_read_behind_the_close_must_be_final() -> None:
-    """It was on its way before, and is answered behind the response of CLOSE with what it found."""
+    """Check a read that was in flight before CLOSE and is answered after its response."""
     for link_repeats in (False, True):
         bench = Bench(STRICT)
         racing = bench.begin(read(STRICT.address(0, 1)))
@@ -136,7 +136,7 @@ def test_a_region_without_a_round_cannot_be_closed() -> None:
 
 
 def test_a_close_behind_an_unsettled_commit() -> None:
-    """The region has its first round only by the commit that is not judged yet."""
+    """Check a close of a region whose first round is a commit that is not judged yet."""
     bench = Bench()
     held = bench.begin(read(BINARY.address(0, 0)))
     bench.scoreboard.commit_begin(0, BINARY, 3)

@@ -13,24 +13,16 @@ from models.register_map import Counts
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
 from verif.regs.axil_agent import AxiLiteAccess
-from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
+from verif.scoreboard.register_bench import RegisterBench
+from verif.scoreboard.register_predictor import COUNTERS
 from verif.scoreboard.scoreboard import Scoreboard
 
 
-class Bus:
+class Bus(RegisterBench):
+    """A device with default parameters."""
+
     def __init__(self) -> None:
-        self.scoreboard = Scoreboard(DeviceModel(DeviceParams()), 8)
-        self.predictor = RegisterPredictor(self.scoreboard, DeviceParams())
-
-    def write(self, name: str, value: int) -> None:
-        self.access(AxiLiteAccess(True, self.predictor.by_name[name].address, value, 0xF))
-
-    def read(self, name: str, value: int) -> None:
-        self.access(AxiLiteAccess(False, self.predictor.by_name[name].address, value))
-
-    def access(self, access: AxiLiteAccess) -> None:
-        self.predictor.begin(access)
-        self.predictor.end(access)
+        super().__init__(Scoreboard(DeviceModel(DeviceParams()), 8), DeviceParams())
 
 
 def committed() -> Bus:
@@ -84,7 +76,7 @@ def test_refused_commit_changes_nothing() -> None:
 
 
 def test_a_reset_with_a_commit_in_flight_is_an_error_and_ends_no_commit() -> None:
-    """A CLOSE that a reset has cut off is not ended by a later write of the same register."""
+    """Check that a later write of the same register does not end a CLOSE that a reset cut off."""
     bus = committed()
     ctrl = bus.predictor.by_name["REGION[1].CTRL"]
     for close in (1, 0):  # the first is never answered, and its identity may be taken again
@@ -99,7 +91,7 @@ def test_a_reset_with_a_commit_in_flight_is_an_error_and_ends_no_commit() -> Non
 
 
 def test_a_reset_of_an_idle_device() -> None:
-    """Every register reads its reset value; a request in flight is an error."""
+    """Check that every register has its reset value, and that a request in flight is an error."""
     bus = Bus()
     bus.write("CAP_WINDOW", 7)
     bus.write("IRQ_ENABLE", 1)
@@ -166,7 +158,7 @@ STATED = [
 
 @pytest.mark.parametrize("name", STATED)
 def test_every_bit_of_every_register_is_compared(name: str) -> None:
-    """At rest each bit has one value; the link's registers have tests of their own."""
+    """Check that each bit has one value at rest; the link's registers have separate tests."""
     register = Bus().predictor.by_name[name]
     for bit in range(32):
         if (name, bit) == ("STATUS", 0):

@@ -130,12 +130,12 @@ def test_wrong_answer_is_flagged(text: str, change: Callable[[Any], S2MMessage])
 
 
 def wrong(**fields: Any) -> Callable[[Any], S2MMessage]:
-    """Changes fields of an answer."""
+    """Return a change of fields of an answer."""
     return lambda answer: dataclasses.replace(answer, **fields)
 
 
 def test_one_fault_has_one_key() -> None:
-    """Whatever the opcode, the data, the tag and the race."""
+    """Check that the key does not depend on opcode, data, tag and race."""
     keys = []
     for worker, opcode in ((0, ReqOp.MEM_RD), (2, ReqOp.MEM_RD_DATA), (7, ReqOp.MEM_RD)):
         bench = Bench(BINARY)
@@ -162,7 +162,7 @@ def test_one_fault_has_one_key() -> None:
     ],
 )
 def test_a_key_tells_the_extent_of_a_difference(bad: Sequence[int], extent: str) -> None:
-    """A byte-lane fault and a forwarding fault are two."""
+    """Check that a byte-lane fault and a forwarding fault have different keys."""
     bench = Bench(FP32)
     answer = bench.begin(read(FP32.address(0, 1)))
     data = bytes(0xFF if n in bad else 0 for n in range(64))

@@ -14,7 +14,7 @@ from typing import Any
 import cocotb
 
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.pipeline_points import PipelinePoints
+from verif.coverage.white_box import WhiteBoxPoints
 from verif.env.run_metrics import leave
 from verif.tests.packed_structs import layout, pack
 from verif.tests.regs_testbench import Bench
@@ -97,7 +97,7 @@ async def irq_clears(dut: Any) -> None:
 
 
 def _leave(bench: Bench) -> None:
-    points = PipelinePoints(CoverModel())
+    points = WhiteBoxPoints(CoverModel())
     points.take(SimpleNamespace(u_regs=bench.dut))
     leave(points.model, {"cycles": bench.cycles})
 

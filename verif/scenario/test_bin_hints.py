@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aims name knobs, choices, points and words that there are, and move what is drawn."""
+"""Hints name existing knobs, choices, points and words, and change what is drawn."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import random
 
 from scripts.report import functional
 from verif.coverage.cover_model import BETWEEN
-from verif.scenario.bin_hints import AIMS, CHEAP, aims, pairs
+from verif.scenario.bin_hints import CHEAP, HINTS, hints, pairs
 from verif.scenario.weights import KNOBS, Weights
 
 
-def test_aims_are_choices_of_knobs() -> None:
-    named = {pair for table in AIMS.values() for text in table.values() for pair in pairs(text)}
+def test_hints_are_choices_of_knobs() -> None:
+    named = {pair for hint in HINTS for text in hint.words.values() for pair in pairs(text)}
     known = {(knob.name, choice) for knob in KNOBS.values() for choice in knob.choices}
     assert named | CHEAP <= known
 
 
-def test_aims_belong_to_points_and_words_of_bins() -> None:
+def test_hints_belong_to_points_and_words_of_bins() -> None:
     points = functional.planned().points
     values = {v for p in points.values() for name in p.bins for v in name.split(BETWEEN)}
     words = {"", *values, *(word for value in values for word in value.split())}
-    for glob, table in AIMS.items():
-        assert fnmatch.filter(points, glob), glob
-        assert table.keys() <= words, (glob, table.keys() - words)
+    for hint in HINTS:
+        assert all(fnmatch.filter(points, glob) for glob in hint.points), hint.points
+        assert hint.words.keys() <= words, (hint.points, hint.words.keys() - words)
 
 
 def test_a_bin_asks_for_its_words_and_for_a_cheap_run() -> None:
-    asked = aims("workers", "FP32 x 37")
+    asked = hints("workers", "FP32 x 37")
     assert {("mode", "FP32"), ("workers", "37"), ("regions", "all")} <= asked
-    assert {choice for knob, choice in asked if knob == "lines"} == {"1"}  # its own aim
+    assert {choice for knob, choice in asked if knob == "lines"} == {"1"}  # its own hint
     assert ("latency", "1..3") in asked
 
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""White-box cover points: counters of the cover modules that are bound into the design.
+
+`white_box.toml` describes the points; the `*_cover.sv` modules count them, under Verilator alone.
+Bit i of `<array>_seen` tells whether element i of `<array>_hits` is above 0: reading a counter
+costs one call over the simulator's interface. Counters are read when a test ends instead of being
+dumped in a `final` block, because a run that was forked from a simulator ends before that block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from verif.coverage.cover_model import CoverCross, CoverModel
+
+PLAN = Path(__file__).with_name("white_box.toml")
+NO_CODE = ""
+"""Name of a code without a bin."""
+
+
+class PlannedPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One cross of `white_box.toml`; the header of that file describes the fields."""
+
+    name: str
+    module: str
+    array: str
+    reason: str
+    test: str
+    axes: dict[str, str | list[str]]
+    at_least: int = 1
+    never: list[dict[str, str | list[str]]] = []
+
+
+class _Plan(msgspec.Struct, forbid_unknown_fields=True):
+    codes: dict[str, list[str]]
+    points: list[PlannedPoint]
+
+
+class WhiteBox:
+    """A planned point and its cross; `codes` holds the name of every code of each axis."""
+
+    def __init__(self, model: CoverModel, plan: PlannedPoint, codes: list[list[str]]) -> None:
+        self.plan = plan
+        self.codes = codes
+        named = [[code for code in axis if code != NO_CODE] for axis in codes]
+        self.cross: CoverCross = model.cross(
+            plan.name,
+            plan.reason,
+            dict(zip(plan.axes, named, strict=True)),
+            test=plan.test,
+            at_least=plan.at_least,
+            ignore=self._never,
+        )
+
+    def _never(self, *values: str) -> bool:
+        """Return whether the plan excludes a combination of axis values."""
+        found = dict(zip(self.plan.axes, values, strict=True))
+        return any(
+            all(
+                found[axis] == want if isinstance(want, str) else found[axis] in want
+                for axis, want in entry.items()
+            )
+            for entry in self.plan.never
+        )
+
+    def values(self, index: int) -> tuple[str, ...]:
+        """Return the axis values of an index of the array."""
+        out: list[str] = []
+        for names in reversed(self.codes):
+            width = (len(names) - 1).bit_length()
+            code = index & (1 << width) - 1
+            index >>= width
+            out.append(names[code] if code < len(names) else f"code {code}")
+        return tuple(reversed(out))
+
+    def take(self, top: Any) -> None:
+        """Add the hits since the last reset; a top without the module counts nothing."""
+        module = top
+        for name in self.plan.module.split("."):
+            module = getattr(module, name, None)
+            if module is None:
+                return
+        array = getattr(module, f"{self.plan.array}_hits")
+        for index in ones(int(getattr(module, f"{self.plan.array}_seen").value)):
+            self.cross.hit(*self.values(index), times=int(array[index].value))
+
+
+class WhiteBoxPoints:
+    """All white-box points of a model."""
+
+    def __init__(self, model: CoverModel) -> None:
+        self.model = model
+        plan = msgspec.toml.decode(PLAN.read_bytes(), type=_Plan)
+        self.boxes = [
+            WhiteBox(
+                model,
+                one,
+                [plan.codes[axis] if isinstance(axis, str) else axis for axis in one.axes.values()],
+            )
+            for one in plan.points
+        ]
+
+    def take(self, top: Any) -> None:
+        """Add the hits of every cover module that is bound below `top`."""
+        for box in self.boxes:
+            box.take(top)
+
+
+def ones(bits: int) -> Iterator[int]:
+    """Yield the positions of the bits that are 1, from bit 0 on."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

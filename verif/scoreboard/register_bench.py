@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register bus of the unit tests: accesses given by hand to a predictor, without a simulator."""
+
+from __future__ import annotations
+
+from models.parameters import DeviceParams
+from verif.regs.axil_agent import AxiLiteAccess
+from verif.scoreboard.link_state import LinkState
+from verif.scoreboard.register_predictor import RegisterPredictor
+from verif.scoreboard.scoreboard import Scoreboard
+
+
+class RegisterBench:
+    """A scoreboard with its register predictor."""
+
+    def __init__(
+        self, scoreboard: Scoreboard, params: DeviceParams, link: LinkState | None = None
+    ) -> None:
+        self.scoreboard = scoreboard
+        self.predictor = RegisterPredictor(scoreboard, params, link)
+
+    @property
+    def errors(self) -> str:
+        """Return all findings, one per line."""
+        return "\n".join(self.scoreboard.errors)
+
+    def address(self, name: str) -> int:
+        """Return the byte address of a register."""
+        return self.predictor.by_name[name].address
+
+    def access(self, access: AxiLiteAccess) -> None:
+        """Begin and end an access with nothing in between."""
+        self.predictor.begin(access)
+        self.predictor.end(access)
+
+    def write(self, name: str, value: int) -> None:
+        """Write a whole register."""
+        self.access(AxiLiteAccess(True, self.address(name), value, 0xF))
+
+    def read(self, name: str, value: int) -> bool:
+        """Return whether the predictor accepts `value` as the result of a read."""
+        before = len(self.scoreboard.errors)
+        self.access(AxiLiteAccess(False, self.address(name), value))
+        return len(self.scoreboard.errors) == before
