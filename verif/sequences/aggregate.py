@@ -35,14 +35,16 @@ class AggregateSequence(NfSequence):
     partial: float = 0.0
 
     async def body(self) -> None:
-        options = {name: getattr(self, name) for name in ("strict", "bind", "tie_minus", "threshold")}
+        options = {
+            name: getattr(self, name) for name in ("strict", "bind", "tie_minus", "threshold")
+        }
         config = self.layout.region(self.mode, self.lines_log2, self.workers, **options)
         for number in range(self.epochs):
             await self.commit(self.region, config if number == 0 else None)
             await self.one_epoch(config)
 
     async def one_epoch(self, config: RegionConfig) -> None:
-        """Contribute in random order with some early reads, then read up to 12 views of each line."""
+        """Contribute in random order with early reads, then read up to 12 views of each line."""
         rng = self.rng
         work = list(product(range(config.workers), range(config.lines)))
         rng.shuffle(work)

@@ -202,7 +202,10 @@ class NfSequence(uvm_sequence):
                 data. The scoreboard learns of errors on records from the memory port.
         """
         model = self.env.scoreboard.model
-        faults = [(self.mem.read_error_lines, set(reads)), (self.mem.write_error_lines, set(writes))]
+        faults = [
+            (self.mem.read_error_lines, set(reads)),
+            (self.mem.write_error_lines, set(writes)),
+        ]
         if known:
             faults += [(model.read_errors, faults[0][1]), (model.write_errors, faults[1][1])]
         for kept, lines in faults:

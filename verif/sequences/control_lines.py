@@ -492,7 +492,7 @@ class WindowCommitsSequence(ControlSequence):
 
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def management(self, shares: list[Share]) -> None:
-        """Access the same registers by AXI4-Lite without changing values; commit the third region."""
+        """Access the same registers by AXI4-Lite without a change; commit the third region."""
         rng, registers = random.Random(self.rng.getrandbits(32)), self.registers
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:

@@ -265,7 +265,7 @@ class GivenUpAreaSequence(NfSequence):
 
 
 class ManyRegionsSequence(NfSequence):
-    """Regions with different numbers of commits that share the slots: each record keeps its epoch."""
+    """Regions with different numbers of commits on shared slots: each record keeps its epoch."""
 
     regions: int = 16
     rounds: int = 3
@@ -341,9 +341,7 @@ class NoRoundSequence(NfSequence):
     async def body(self) -> None:
         rng = self.rng
         bare, plain = rng.sample(range(self.hw.regions), 2)
-        memory = await self.start_region(
-            plain, Mode.IDENTITY, rng.randrange(3), rng.randint(1, 64)
-        )
+        memory = await self.start_region(plain, Mode.IDENTITY, rng.randrange(3), rng.randint(1, 64))
         for region in rng.sample((bare, plain), 2):
             await self.close(region)
             await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
@@ -418,7 +416,7 @@ class RefusedSequence(NfSequence):
 
 
 class InitialisedSequence(NfSequence):
-    """A refused commit while the records of its region are initialised: the initialiser completes."""
+    """A refused commit while its region is initialised: the initialiser completes."""
 
     async def body(self) -> None:
         rng = self.rng

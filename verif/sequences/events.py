@@ -210,7 +210,7 @@ class CapacityKindsSequence(NfSequence):
 
 
 class FallbackAnswersSequence(NfSequence):
-    """Every kind of response of a region in each mode while FALLBACK, which outlives commits, is set.
+    """Every kind of response in each mode while FALLBACK, which outlives commits, is set.
 
     FALLBACK raises the DevLoad levels light and optimal, but not severe; the scoreboard checks the
     DevLoad of each response.

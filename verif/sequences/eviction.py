@@ -360,7 +360,7 @@ class EvictionBufferSequence(ParkedBase):
                     await self.read_lines(self.low, 12, apart=2 * APART, wait=False)
 
     async def before_initialiser(self, mode: Mode) -> None:
-        """Evict lines whose records the initialiser has written, and lines that it has not reached."""
+        """Evict lines with initialised records, and lines that the initialiser has not reached."""
         slots = self.hw.slots
         config = self.layout.region(mode, 9, 2)
         with self.memory(w_stall=0.8):

@@ -277,7 +277,7 @@ class IntRefusalSequence(IntSequence):
         await self.commits(config)
 
     async def commits(self, config: RegionConfig) -> None:
-        """Commit reserved modes with and without other faults, and more workers than can be summed."""
+        """Commit reserved modes, alone and with other faults, and too many workers to sum."""
         rng, unused = self.rng, self.hw.regions - 1
         for code in rng.sample(range(6, 16), 10):
             bad = replace(config, mode=Mode(code))

@@ -308,7 +308,7 @@ def bits_of(sign: int, exponent: int, mantissa: int) -> int:
 
 
 def _tie(rng: random.Random) -> tuple[int, int]:
-    """Draw a value and about half a unit in its last place, of either sign: a tie or close to one."""
+    """Draw a value and about half a unit in its last place, of either sign: a (near) tie."""
     exponent = rng.randint(26, 254)
     value = bits_of(0, exponent, rng.getrandbits(23) if rng.random() < 0.7 else HIDDEN - 1)
     half = bits_of(rng.getrandbits(1), exponent - 24, 0)

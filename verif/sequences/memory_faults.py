@@ -124,7 +124,7 @@ class RecordSequence(NfSequence):
             await self.each(config, lines, worker)
 
     async def used_lines(self, spare: int) -> tuple[RegionConfig, list[int]]:
-        """Start the region and contribute as worker 0 to `spare` lines more than there are slots."""
+        """Start the region and contribute as worker 0 to `spare` more lines than slots."""
         config = self.make()
         await self.commit(self.region, config)
         await self.initialised()
@@ -422,7 +422,7 @@ class LostLineSequence(RecordSequence):
 
 
 class BlameSequence(RecordSequence):
-    """Queued write-backs of two regions, of which those of one are refused: the other is trusted."""
+    """Queued write-backs of two regions, those of one refused: the other stays trusted."""
 
     bursts: int = 6
     untouched: int = 4

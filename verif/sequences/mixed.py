@@ -22,7 +22,7 @@ class MixedRegionsSequence(NfSequence):
     scoreboard could not try all orders of more."""
 
     def make_regions(self) -> list[RegionConfig]:
-        """Return descriptors: as many regions as the device has, each mode at least once if it fits."""
+        """Return a descriptor for each region of the device, each mode at least once if possible."""
         rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
         count = self.hw.regions

@@ -62,7 +62,7 @@ class ParkedBase(RecordSequence):
         return self.read_msg(config.address(selector, line), self.ldid_for(config, 0))
 
     async def in_order(self, messages: Sequence[M2SMessage], apart: int = APART) -> None:
-        """Issue requests `apart` cycles apart, by default so that they reach the engine in order."""
+        """Issue requests `apart` cycles apart, by default far enough to keep their order."""
         for message in messages:
             await self.issue(message)
             await self.clocks(apart)
@@ -196,7 +196,9 @@ class HeldBackSequence(ParkedBase):
         """Let memory answer three stores of one line `gap` cycles apart."""
         await self.read_lines(config, 0)
         async with self.stalled("b"):
-            await self.in_order([self.message(config, "store", 0, worker) for worker in range(3)], 0)
+            await self.in_order(
+                [self.message(config, "store", 0, worker) for worker in range(3)], 0
+            )
             await self.clocks(4 * APART)
             for _ in range(3):
                 with self.memory(b_stall=0.0):
@@ -511,7 +513,9 @@ class StoredStateSequence(StateBase):
             line: index of the line.
             workers: storing workers; False if memory refuses the store.
         """
-        refused = [self.data_line(config, worker, line) for worker in workers if not workers[worker]]
+        refused = [
+            self.data_line(config, worker, line) for worker in workers if not workers[worker]
+        ]
         await self.get(config, line, part=False)
         with self.failing(writes=refused, known=True):
             async with self.stalled("b"):

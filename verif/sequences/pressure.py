@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire.messages import M2SMessage, M2SReq, ReqOp
+from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
 from models.regions import INFO_SELECTOR, RAW_SELECTOR, SUM16_SELECTOR, RegionConfig
 from verif.parameters import build_parameters
@@ -664,7 +663,7 @@ class StandstillSequence(ParkedBase):
         assert took <= alone, f"{took} cycles with a store to another line, {alone} without"
 
     async def fills(self) -> None:
-        """Count the lines that miss while memory accepts no address, and while it returns no data."""
+        """Count lines that miss while memory accepts no address, and while it returns no data."""
         asked = min(self.hw.slots, BUILT_MISS_DEPTH + FILLS, ADMITTED)
         for channel, room in (("ar", FILLS + PORT + FIRST), ("r", asked)):
             lines = await self.recorded(room + MORE)
@@ -891,7 +890,7 @@ class LatencySequence(ParkedBase):
 
 
 class BusyCommitSequence(TwoRegionBase):
-    """Commits of every mode while evictions, stores, sums and fills of other regions are in flight."""
+    """Commits of every mode while evictions, stores, sums and fills of others are in flight."""
 
     async def body(self) -> None:
         await self.prepare()

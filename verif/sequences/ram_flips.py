@@ -308,19 +308,20 @@ class FlipTrafficSequence(FlipSequence):
         """Flip bits while memory or the host is stalled, so that data waits in the RAMs."""
         rng, link = self.rng, self.env.cxl.host.link
         still = rng.randrange(1, 8)
-        async with self.stalled():
-            with self.memory(ar_stall=float(still & 1), aw_stall=float(still >> 1 & 1)):
-                link.hold_credits(bool(still & 4))
-                places = [(config, line) for config in self.configs for line in range(config.lines)]
-                # One request on each line: the next one would wait for its response.
-                for config, line in rng.sample(places, rng.randrange(len(places) // 2, len(places))):
-                    await self.access(config, line)
-                for at in dict.fromkeys(self.plain):
-                    await self.ordinary(at)
-                await self.clocks(rng.randint(20, 60))
-                for ram in drawn:
-                    await self.draw(ram)
-                link.hold_credits(False)
+        with self.memory(ar_stall=float(still & 1), aw_stall=float(still >> 1 & 1)):
+            link.hold_credits(bool(still & 4))
+            places = [(config, line) for config in self.configs for line in range(config.lines)]
+            # One request on each line: the next one would wait for its response.
+            count = rng.randrange(len(places) // 2, len(places))
+            for config, line in rng.sample(places, count):
+                await self.access(config, line)
+            for at in dict.fromkeys(self.plain):
+                await self.ordinary(at)
+            await self.clocks(rng.randint(20, 60))
+            for ram in drawn:
+                await self.draw(ram)
+            link.hold_credits(False)
+        await self.drain()
 
     async def draw(self, ram: str) -> None:
         """Flip one or two bits of a random word; every second row is one of the lowest four.
@@ -482,7 +483,9 @@ class HeldDataSequence(FlipSequence):
             # Write records to memory, one line at a time: none of this data waits in a RAM.
             for config in (fp32, low):
                 for line in lines if ram != "EVICT" else lines[:slots]:
-                    await self.fill_lines(config, line, range(self.workers if ram == "EVICT" else 1))
+                    await self.fill_lines(
+                        config, line, range(self.workers if ram == "EVICT" else 1)
+                    )
         mem.aw_stall = float(ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
         mem.w_stall = float(ram == "EVICT")
         mem.ar_stall = float(ram not in ("ANSWERS", *_OF_SLOTS))
@@ -646,7 +649,7 @@ class LostSlotSequence(FlipSequence):
 
 
 class SlotFlipSequence(FlipSequence):
-    """Base of sequences that damage slots one after the other. After a reset line i fills slot i."""
+    """Base of sequences that damage one slot after another; after a reset line i fills slot i."""
 
     async def slots_of(self, mode: Mode, workers: int, **options: Any) -> RegionConfig:
         """Start region 0 with more lines than slots and wait for its records."""
