@@ -450,8 +450,7 @@ class EveryRegionSequence(RecordSequence):
         """Use a region in one mode: accepted, returned and refused accesses."""
         config = self.layout.region(mode, 0, 2, bind=True, ld_mask=0x0007)
         await self.commit(region, replace(config, threshold=0), expect=CommitCode.THRESHOLD)
-        await self.commit(region, config)
-        await self.initialised()
+        await self.commit(region, config, ready=True)
         await self.refusals(config)
         if mode is Mode.IDENTITY:
             await self.contribute(config, 0, 0, limit=1)
@@ -486,8 +485,7 @@ class EveryRegionSequence(RecordSequence):
         config = self.layout.region(Mode.G_BINARY, 1, 2)
         record = [self.bookkeeping(config, 0)]
         with self.failing(writes=record):
-            await self.commit(region, config)
-            await self.initialised()
+            await self.commit(region, config, ready=True)
         await self.each(config, [0, 1], None)
         await self.commit(region)
         await self.each(config, [0, 1], 0)

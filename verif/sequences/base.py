@@ -103,7 +103,12 @@ class NfSequence(uvm_sequence):
 
     # -- registers ----------------------------------------------------------------------------
     async def commit(
-        self, region: int, config: RegionConfig | None = None, expect: CommitCode = CommitCode.OK
+        self,
+        region: int,
+        config: RegionConfig | None = None,
+        expect: CommitCode = CommitCode.OK,
+        *,
+        ready: bool = False,
     ) -> None:
         """Start a new epoch of a region.
 
@@ -111,6 +116,7 @@ class NfSequence(uvm_sequence):
             region: number of the region.
             config: descriptor to write first; None commits the shadow registers as they are.
             expect: code that the device must report.
+            ready: wait until the initialiser is idle.
 
         Raises:
             AssertionError: the device reports another code.
@@ -118,6 +124,15 @@ class NfSequence(uvm_sequence):
         self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
         code = await self.registers.commit(region, config, self.epoch)
         assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
+        if ready:
+            await self.initialised()
+
+    async def commit_all(self, *configs: RegionConfig, ready: bool = False) -> None:
+        """Commit descriptors to regions 0, 1 and so on; wait for the initialiser if `ready`."""
+        for region, config in enumerate(configs):
+            await self.commit(region, config)
+        if ready:
+            await self.initialised()
 
     async def start_region(
         self,
@@ -140,9 +155,8 @@ class NfSequence(uvm_sequence):
             options: other fields of the descriptor.
         """
         config = self.layout.region(mode, lines_log2, workers, **options)
-        await self.commit(self.any_region() if region is None else region, config)
-        if ready:
-            await self.initialised()
+        number = self.any_region() if region is None else region
+        await self.commit(number, config, ready=ready)
         return config
 
     def any_region(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, replace
+from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL
 from models.commit_check import check_commit
@@ -32,8 +33,7 @@ class DescriptorErrorSequence(NfSequence):
     async def body(self) -> None:
         good = self.layout.region(Mode.G_BINARY, 2, self.rng.randint(5, 64))
         other = self.layout.region(Mode.FP32, 2, 4)
-        await self.commit(0, good)
-        await self.commit(1, other)
+        await self.commit_all(good, other)
         await self.fill_lines(good, 0, 0)
         for code, bad in self.faults(good, other):
             await self.commit(0, bad, expect=code)
@@ -74,7 +74,7 @@ class DescriptorErrorSequence(NfSequence):
         # A window from 0 to beyond the other one, and an area as large as the memory.
         whole = (other.base >> 6).bit_length() - SELECTOR_BITS
         code = CommitCode
-        changes: list[tuple[CommitCode, dict[str, int]]] = [
+        changes: list[tuple[CommitCode, dict[str, Any]]] = [
             (code.WORKERS, {"workers": 0}),
             (code.WORKERS, {"workers": 65, "threshold": 0}),
             (code.WORKERS, {"workers": 255}),
@@ -264,8 +264,8 @@ class SelectorSequence(NfSequence):
         rng = self.rng
         for mode in (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
             workers = rng.choice((rng.randint(17, 63), 64))
-            bound = {"bind": rng.random() < 0.5, "bind_shift": rng.randrange(3)}
-            config = await self.start_region(None, mode, 1, workers, **bound)
+            bind, shift = rng.random() < 0.5, rng.randrange(3)
+            config = await self.start_region(None, mode, 1, workers, bind=bind, bind_shift=shift)
             selectors = rng.sample(range(256), 256)
             for selector in selectors:
                 if mode is Mode.IDENTITY or selector <= workers + 2 or rng.random() < 0.1:

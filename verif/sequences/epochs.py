@@ -32,8 +32,7 @@ class EpochOtherSequence(NfSequence):
         steady = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
         moving = self.layout.region(Mode.G_TERNARY, 1, 3)
         self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
-        await self.commit(0, steady)
-        await self.commit(1, moving)
+        await self.commit_all(steady, moving)
         traffic = cocotb.start_soon(self.aggregate(steady))
         for number in range(self.commits):
             await self.contribute(moving, number % 3, number & 1)
@@ -246,8 +245,7 @@ class GivenUpAreaSequence(NfSequence):
         plain = replace(spare, state_base=old.state_base)
         region = self.any_region()
         for _ in range(self.rounds):
-            await self.commit(region, old)
-            await self.initialised()
+            await self.commit(region, old, ready=True)
             with self.memory(latency=(20, 200)):
                 lines = rng.sample(range(old.lines), 2 * self.hw.slots)
                 await self.registers.write_shadow(region, plain)
@@ -547,11 +545,9 @@ class RefusedTwiceSequence(ForgedSequence):
             await self.write(place * LINE_BYTES, forged(1 + number % 2, self.bitmap(config)))
         await self.drain()
         with self.failing(writes=places):
-            await self.commit(region, config)
-            await self.initialised()
+            await self.commit(region, config, ready=True)
         await self.read_lines(config, alone=True, limit=1)
-        await self.commit(region)
-        await self.initialised()
+        await self.commit(region, ready=True)
         await self.empty(config, rng.sample(range(config.lines), config.lines))
 
 

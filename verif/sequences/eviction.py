@@ -29,8 +29,7 @@ class EvictionSequence(NfSequence):
         share = int(self.hw.slots * self.factor) // len(modes) + 1  # more than few slots, too
         lines_log2 = (share * len(modes) - 1).bit_length()
         configs = [self.layout.region(mode, lines_log2, self.workers) for mode in modes]
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
+        await self.commit_all(*configs)
         places = [
             (config, line)
             for config in configs
@@ -85,8 +84,7 @@ class AgainAtOnceSequence(NfSequence):
         lines = range(2 * slots)
         config = self.layout.region(Mode.G_BINARY, (2 * slots - 1).bit_length(), MAX_WORKERS)
         for gap in range(self.gaps * self.rounds):  # a new round has no marks
-            await self.commit(0, config)
-            await self.initialised()
+            await self.commit(0, config, ready=True)
             order = rng.sample(lines, len(lines))
             inside, outside = order[:slots], order[slots:]
             await self.fill_lines(config, inside, ANY, limit=RACE_LIMIT)
@@ -113,9 +111,7 @@ class PinnedSlotSequence(NfSequence):
         slots = self.hw.slots
         crowd = self.layout.region(Mode.G_BINARY, slots.bit_length(), 2)
         summed = self.layout.region(Mode.FP32, 0, 2)
-        await self.commit(0, crowd)
-        await self.commit(1, summed)
-        await self.initialised()
+        await self.commit_all(crowd, summed, ready=True)
         lines = [(crowd, line) for line in range(2 * slots - 2)]
         lines.insert(slots - 1, (summed, 0))  # into the last slot, which is the oldest at the end
         for config, line in lines:
@@ -137,8 +133,7 @@ class NeighbourRoundsSequence(NfSequence):
     async def body(self) -> None:
         count = min(self.regions, self.hw.regions)
         configs = [self.layout.region(Mode.G_BINARY, self.lines_log2, 2) for _ in range(count)]
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
+        await self.commit_all(*configs)
         for again in self.rng.sample(range(count), count):
             share = min(configs[0].lines, self.hw.slots)  # enough to evict all earlier lines
             places = [
@@ -241,9 +236,7 @@ class EvictionBufferSequence(ParkedBase):
         await self.prepare()
         self.low = self.layout.region(Mode.G_BINARY, 5, 3)
         self.fp32 = self.layout.region(Mode.FP32, 0, 3)
-        await self.commit(0, self.low)
-        await self.commit(1, self.fp32)
-        await self.initialised()
+        await self.commit_all(self.low, self.fp32, ready=True)
         await self.full_buffer()
         for delay in range(1, 25):
             await self.answered(delay)
@@ -378,8 +371,7 @@ class EvictionBufferSequence(ParkedBase):
         await self.drain()
         await self.initialised()
         await self.read_lines(config, (*first, *last), limit=1)
-        await self.commit(0, self.low)
-        await self.initialised()
+        await self.commit(0, self.low, ready=True)
 
 
 class EveryTallySequence(NfSequence):
@@ -479,8 +471,7 @@ class EveryMissSequence(NfSequence):
         lines = rng.sample(range(config.lines), slots + slots // 4)
         data = range(config.state_line, config.state_line + config.workers * config.lines)
         for refuses in (False, True):
-            await self.commit(0, config)
-            await self.initialised()
+            await self.commit(0, config, ready=True)
             await self.fill_lines(config, lines, 0)
             refused = rng.sample(data, len(data) // 2) if refuses else []
             with self.failing(writes=refused, known=True), self.memory(r_stall=0.0):

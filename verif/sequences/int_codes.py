@@ -222,8 +222,7 @@ class SameAsVotesSequence(IntSequence):
             signed = rng.choice(self.signs)
             config = self.layout.region(INTS[number % 2], 0, workers, signed=signed)
             votes = self.layout.region(Mode.G_BINARY, 0, workers)
-            await self.commit(0, config)
-            await self.commit(1, votes)
+            await self.commit_all(config, votes)
             senders = rng.sample(range(workers), rng.randint(1, workers))
             for worker in senders:
                 data = self.line_of(config, rng.choice(SHAPES))
@@ -415,8 +414,9 @@ class EveryNetSequence(Tern5Sequence):
             threshold = thresholds[edges[number % len(edges)]]
             config = await self.start_region(0, Mode.G_TERN5, 0, workers, threshold=threshold)
             rows = self.votes(workers)
-            order = rng.sample(range(workers), workers)
-            await self.fill_lines(config, 0, order, lambda worker, _line, rows=rows: rows[worker])
+            for worker in rng.sample(range(workers), workers):
+                await self.contribute(config, worker, 0, rows[worker])
+            await self.drain()
             await self.read_views(config, 0)
 
     def votes(self, workers: int) -> list[bytes]:

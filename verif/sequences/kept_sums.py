@@ -52,8 +52,7 @@ class KeptSequence(RecordSequence):
     async def begin(self) -> tuple[RegionConfig, list[int]]:
         """Start the region, wait for its records, and draw more of its lines than slots."""
         config = self.make()
-        await self.commit(self.region, config)
-        await self.initialised()
+        await self.commit(self.region, config, ready=True)
         return config, self.rng.sample(range(config.lines), self.hw.slots + 3)
 
     async def complete(self, config: RegionConfig, lines: list[int]) -> None:
@@ -281,8 +280,7 @@ class ReshapedSequence(KeptSequence):
     async def body(self) -> None:
         config = self.make()
         before = replace(config, keep_sum=False)
-        await self.commit(self.region, before)
-        await self.initialised()
+        await self.commit(self.region, before, ready=True)
         end = before.state_line + (config.workers + 1) * config.lines
         places = {line: self.bookkeeping(config, line) for line in range(config.lines)}
         lines = [line for line, place in places.items() if place >= end]

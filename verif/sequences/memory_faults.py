@@ -33,8 +33,7 @@ class MemoryErrorSequence(NfSequence):
     async def body(self) -> None:
         fp32 = self.layout.region(Mode.FP32, 1, 4)
         identity = self.layout.region(Mode.IDENTITY, 0, 1)
-        for region, config in enumerate((fp32, identity)):
-            await self.commit(region, config)
+        await self.commit_all(fp32, identity)
         data = range(fp32.workers * fp32.lines)
         # One pool for each kind, so that each is hit: there are more ordinary lines than others.
         pools = [
@@ -126,16 +125,14 @@ class RecordSequence(NfSequence):
     async def used_lines(self, spare: int) -> tuple[RegionConfig, list[int]]:
         """Start the region and contribute as worker 0 to `spare` more lines than slots."""
         config = self.make()
-        await self.commit(self.region, config)
-        await self.initialised()
+        await self.commit(self.region, config, ready=True)
         lines = self.rng.sample(range(config.lines), self.hw.slots + spare)
         await self.each(config, lines, 0)
         return config, lines
 
     async def whole_epoch(self, config: RegionConfig, lines: list[int]) -> None:
         """Run a new epoch without faults."""
-        await self.commit(self.region)
-        await self.initialised()
+        await self.commit(self.region, ready=True)
         await self.steps(config, lines, 2, None)
 
 
@@ -147,8 +144,7 @@ class RecordErrorSequence(RecordSequence):
 
     async def body(self) -> None:
         config = self.make()
-        await self.commit(self.region, config)
-        await self.initialised()
+        await self.commit(self.region, config, ready=True)
         picked = self.rng.sample(range(config.lines), self.hw.slots + 8)
         used, fresh = picked[:-4], picked[-4:]
         await self.steps(config, used[2::4], 1, 2)  # these need a second plane
@@ -195,8 +191,7 @@ class RefusedWriteBackSequence(RecordSequence):
         config = self.make()
         other = self.layout.region(Mode.G_TERNARY, 1, 2)
         await self.commit(self.region, config)
-        await self.commit(self.region + 1, other)
-        await self.initialised()
+        await self.commit(self.region + 1, other, ready=True)
         lines = self.rng.sample(range(config.lines), self.hw.slots + 4)
         await self.each(config, lines, 0)
         refused = [self.rng.choice(self.record(config, line)) for line in lines[1:4]]
@@ -242,8 +237,7 @@ class RefusedInitialisationSequence(RecordSequence):
         await self.commit(0, away)
         self.region, config = 1, replace(old, base=window.base)
         with self.failing(writes=[self.bookkeeping(config, line) for line in lines[::2]]):
-            await self.commit(self.region, config)
-            await self.initialised()
+            await self.commit(self.region, config, ready=True)
         await self.steps(config, lines, None, 0, None)
         await self.whole_epoch(config, lines)
 
@@ -269,8 +263,7 @@ class RandomErrorSequence(RecordSequence):
             configs.append(self.layout.region(mode, size, rng.choice((2, 3, 5, 7))))
         transactions = self.cfg.count(self.transactions)
         for number in range(self.rounds):
-            for region, config in enumerate(configs):
-                await self.commit(region, config)
+            await self.commit_all(*configs)
             if rng.random() < 0.7:  # else the initialiser hits errors, too
                 await self.initialised()
             if number + 1 < self.rounds:
@@ -435,8 +428,7 @@ class BlameSequence(RecordSequence):
         bad = self.layout.region(Mode.G_BINARY, 4, 6)
         good = self.layout.region(Mode.G_TERNARY, 4, 6)
         await self.commit(guilty, bad)
-        await self.commit(other, good)
-        await self.initialised()
+        await self.commit(other, good, ready=True)
         self.mem.latency = (20, 60)
         with self.failing(writes=[self.bookkeeping(bad, line) for line in range(bad.lines)]):
             for worker in range(self.bursts):

@@ -22,7 +22,7 @@ class MixedRegionsSequence(NfSequence):
     scoreboard could not try all orders of more."""
 
     def make_regions(self) -> list[RegionConfig]:
-        """Return a descriptor for each region of the device, each mode at least once if possible."""
+        """Return a descriptor for each region of the device; use every mode if possible."""
         rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
         count = self.hw.regions
@@ -41,8 +41,7 @@ class MixedRegionsSequence(NfSequence):
 
     async def body(self) -> None:
         configs = self.make_regions()
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
+        await self.commit_all(*configs)
         await self.traffic(configs)
 
     async def traffic(self, configs: list[RegionConfig]) -> None:
@@ -83,8 +82,7 @@ class InterleaveSequence(MixedRegionsSequence):
         rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.hw.regions]
         configs = [self.layout.region(m, self.lines_log2, self.workers) for m in modes]
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
+        await self.commit_all(*configs)
         # One queue of lines for each worker and region; a random worker sends a random burst.
         queues = {
             (number, worker): list(range(configs[number].lines))

@@ -36,8 +36,7 @@ class ParkedBase(RecordSequence):
     async def prepare(self, region: int | None = None) -> None:
         """Commit the crowd as `region`, by default the one with the highest number."""
         self.crowd = self.crowd_layout()
-        await self.commit(self.hw.regions - 1 if region is None else region, self.crowd)
-        await self.initialised()
+        await self.commit(self.hw.regions - 1 if region is None else region, self.crowd, ready=True)
 
     async def leave(self) -> None:
         """Evict every line: read twice as many lines of the crowd as there are slots."""
@@ -225,8 +224,7 @@ class LookupSequence(ParkedBase):
         slots = self.hw.slots
         result, write = ("sum", "store") if config.mode is Mode.FP32 else ("vote", "contribute")
         worker = self.rng.randrange(config.workers)
-        await self.commit(0, config)
-        await self.initialised()
+        await self.commit(0, config, ready=True)
 
         async def one(kind: str, line: int) -> None:
             await self.issue(self.message(config, kind, line, worker), 1)
@@ -401,8 +399,7 @@ class OwnMarkSequence(StateBase):
             config = self.layout.region(mode, 1, STATE_WORKERS)
             for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
                 line = self.rng.randrange(config.lines)
-                await self.commit(self.region, config)
-                await self.initialised()
+                await self.commit(self.region, config, ready=True)
                 if state == "lost":  # there must be a record, which cannot be read
                     await self.away(config, line)
                 await self.bring(config, state, line, seen)
@@ -574,8 +571,7 @@ class BadBeatSequence(StateBase):
             await self.fill_lines(config, range(4), 0, ZEROS, limit=1, wait=False)
             await self.leave()
         await self.read_lines(config, range(8), alone=True)
-        await self.commit(self.region)
-        await self.initialised()
+        await self.commit(self.region, ready=True)
         await self.read_lines(config, range(8), alone=True)
 
 

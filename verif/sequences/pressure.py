@@ -758,8 +758,7 @@ class TwoRegionBase(ParkedBase):
         low = self.layout.region(mode, 4, WORKERS)
         self.fp32 = self.layout.region(Mode.FP32, fp32_lines_log2, WORKERS)
         self.low = low
-        await self.commit(0, self.low)
-        await self.commit(1, self.fp32)
+        await self.commit_all(self.low, self.fp32)
 
 
 class HeldChannelSequence(TwoRegionBase):
@@ -858,9 +857,7 @@ class LatencySequence(ParkedBase):
         fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
         identity = self.layout.region(Mode.IDENTITY, 0, 1)
         self.kept = self.layout.region(Mode.FP32, 2, 2, keep_sum=True)
-        for region, config in enumerate((low, fp32, identity, self.kept)):
-            await self.commit(region, config)
-        await self.initialised()
+        await self.commit_all(low, fp32, identity, self.kept, ready=True)
         for cycles in (1, 1, 8, 8, 30, 30, 80, 80):
             self.mem.latency = (cycles, cycles)
             await self.paths(low, fp32, identity)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
+from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
@@ -38,7 +39,7 @@ class ProtectionSequence(NfSequence):
         for number, region in enumerate(rng.sample(range(self.hw.regions), count)):
             mask = rng.getrandbits(16) | 1 << rng.randrange(16)
             bound = {"bind": True, "bind_shift": rng.randrange(3)}
-            options = {"ld_mask": mask} if number % 2 == 0 else bound
+            options: dict[str, Any] = {"ld_mask": mask} if number % 2 == 0 else bound
             workers = rng.choice((1, 5, 16, 17, 63, 64, rng.randint(1, 64)))
             lines_log2 = rng.randrange(3)
             config = await self.start_region(region, modes[number], lines_log2, workers, **options)

@@ -152,8 +152,7 @@ class DamagedMarksSequence(FlipSequence):
     async def damaged_round(self, other: RegionConfig, marked: RegionConfig, way: str) -> None:
         """Flip one or two bits of a row of region 1, then read everything."""
         rng = self.rng
-        await self.commit(0, other)
-        await self.commit(1, marked)
+        await self.commit_all(other, marked)
         await self.fill_lines(marked, None, range(rng.randrange(self.workers - 2, self.workers)))
         if way == "fetched":
             await self.read_lines(marked, alone=True)
@@ -194,8 +193,7 @@ class DamagedMarksSequence(FlipSequence):
         Each miss marks the line that it evicts: the row is repaired right after these marks, while
         others are looked up.
         """
-        for region, config in enumerate((other, marked)):
-            await self.commit(region, config)
+        await self.commit_all(other, marked)
         for config in (marked, other):
             await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
@@ -222,8 +220,7 @@ class LastMarksSequence(FlipSequence):
         wide = self.layout.region(Mode.G_BINARY, marks, min(self.hw.cnt_max, MAX_WORKERS))
         for _ in range(self.rounds):
             await self.commit(1, crowd)
-            await self.commit(0, wide)
-            await self.initialised()
+            await self.commit(0, wide, ready=True)
             last = range(wide.lines - (1 << row_log2), wide.lines)
             lines = rng.sample(last, min(8, len(last)))
             workers = rng.sample(range(wide.workers), 2 * wide.workers // 3)
@@ -263,8 +260,7 @@ class FlipTrafficSequence(FlipSequence):
         self.configs = [self.layout.region(mode, self.lines_log2, self.workers) for mode in modes]
         self.plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
         left = self.flips
-        for region, config in enumerate(self.configs):
-            await self.commit(region, config)
+        await self.commit_all(*self.configs)
         while left > 0:
             # At most two flips in a RAM: none is overwritten before everything has been read.
             drawn = list(self.sizes) * (1 if self.double else 2)
@@ -389,8 +385,7 @@ class HeldDataSequence(FlipSequence):
         fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
         total = 0
         for number in range(self.rounds):
-            await self.commit(0, low)
-            await self.commit(1, fp32)
+            await self.commit_all(low, fp32)
             await self.clocks(60 * low.lines)  # the initialiser
             total += await self.one_round(low, fp32, number)
             if total and number >= 2:

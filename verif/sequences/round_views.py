@@ -397,8 +397,7 @@ class EveryStatusSequence(NfSequence):
 
     async def body(self) -> None:
         first, second = (self.layout.region(mode, 0, 2) for mode in (Mode.G_BINARY, Mode.FP32))
-        await self.commit(0, first)
-        await self.commit(1, second)
+        await self.commit_all(first, second)
         await self.done(first, second)
         await self.fallback()
         await self.limits()
@@ -427,8 +426,7 @@ class EveryStatusSequence(NfSequence):
         """Raise FALLBACK of one region, then of a second one; clear both and raise them again."""
         registers = self.registers
         wide = [self.layout.region(Mode.G_BINARY, 5, 3) for _ in range(2)]
-        for region, config in enumerate(wide):
-            await self.commit(region, config)
+        await self.commit_all(*wide)
         await registers.write("CAP_WINDOW", 8)
         await registers.write("CAP_THRESHOLD", 2)
         for _ in range(2):
@@ -506,8 +504,7 @@ class EveryStatusSequence(NfSequence):
         CLOSE of a region that is done, and of a closed one, is no event.
         """
         pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
-        for region, config in enumerate(pair):
-            await self.commit(region, config)
+        await self.commit_all(*pair)
         for line, worker, config in product(range(2), range(16), pair):
             await self.contribute(config, worker, line)
         await self.drain()
