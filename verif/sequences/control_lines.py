@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registers through the control window: what may be written by whom, and what must be refused."""
+"""Registers through the control window: permissions, commits, refusals, moves of the window."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from typing import ClassVar
 
 import cocotb
@@ -37,30 +38,45 @@ class ControlSequence(NfSequence):
 
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def open(self, mask: int, owners: dict[int, int]) -> None:
-        """Places the window; `mask` and `owners` (LD-ID by region) may write through it."""
-        registers, hw = self.env.registers, self.cfg.hw
-        every = tuple(owners.get(region) for region in range(hw.regions))
-        await registers.write("CTRL_LD_MASK", mask)
+        """Place the window; the LD-IDs in `mask` and the owners of regions may write through it.
+
+        Args:
+            mask: CTRL_LD_MASK.
+            owners: LD-ID of the owner of each region that has one.
+        """
+        every = tuple(owners.get(region) for region in range(self.hw.regions))
+        await self.registers.write("CTRL_LD_MASK", mask)
         for region, ldid in owners.items():
-            await registers.write(f"REGION[{region}].OWNER_LD", 1 << 8 | ldid)
+            await self.registers.write(f"REGION[{region}].OWNER_LD", 1 << 8 | ldid)
         self.window = ControlWindow(0, mask, every)
-        assert await self.move(self.layout.control_window()) is CommitCode.OK
+        await self.move_to(self.layout.control_window())
 
     async def move(self, place: int) -> CommitCode:
-        """Writes CTRL_WINDOW; returns the code, after a look at where the window is."""
-        registers = self.env.registers
-        await registers.write("CTRL_WINDOW_HI", place >> 32)
-        await registers.write("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
-        code = CommitCode(await registers.read("CTRL_WINDOW_LO.CODE"))
+        """Write CTRL_WINDOW and return the code of the move."""
+        await self.registers.write("CTRL_WINDOW_HI", place >> 32)
+        await self.registers.write("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
+        code = CommitCode(await self.registers.read("CTRL_WINDOW_LO.CODE"))
         if code is CommitCode.OK:
             self.window = replace(self.window, base=place)
         return code
+
+    async def move_to(self, place: int, expect: CommitCode = CommitCode.OK) -> None:
+        """Move the window and check the code of the move."""
+        code = await self.move(place)
+        assert code is expect, f"move to {place:#x} gave {code.name}, not {expect.name}"
 
     # -- messages -----------------------------------------------------------------------------
     def line_write(
         self, words: dict[int, int], ldid: int, whole: bool = False, poison: bool = False
     ) -> M2SRwD:
-        """A write of words by their byte addresses; `whole`: a MemWr, with noise elsewhere."""
+        """Return a write of words of one line.
+
+        Args:
+            words: values by byte address.
+            ldid: LD-ID of the host.
+            whole: send a MemWr with random data elsewhere instead of a MemWrPtl.
+            poison: mark the data as poisoned.
+        """
         data, be = pack_line(words)
         addr = self.window.address(next(iter(words)))
         if whole:
@@ -69,33 +85,38 @@ class ControlSequence(NfSequence):
             return M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data, poison=poison)
         return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
 
+    async def set_words(self, ldid: int, **values: int) -> None:
+        """Write registers of one line through the window and wait for the response."""
+        await self.call(self.line_write(self.words(values), ldid))
+
     def line_read(self, line: int, ldid: int | None = None) -> M2SReq:
-        """A read of a line of the window."""
+        """Return a read of a line of the window."""
         return self.read_msg(self.window.base + line * LINE_OF_BYTES, ldid)
 
     def words(self, values: dict[str, int]) -> dict[int, int]:
-        """Words by address, from values by the name of their register."""
+        """Return words by byte address, from values by register name."""
         by_name = self.env.predictor.by_name
         return {by_name[name].address: value for name, value in values.items()}
+
+    def region_words(self, region: int, **values: int) -> dict[int, int]:
+        """Return words by byte address, from values by the name of a register of a region."""
+        return self.words({f"REGION[{region}].{leaf}": value for leaf, value in values.items()})
 
     def commit_words(
         self, region: int, config: RegionConfig, epoch: int, close: bool = False
     ) -> dict[int, int]:
-        """All registers of a region that a commit has."""
-        values = {**config.register_values(), "EPOCH": epoch, "CTRL": int(close)}
-        return self.words({f"REGION[{region}].{leaf}": word for leaf, word in values.items()})
+        """Return all registers of a region for a commit, with CLOSE if `close`."""
+        return self.region_words(region, **config.register_values(), EPOCH=epoch, CTRL=int(close))
 
 
 class ControlLinesSequence(ControlSequence):
-    """Every rule of the window, one after the other; the scoreboard compares each register."""
+    """Every rule of the window in turn; the scoreboard compares each register."""
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        region = rng.randrange(hw.regions)
-        self.region, self.owner = region, rng.randrange(8)
+        self.region, self.owner = self.any_region(), self.rng.randrange(8)
         config = self.layout.region(Mode.G_BINARY, 1, 3)
-        await self.fetch(self.layout.control_window())  # there is no window yet
-        await self.open(1 << MANAGER, {region: self.owner})
+        await self.fetch(self.layout.control_window())  # the window is still disabled
+        await self.open(1 << MANAGER, {self.region: self.owner})
         await self.snapshots()
         await self.writes()
         await self.commits(config)
@@ -106,69 +127,62 @@ class ControlLinesSequence(ControlSequence):
         await self.places(config)
 
     async def snapshots(self) -> None:
-        """Every line of the window, by anybody."""
+        """Read every line of the window with random LD-IDs, and some lines with chosen ones."""
         for line in range(CONTROL_LINES):
             await self.issue(self.line_read(line))
-        for line in (0, REGION_LINE + self.region, CONTROL_LINES - 1):
-            for ldid in (MANAGER, self.owner, (self.owner + 1) % 8):
-                await self.issue(self.line_read(line, ldid))
+        lines = (0, REGION_LINE + self.region, CONTROL_LINES - 1)
+        for line, ldid in product(lines, (MANAGER, self.owner, (self.owner + 1) % 8)):
+            await self.issue(self.line_read(line, ldid))
         await self.drain()
 
     async def writes(self) -> None:
-        """Words and lines of the device's registers, by the manager."""
+        """Write words and whole lines of device registers as the manager."""
         rng = self.rng
         for name in ("IRQ_ENABLE", "CAP_WINDOW", "CAP_THRESHOLD", "DEVLOAD_THRESHOLD"):
-            value = rng.getrandbits(6)
-            await self.call(self.line_write(self.words({name: value}), MANAGER))
+            await self.set_words(MANAGER, **{name: rng.getrandbits(6)})
             await self.issue(self.line_read(self.env.predictor.by_name[name].address // 64))
-            await self.env.registers.read(name)
+            await self.read_registers(name)
             await self.drain()
         for line in DEVICE_LINES:
             words = self.words({"CTRL": rng.choice((0, 2))} if line == 0 else {})
             words = words or {line * LINE_OF_BYTES: rng.getrandbits(7)}
             await self.call(self.line_write(words, MANAGER, whole=True))
             await self.call(self.line_read(line))
-        await self.call(self.line_write({0: 0}, MANAGER))
         nothing = self.line_write({0: 0}, MANAGER)
+        await self.call(nothing)
         await self.call(replace(nothing, be=0))
-        await self.env.registers.write("IRQ_ENABLE", 0)
-        await self.env.registers.read_all()
+        await self.registers.write("IRQ_ENABLE", 0)
+        await self.registers.read_all()
 
     async def commits(self, config: RegionConfig) -> None:
-        """Commits: of a whole line, of EPOCH alone, refused ones, with CLOSE, and CLOSE alone."""
+        """Commit a whole line, EPOCH alone, bad descriptors, with CLOSE, and write CLOSE alone."""
         region, owner, epoch = self.region, self.owner, self.rng.getrandbits(32)
         other = self.layout.region(Mode.FP32, 0, 2)
-        whole = self.commit_words(region, config, epoch)
-        epoch_at = self.words({f"REGION[{region}].EPOCH": 0})
-        control_at = self.words({f"REGION[{region}].CTRL": 1})
         bad = self.commit_words(region, replace(other, workers=0), epoch + 7)
         again = self.line_write(self.commit_words(region, config, 3), MANAGER, whole=True)
+        whole = self.commit_words(region, config, epoch)
         steps = (
             (self.line_write(whole, owner, whole=True), config),
-            (self.line_write(dict.fromkeys(epoch_at, epoch ^ 1), MANAGER), config),
+            (self.line_write(self.region_words(region, EPOCH=epoch ^ 1), MANAGER), config),
             (self.line_write(bad, owner), config),
             (self.line_write(self.commit_words(region, other, epoch, close=True), owner), other),
             (replace(again, opcode=RwdOp.MEM_WR_PTL, be=BE_ALL), config),
-            (self.line_write(control_at, owner), config),
-            (self.line_write(dict.fromkeys(epoch_at, epoch), owner), config),
+            (self.line_write(self.region_words(region, CTRL=1), owner), config),
+            (self.line_write(self.region_words(region, EPOCH=epoch), owner), config),
         )
         for message, now in steps:
-            for worker in range(2):
-                if self.env.scoreboard.configs[region] == now:
-                    await self.contribute(now, worker, 0)
-            await self.drain()
+            if self.env.scoreboard.configs[region] == now:
+                await self.fill_lines(now, 0, range(2))
             await self.call(message)
             await self.call(self.line_read(REGION_LINE + region))
-            for leaf in ("STATUS", "EPOCH", "COMPLETE_LINES"):
-                await self.env.registers.read(f"REGION[{region}].{leaf}")
-            await self.read_region(now, 0, 0)
-            await self.drain()
+            await self.read_registers("STATUS", "EPOCH", "COMPLETE_LINES", region=region)
+            await self.read_lines(now, 0)
 
-    # -- what must change nothing -------------------------------------------------------------
+    # -- requests without effect --------------------------------------------------------------
     def refused(self) -> Iterator[tuple[M2SMessage, Cause]]:
-        """Requests that are refused, with their cause."""
+        """Yield requests that are refused, with their cause."""
         region, owner, rng = self.region, self.owner, self.rng
-        mine = self.words({f"REGION[{region}].WORKERS": 7, f"REGION[{region}].EPOCH": 1})
+        mine = self.region_words(region, WORKERS=7, EPOCH=1)
         device = self.words({"IRQ_ENABLE": 0x3F, "CTRL": 1})
         stranger = (owner + 1) % 8
         yield self.line_write(mine, stranger), Cause.CONTROL
@@ -176,12 +190,11 @@ class ControlLinesSequence(ControlSequence):
         yield self.line_write(device, owner), Cause.CONTROL
         yield self.line_write(mine, owner, poison=True), Cause.CONTROL
         yield self.line_write(device, MANAGER, whole=True, poison=True), Cause.CONTROL
-        if self.cfg.hw.regions > 1:
-            beside = (region + 1) % self.cfg.hw.regions
-            theirs = self.words({f"REGION[{beside}].WORKERS": 7})
+        if self.hw.regions > 1:
+            theirs = self.region_words((region + 1) % self.hw.regions, WORKERS=7)
             yield self.line_write(theirs, owner), Cause.CONTROL
             yield self.line_write(theirs, 0), Cause.CONTROL
-        hole = {(REGION_LINE + self.cfg.hw.regions) % CONTROL_LINES * LINE_OF_BYTES: 1}
+        hole = {(REGION_LINE + self.hw.regions) % CONTROL_LINES * LINE_OF_BYTES: 1}
         yield self.line_write(hole, owner), Cause.CONTROL
         for be in (1, 0x7 << 8, 0xE << 60, BE_ALL ^ 1 << rng.randrange(64), 0x3FC):
             yield replace(self.line_write(mine, owner), be=be), Cause.PARTIAL
@@ -192,97 +205,92 @@ class ControlLinesSequence(ControlSequence):
         yield M2SReq(ReqOp.MEM_WR_FWD, 0, addr, ldid=MANAGER), Cause.UNSUPPORTED
 
     async def refusals(self) -> None:
-        """Each is captured with its cause, and changes nothing."""
-        registers = self.env.registers
+        """Check that each refused request is captured with its cause and changes nothing."""
         for message, cause in self.refused():
-            await registers.write("ERR_INFO", 1)
+            await self.registers.write("ERR_INFO", 1)
             await self.call(message)
-            assert await registers.read("ERR_INFO.CAUSE") == cause
-            for name in ("ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG", "IRQ_ENABLE"):
-                await registers.read(name)
-            await registers.read(f"REGION[{self.region}].WORKERS")
-            await registers.read(f"REGION[{self.region}].EPOCH")
+            found = await self.registers.read("ERR_INFO.CAUSE")
+            assert found == cause, f"{message} refused with cause {found}, expected {cause.name}"
+            await self.read_registers("ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG", "IRQ_ENABLE")
+            await self.read_registers("WORKERS", "EPOCH", region=self.region)
 
     async def harmless(self) -> None:
-        """Requests that are answered and do nothing, and writes of what keeps still."""
+        """Send requests that are answered without effect, and writes of read-only registers."""
         base = self.window.base
         for opcode in (ReqOp.MEM_INV, ReqOp.MEM_INV_NT):
             await self.call(M2SReq(opcode, 0, base, ldid=3))
         await self.issue(M2SReq(ReqOp.MEM_SPEC_RD, 0, base, ldid=3))
         for name in ("CTRL_WINDOW_LO", "CTRL_WINDOW_HI", "CTRL_LD_MASK"):
-            await self.call(self.line_write(self.words({name: 0x5000}), MANAGER))
-        owner = self.words({f"REGION[{self.region}].OWNER_LD": 0x105})
+            await self.set_words(MANAGER, **{name: 0x5000})
+        owner = self.region_words(self.region, OWNER_LD=0x105)
         await self.call(self.line_write(owner, self.owner))
         await self.call(self.line_write({WORD_BYTES * 0x60: 0xFFFF_FFFF}, MANAGER))
-        await self.env.registers.read_all()
+        await self.registers.read_all()
 
     async def answers_together(self) -> None:
-        """The window answers in the clocks in which requests that go nowhere are answered, too.
+        """Let the window respond in the same cycles as requests without a destination.
 
         Admission stops until ordinary memory has answered, so that all are admitted in a row. A
-        write that enables no byte is answered in the clock behind it, a read in the one after that.
+        write that enables no byte is answered one cycle after it, a read two cycles after it.
         """
-        mem, base = self.env.cfg.mem, self.window.base
-        stall, mem.r_stall = mem.r_stall, 1.0
-        await self.read(0)
-        await self.env.clocks(40)
-        moves = cocotb.start_soon(self.move(base))
-        await self.env.clocks(40)
-        nothing = replace(self.line_write({0: 0}, MANAGER), be=0)
-        for _ in range(3):
-            await self.issue(nothing)
-            await self.issue(M2SReq(ReqOp.MEM_INV, 0, base, ldid=3))
-        for _ in range(2):
-            await self.issue(self.line_read(0))
+        base = self.window.base
+        with self.memory(r_stall=1.0):
+            await self.read(0)
+            await self.clocks(40)
+            moves = cocotb.start_soon(self.move_to(base))
+            await self.clocks(40)
+            nothing = replace(self.line_write({0: 0}, MANAGER), be=0)
             for _ in range(3):
-                await self.issue(M2SReq(ReqOp.MEM_RD_FWD, 0, base, ldid=MANAGER))
-        await self.env.clocks(40)
-        mem.r_stall = stall
-        assert await moves is CommitCode.OK
+                await self.issue(nothing)
+                await self.issue(M2SReq(ReqOp.MEM_INV, 0, base, ldid=3))
+            for _ in range(2):
+                await self.issue(self.line_read(0))
+                for _ in range(3):
+                    await self.issue(M2SReq(ReqOp.MEM_RD_FWD, 0, base, ldid=MANAGER))
+            await self.clocks(40)
+        await moves
         await self.drain()
 
     # -- places -------------------------------------------------------------------------------
     async def places(self, config: RegionConfig) -> None:
-        """Places that are refused, a region that would cover the window, and no window at all."""
-        stays, memory = self.window.base, self.cfg.hw.mem_lines * 64
+        """Move the window to refused places, cover it with a region, and disable it."""
+        stays, memory = self.window.base, self.hw.mem_lines * LINE_OF_BYTES
+        window = config.window_lines * LINE_OF_BYTES
         for place, code in (
             (stays + 64, CommitCode.BASE_ALIGN),
             (stays + 32 * 64, CommitCode.BASE_ALIGN),
             (memory - 4096, CommitCode.WINDOW_MEMORY if memory > 4096 else CommitCode.OK),
             (64, CommitCode.BASE_ALIGN),
             (config.base, CommitCode.WINDOW_OVERLAP),
-            (config.base + (config.window_lines - 64) * 64, CommitCode.WINDOW_OVERLAP),
+            (config.base + window - 4096, CommitCode.WINDOW_OVERLAP),
         ):
-            assert await self.move(place) is code, f"{place:#x}"
-            assert self.window.base == stays
+            await self.move_to(place, code)
+            assert self.window.base == stays, f"the window moved to {self.window.base:#x}"
             await self.call(self.line_read(0))
             await self.fetch(place & ~63)
-        over = replace(config, base=stays - stays % (config.window_lines * 64))
+        over = replace(config, base=stays - stays % window)
         await self.call(self.line_write(self.commit_words(self.region, over, 5), self.owner))
-        await self.env.registers.read(f"REGION[{self.region}].STATUS")
-        assert await self.env.registers.read(f"REGION[{self.region}].STATUS.CODE") == (
-            CommitCode.WINDOW_OVERLAP
-        )
-        await self.env.registers.write_shadow(self.region, config)
-        rounds = self.layout.region(Mode.G_BINARY, 0, 1)
-        await self.commit(1 % self.cfg.hw.regions, rounds)  # a move ends no round
-        await self.contribute(rounds, 0, 0)
-        await self.drain()
+        await self.read_registers("STATUS", region=self.region)
+        found = await self.registers.read(f"REGION[{self.region}].STATUS.CODE")
+        assert found == CommitCode.WINDOW_OVERLAP, f"a region over the window gave code {found}"
+        await self.registers.write_shadow(self.region, config)
+        rounds = await self.start_region(1 % self.hw.regions, Mode.G_BINARY, 0, 1)
+        await self.fill_lines(rounds, 0, 0)  # a move ends no round
         for place in (memory, memory, self.layout.control_window(), 0):
-            assert await self.move(place) is CommitCode.OK
+            await self.move_to(place)
             await self.fetch(stays)
             await self.fetch(place)
 
 
 class EveryOwnerSequence(ControlSequence):
-    """An owner for each region of the device: it commits and reads back, anybody else may not."""
+    """An owner for each region of the device, who commits and reads back; nobody else may."""
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
+        rng, regions = self.rng, self.hw.regions
         for flip in (0, 15):  # each bit of an owner both ways
-            owners = {region: (3 * region + 1) % 16 ^ flip for region in range(hw.regions)}
+            owners = {region: (3 * region + 1) % 16 ^ flip for region in range(regions)}
             await self.open(0, owners)
-            for region in rng.sample(range(hw.regions), hw.regions):
+            for region in rng.sample(range(regions), regions):
                 config = self.layout.region(Mode.G_BINARY, 0, 2)
                 words = self.commit_words(region, config, rng.getrandbits(32))
                 stranger = owners[region] ^ 1 << rng.randrange(4)
@@ -290,38 +298,34 @@ class EveryOwnerSequence(ControlSequence):
                 await self.call(self.line_write(words, owners[region]))
                 await self.contribute(config, 0, 0)
                 await self.call(self.line_read(REGION_LINE + region, owners[region]))
-                await self.env.registers.read(f"REGION[{region}].STATUS")
-            for region in owners:
-                await self.env.registers.write(f"REGION[{region}].OWNER_LD", 0)
-                words = self.words({f"REGION[{region}].WORKERS": 7})
-                await self.call(self.line_write(words, owners[region]))
-                await self.env.registers.read(f"REGION[{region}].WORKERS")
+                await self.read_registers("STATUS", region=region)
+            for region, owner in owners.items():
+                await self.registers.write(f"REGION[{region}].OWNER_LD", 0)
+                await self.call(self.line_write(self.region_words(region, WORKERS=7), owner))
+                await self.read_registers("WORKERS", region=region)
 
 
 class HostsSequence(ControlSequence):
-    """Every LD-ID in CTRL_LD_MASK, and as an owner: whom neither names changes nothing."""
+    """Every LD-ID in CTRL_LD_MASK, as an owner, and as neither: then its writes have no effect."""
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.env.registers
+        rng, registers = self.rng, self.registers
         mask = rng.getrandbits(16)
-        for managers in rng.sample((mask, mask ^ 0xFFFF), 2):  # so that each is named once
+        for managers in rng.sample((mask, mask ^ 0xFFFF), 2):  # each LD-ID is in one of them
             for ldid in rng.sample(range(16), 16):
-                region, owner = rng.randrange(self.cfg.hw.regions), rng.choice((ldid, ldid ^ 8))
+                region, owner = self.any_region(), rng.choice((ldid, ldid ^ 8))
                 await self.open(managers, {region: owner})
                 threshold, shadow = rng.getrandbits(8), rng.getrandbits(8)
                 before = await registers.read("CAP_THRESHOLD")
                 name = f"REGION[{region}].THRESHOLD"
-                await self.call(self.line_write(self.words({"CAP_THRESHOLD": threshold}), ldid))
-                await self.call(self.line_write(self.words({name: shadow}), ldid))
+                await self.set_words(ldid, CAP_THRESHOLD=threshold)
+                await self.set_words(ldid, **{name: shadow})
                 known = bool(managers >> ldid & 1)
                 after = await registers.read("CAP_THRESHOLD")
                 assert after == (threshold if known else before), f"LD-ID {ldid} of {managers:#x}"
                 found = await registers.read(name)
                 assert found == shadow or not (known or owner == ldid), f"owner {owner}: {ldid}"
                 await registers.write("ERR_INFO", 1)
-
-
-# Commits through the control window, by two hosts at once or cut by a reset; moving windows.
 
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
@@ -331,7 +335,7 @@ HOSTS = (2, 5)
 
 @dataclass
 class Share:
-    """What a host has: a region, which it alone changes."""
+    """The region of a host, which only this host changes."""
 
     ldid: int
     region: int
@@ -340,24 +344,24 @@ class Share:
 
 
 class WindowCommitsSequence(ControlSequence):
-    """Each host commits its region again and again under its own traffic.
+    """Two hosts that commit their regions through the window under their own traffic.
 
-    AXI4-Lite reads and writes the same registers, and commits: a region of its own, and at the same
-    time as a host that host's region; or one of the two closes it meanwhile.
+    AXI4-Lite reads and writes the same registers and commits a third region. It also commits or
+    closes the region of a host at the same time as that host.
     """
 
     rounds: int = 2
     commits: int = 4
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        regions = rng.sample(range(hw.regions), min(3, hw.regions))
+        rng = self.rng
+        regions = rng.sample(range(self.hw.regions), min(3, self.hw.regions))
         hosts = HOSTS[: len(regions)]
         await self.open(1 << MANAGER, dict(zip(regions, hosts, strict=False)))
-        self.r_stall = self.env.cfg.mem.r_stall
+        self.r_stall = self.mem.r_stall
         self.third = regions[2] if len(regions) == 3 else None
         if self.third is not None:
-            await self.commit(self.third, self.layout.region(Mode.G_BINARY, 0, 2))
+            await self.start_region(self.third, Mode.G_BINARY, 0, 2)
         for _ in range(self.rounds):
             shares = [
                 Share(ldid, region, self.draw(), rng.getrandbits(32))
@@ -369,27 +373,28 @@ class WindowCommitsSequence(ControlSequence):
             for task in tasks:
                 await task
             await self.drain()
-            await self.everybody(shares)
+            await self.check_commits(shares)
 
     def draw(self) -> RegionConfig:
-        """A small region: state areas of former rounds stay where they were."""
+        """Place a small region; the state areas of earlier rounds are not reused at first."""
         rng = self.rng
         mode = rng.choice(MODES)
-        self.layout.next_line = max(self.layout.next_line, self.cfg.hw.mem_lines // 2)
+        half = self.hw.mem_lines // 2
+        self.layout.next_line = max(self.layout.next_line, half)
         workers = 1 if mode is Mode.IDENTITY else rng.choice((1, 2, 5))
         log2 = 0 if mode is Mode.IDENTITY else rng.randint(0, 2)
         try:
             return self.layout.region(mode, log2, workers, strict=rng.random() < 0.5)
-        except ValueError:  # a small memory is used up: what was given out first is free again
-            self.layout.next_line = self.cfg.hw.mem_lines // 2
+        except ValueError:  # a small memory is used up: start again with the oldest areas
+            self.layout.next_line = half
             return self.layout.region(Mode.G_BINARY, 0, workers)
 
     # -- a host -------------------------------------------------------------------------------
     async def host(self, share: Share) -> None:
-        """A commit of a new descriptor, then traffic with commits of new epochs in it."""
+        """Commit a new descriptor, then send traffic with commits of new epochs."""
         rng = random.Random(self.rng.getrandbits(32))
         first = self.commit_words(share.region, share.config, share.epoch)
-        await self.call(self.line_write(first, share.ldid, whole=False))
+        await self.call(self.line_write(first, share.ldid))
         for _ in range(self.commits):
             for _ in range(rng.randint(3, 16)):
                 await self.traffic(rng, share)
@@ -406,69 +411,70 @@ class WindowCommitsSequence(ControlSequence):
         self.open_hosts -= 1
 
     async def race(self, rng: random.Random, share: Share) -> None:
-        """The host and AXI4-Lite commit the region at once, each with an epoch of its own, or one
-        commits it and the other closes it.
+        """Let the host and AXI4-Lite commit the region at once, or one commit and the other close.
 
-        Reads of INFO arrive all the while: those between the two find what the first has left.
+        Each commits its own epoch. Reads of INFO arrive meanwhile: those between the two commits
+        find the state after the first one.
         """
         name = f"REGION[{share.region}]."
         mine, other = rng.sample(range(1 << 32), 2)
-        closer = None if share.config.mode is Mode.IDENTITY else rng.choice((None, "host", "AXI"))
+        plain = share.config.mode is Mode.IDENTITY
+        closer = None if plain else rng.choice((None, "host", "AXI"))
         words = self.words({f"{name}CTRL": 1} if closer == "host" else {f"{name}EPOCH": mine})
         if closer != "host" and rng.random() < 0.6:
             strict, tie = rng.random() < 0.5, rng.random() < 0.5
             share.config = replace(share.config, strict=strict, tie_minus=tie)
             words = self.commit_words(share.region, share.config, mine)
         theirs = (f"{name}CTRL", 1) if closer == "AXI" else (f"{name}EPOCH", other)
-        if rng.random() < 0.5:  # so that the first of the two is not done when the second comes
+        if rng.random() < 0.5:  # so that the first one is in progress when the second one arrives
             cocotb.start_soon(self.slow_memory(rng.randint(60, 160)))
-        beside = cocotb.start_soon(self.beside(*theirs, rng.randint(1, 80)))
-        await self.env.clocks(rng.randint(1, 20))
+        axi = cocotb.start_soon(self.delayed_write(*theirs, rng.randint(1, 80)))
+        await self.clocks(rng.randint(1, 20))
         one = await self.issue(self.line_write(words, share.ldid))
         for _ in range(rng.randint(4, 12)):
-            if share.config.mode is Mode.IDENTITY or rng.random() < 0.3:
+            if plain or rng.random() < 0.3:
                 await self.traffic(rng, share)
             else:
                 line = rng.randrange(share.config.lines)
                 await self.read_region(share.config, line, INFO_SELECTOR, limit=3)
         await one.wait()
-        await beside
+        await axi
         if closer is not None:
-            await self.env.registers.read(f"{name}STATUS")  # it tells which was the last
-        share.epoch = await self.env.registers.read(f"{name}EPOCH")
-        assert share.epoch in {None: (mine, other), "host": (other,), "AXI": (mine,)}[closer]
+            await self.registers.read(f"{name}STATUS")  # shows which one was the last
+        share.epoch = await self.registers.read(f"{name}EPOCH")
+        wanted = {None: (mine, other), "host": (other,), "AXI": (mine,)}[closer]
+        assert share.epoch in wanted, f"{name}EPOCH is {share.epoch:#x}, expected one of {wanted}"
         await self.env.host.drain_if(partial(self.inside, share.config))
 
-    async def slow_memory(self, clocks: int) -> None:
-        """Memory answers no read for a while: a commit waits for those before it."""
-        mem = self.env.cfg.mem
-        mem.r_stall = 1.0
-        await self.env.clocks(clocks)
-        mem.r_stall = self.r_stall
+    async def slow_memory(self, cycles: int) -> None:
+        """Stall reads of memory for some cycles: a commit waits for the reads before it."""
+        self.mem.r_stall = 1.0
+        await self.clocks(cycles)
+        self.mem.r_stall = self.r_stall
 
-    async def beside(self, name: str, value: int, delay: int) -> None:
-        """A commit by AXI4-Lite of what the shadow registers hold then, or a close."""
-        await self.env.clocks(delay)
-        await self.env.registers.write(name, value)
+    async def delayed_write(self, name: str, value: int, delay: int) -> None:
+        """Write a register by AXI4-Lite after `delay` cycles."""
+        await self.clocks(delay)
+        await self.registers.write(name, value)
 
     @staticmethod
     def inside(config: RegionConfig, msg: M2SMessage) -> bool:
-        """A request to the region."""
+        """Return True if a request is to the region."""
         return 0 <= msg.addr - config.base < config.window_lines * LINE_OF_BYTES
 
     def commits_of(self, rng: random.Random, share: Share) -> list[M2SRwD]:
-        """One commit, or two that follow each other at once: of EPOCH, or of all registers."""
+        """Return one commit or two consecutive ones: of EPOCH, or of all registers."""
         out = []
         for _ in range(rng.choice((1, 1, 2))):
             share.epoch = rng.getrandbits(32)
             words = self.commit_words(share.region, share.config, share.epoch, rng.random() < 0.2)
             if rng.random() < 0.4:
-                words = self.words({f"REGION[{share.region}].EPOCH": share.epoch})
+                words = self.region_words(share.region, EPOCH=share.epoch)
             out.append(self.line_write(words, rng.choice((share.ldid, MANAGER))))
         return out
 
     async def traffic(self, rng: random.Random, share: Share) -> None:
-        """A contribution or a read of the host's region, of memory, or of registers."""
+        """Issue an access to the host's region, to memory or to registers."""
         config, kind = share.config, rng.random()
         line = rng.randrange(config.lines)
         if kind < 0.55:
@@ -486,11 +492,11 @@ class WindowCommitsSequence(ControlSequence):
 
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def management(self, shares: list[Share]) -> None:
-        """The same registers by AXI4-Lite: reads, writes of what they hold, clears, commits."""
-        rng, registers = random.Random(self.rng.getrandbits(32)), self.env.registers
+        """Access the same registers by AXI4-Lite without a change; commit the third region."""
+        rng, registers = random.Random(self.rng.getrandbits(32)), self.registers
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:
-            await self.env.clocks(rng.randint(1, 30))
+            await self.clocks(rng.randint(1, 30))
             share, kind = rng.choice(shares), rng.random()
             if kind < 0.5:
                 await registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
@@ -504,53 +510,53 @@ class WindowCommitsSequence(ControlSequence):
             elif self.third is not None:
                 await self.commit(self.third)
 
-    # -- afterwards ---------------------------------------------------------------------------
-    async def everybody(self, shares: list[Share]) -> None:
-        """The last commit of each host is in force: every path says so."""
+    async def check_commits(self, shares: list[Share]) -> None:
+        """Check by every path that the last commit of each host is in force."""
         for share in shares:
-            name = f"REGION[{share.region}].EPOCH"
-            assert await self.env.registers.read(name) == share.epoch
+            found = await self.registers.read(f"REGION[{share.region}].EPOCH")
+            assert found == share.epoch, f"region {share.region}: {found:#x}, not {share.epoch:#x}"
             await self.call(self.line_read(REGION_LINE + share.region))
-            for leaf in ("STATUS", "COMPLETE_LINES", "BASE_LO", "CONFIG"):
-                await self.env.registers.read(f"REGION[{share.region}].{leaf}")
+            leaves = ("STATUS", "COMPLETE_LINES", "BASE_LO", "CONFIG")
+            await self.read_registers(*leaves, region=share.region)
             for line in range(share.config.lines):
                 await self.read_region(share.config, line, 0 if share.config.workers else None)
         await self.drain()
 
 
 class CutCommitSequence(ControlSequence):
-    """A commit through the window, and (`begin`) one that has not ended when a reset comes: it
-    waits for a sum, which memory does not give."""
+    """A commit through the window, and (`begin`) one that is still waiting when a reset arrives.
+
+    It waits for a sum whose lines memory does not return.
+    """
 
     async def body(self) -> None:
-        rng = self.rng
-        self.region, self.line = rng.randrange(self.cfg.hw.regions), rng.randrange(4)
-        self.config = self.layout.region(Mode.FP32, 2, rng.randint(2, 5))
+        self.region, self.line = self.any_region(), self.rng.randrange(4)
+        self.config = self.layout.region(Mode.FP32, 2, self.rng.randint(2, 5))
         await self.open(1 << MANAGER, {self.region: HOSTS[0]})
         await self.call(self.commit_write())
-        for worker in range(self.config.workers):
-            await self.contribute(self.config, worker, self.line)
-        await self.drain()
+        await self.fill_lines(self.config, self.line)
         await self.read_region(self.config, self.line, 0)
 
     def commit_write(self) -> M2SRwD:
-        """All registers of the region, in one line."""
+        """Return a write of all registers of the region."""
         words = self.commit_words(self.region, self.config, self.rng.getrandbits(32))
         return self.line_write(words, self.rng.choice((HOSTS[0], MANAGER)))
 
     async def begin(self) -> None:
-        """Returns while the commit waits."""
-        self.env.cfg.mem.r_stall = 1.0
+        """Send the commit and return while it waits; memory stays stalled."""
+        self.mem.r_stall = 1.0
         await self.read_region(self.config, self.line, 0)
-        await self.env.clocks(40)
+        await self.clocks(40)
         commit = await self.issue(self.commit_write())
-        await self.env.clocks(self.rng.randint(80, 160))
-        assert commit.response is None, "the commit has not waited"
+        await self.clocks(self.rng.randint(80, 160))
+        assert commit.response is None, "the commit did not wait for the sum"
 
 
 class WaitingCommitSequence(CutCommitSequence):
-    """AXI4-Lite commits a region of which the window's commit waits for a sum: it comes behind that
-    one, and neither is lost."""
+    """A commit by AXI4-Lite while the window's commit of the same region waits for a sum.
+
+    It is executed after that one, and neither is lost.
+    """
 
     async def body(self) -> None:
         await super().body()
@@ -558,46 +564,45 @@ class WaitingCommitSequence(CutCommitSequence):
         for _ in range(3):
             await self.begin()
             epoch = self.rng.getrandbits(32)
-            behind = cocotb.start_soon(self.env.registers.write(name, epoch))
-            await self.env.clocks(self.rng.randint(1, 60))
-            self.env.cfg.mem.r_stall = 0.0
-            await behind
+            second = cocotb.start_soon(self.registers.write(name, epoch))
+            await self.clocks(self.rng.randint(1, 60))
+            self.mem.r_stall = 0.0
+            await second
             await self.drain()
-            assert await self.env.registers.read(name) == epoch, "it was not the last"
-            for worker in range(self.config.workers):
-                await self.contribute(self.config, worker, self.line)
-            await self.drain()
+            found = await self.registers.read(name)
+            assert found == epoch, f"{name} is {found:#x}, not {epoch:#x} of the last commit"
+            await self.fill_lines(self.config, self.line)
 
 
 class MovedWindowSequence(ControlSequence):
-    """The window moves while it is read and written; writers come and go."""
+    """Moves of the window while it is read and written, with changing permissions."""
 
     async def body(self) -> None:
-        rng = self.rng
-        region = rng.randrange(self.cfg.hw.regions)
+        rng, registers = self.rng, self.registers
+        region = self.any_region()
         await self.open(1 << MANAGER, {region: HOSTS[0]})
         places = [self.window.base, *(self.layout.control_window() for _ in range(2))]
         home, near, far = rng.sample(places, 3)
-        for number, place in enumerate((near, near, 0, 0, home, far)):  # 0: it is nowhere
+        for number, place in enumerate((near, near, 0, 0, home, far)):  # 0 disables the window
             self.stop = False
             task = cocotb.start_soon(self.traffic(places, region))
-            await self.env.clocks(rng.randint(5, 60))
+            await self.clocks(rng.randint(5, 60))
             if number % 3 == 2:
-                await self.env.registers.write("CTRL_LD_MASK", rng.choice((0, 1 << MANAGER)))
+                await registers.write("CTRL_LD_MASK", rng.choice((0, 1 << MANAGER)))
             elif number % 3 == 1:
                 valid = rng.getrandbits(1) << 8
-                await self.env.registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
-            assert await self.move(place) is CommitCode.OK
-            await self.env.clocks(rng.randint(5, 40))
+                await registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
+            await self.move_to(place)
+            await self.clocks(rng.randint(5, 40))
             self.stop = True
             await task
             await self.drain()
-            await self.env.registers.write("ERR_INFO", 1)  # nobody knows which was refused first
+            await registers.write("ERR_INFO", 1)  # it is unknown which request was refused first
 
     async def traffic(self, places: list[int], region: int) -> None:
-        """Reads, and writes of what registers hold, wherever the window may be."""
+        """Read lines and rewrite registers with their values at all places of the window."""
         rng = random.Random(self.rng.getrandbits(32))
-        held = self.words({f"REGION[{region}].WORKERS": 0, f"REGION[{region}].LINES_LOG2": 0})
+        held = self.region_words(region, WORKERS=0, LINES_LOG2=0)
         while not self.stop:
             kind, offset = rng.random(), (REGION_LINE + region) * LINE_OF_BYTES
             addr = rng.choice(places) + offset
@@ -608,29 +613,30 @@ class MovedWindowSequence(ControlSequence):
                 await self.issue(replace(message, addr=addr))
             else:
                 await self.write(rng.randrange(8) * LINE_OF_BYTES, rng.randbytes(64), 2)
-            await self.env.clocks(rng.randint(1, 6))
-
-
-# State that stays until somebody changes it, set as far as it can be: a reset has to end it.
+            await self.clocks(rng.randint(1, 6))
 
 
 REGS = REG_MAP.expand()
-ILLEGAL = b"\x55" * 64
+ILLEGAL = b"\x55" * LINE_OF_BYTES
 
 
 class HeldStateSequence(ControlSequence):
-    """First a look at where things were before the reset; then all of them are set anew."""
+    """All state that stays until it is changed, at its extremes, before a reset.
+
+    First it accesses the places that the window and the regions had before the last reset, then it
+    sets everything anew.
+    """
 
     places: ClassVar[list[int]] = []
-    """Where the control window and the regions of the case before were."""
+    """Places of the control window and of the regions in the last case."""
 
     async def body(self) -> None:
-        rng, hw, registers = self.rng, self.cfg.hw, self.env.registers
+        rng, hw, registers = self.rng, self.hw, self.registers
         for place in self.places:
             await self.fetch(place)
-            await self.write(place, rng.randbytes(64))
+            await self.write(place, rng.randbytes(LINE_OF_BYTES))
         await self.drain()
-        await registers.write("ERR_INFO", 1)  # the next one is captured
+        await registers.write("ERR_INFO", 1)  # the next refusal is captured
         owners = {region: rng.randrange(16) for region in range(hw.regions)}
         await self.open(rng.randint(1, 0xFFFF), owners)
         for name in ("IRQ_ENABLE", "DEVLOAD_THRESHOLD"):
@@ -640,61 +646,57 @@ class HeldStateSequence(ControlSequence):
         self.configs: list[RegionConfig] = []
         for region in range(hw.regions):
             mode = Mode.G_TERNARY if region == 0 else rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-            self.configs.append(self.layout.region(mode, rng.randint(1, 2), 2))
-            await self.commit(region, self.configs[-1])
+            self.configs.append(await self.start_region(region, mode, rng.randint(1, 2), 2))
         await self.stir()
         type(self).places = [self.window.base, *(config.base for config in self.configs)]
 
     async def stir(self) -> None:
-        """Sets what events set: counters, flags and captures."""
-        for region, config in enumerate(self.configs):
-            await self.fill(region, config)
-        await self.fetch(self.configs[0].address(255, 0))  # refused, and captured
+        """Cause all events, to set counters, flags and captures.
 
-    async def fill(self, region: int, config: RegionConfig) -> None:
-        """A line is complete, another has an illegal code where that is one; many rounds end."""
-        for worker in range(config.workers):
-            await self.contribute(config, worker, 0)
-        await self.contribute(config, 0, 1, ILLEGAL, poison=False)
-        await self.contribute(config, 1, 1, poison=True)
-        await self.drain()
-        if region == 0 or self.rng.random() < 0.5:
-            await self.close(region)
+        In each region one line becomes complete, and another one gets an illegal code (G_TERNARY)
+        and poison; about half of the rounds end.
+        """
+        for region, config in enumerate(self.configs):
+            await self.fill_lines(config, 0, wait=False)
+            await self.contribute(config, 0, 1, ILLEGAL, poison=False)
+            await self.fill_lines(config, 1, 1, poison=True)
+            if region == 0 or self.rng.random() < 0.5:
+                await self.close(region)
+        await self.fetch(self.configs[0].address(255, 0))  # refused, and captured
 
 
 class ClearsSequence(HeldStateSequence):
-    """Each command that ends something, one after the other: it ends nothing else.
+    """Each command that clears something, one after the other: it clears nothing else.
 
-    The scoreboard compares every register behind each of them. They come in both orders, with all
-    set anew between them: of any two, each is once the first.
+    The scoreboard compares every register after each of them. They run in both orders, with all
+    state set anew between: of any two, each is once the first.
     """
 
     async def body(self) -> None:
-        type(self).places = []  # it begins with no case before it
+        type(self).places = []  # there is no case before it
         await super().body()
         clears = list(self.clears())
         order = self.rng.sample(clears, len(clears))
         await self.write_each(order)
-        for region in range(self.cfg.hw.regions):
+        for region in range(self.hw.regions):
             await self.commit(region)
         await self.stir()
         await self.write_each(order[::-1])
 
     async def write_each(self, order: list[tuple[str, int]]) -> None:
-        """All registers are read behind each write."""
+        """Write registers and read all registers after each write."""
         for name, value in order:
-            await self.env.registers.write(name, value)
-            await self.env.registers.read_all()
+            await self.registers.write(name, value)
+            await self.registers.read_all()
 
     def clears(self) -> Iterator[tuple[str, int]]:
-        """A register, and what is written to it."""
+        """Yield registers with the value that clears something."""
         yield "CTRL", REGS["CTRL"].pack(CLEAR_COUNTERS=1)
-        yield "ERR_INFO", 1
-        yield "LINK_ERR_INFO", 1
-        yield "RAS_ERROR", 1
+        for name in ("ERR_INFO", "LINK_ERR_INFO", "RAS_ERROR"):
+            yield name, 1
         for field in REGS["IRQ_STATUS"].fields:
             if field.name in ("DONE", "FALLBACK", "ACCESS_ERROR", "POISON"):
                 yield "IRQ_STATUS", field.mask
-        for region in self.rng.sample(range(self.cfg.hw.regions), 2):
+        for region in self.rng.sample(range(self.hw.regions), 2):
             yield "FALLBACK", 1 << region
             yield f"REGION[{region}].EPOCH", self.rng.getrandbits(32)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that a commit must refuse, each with its code; the region stays as it was."""
+"""Descriptors: every commit code, edges of memory and regions, every selector, bit and index."""
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, replace
+from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL
 from models.commit_check import check_commit
@@ -22,100 +23,104 @@ from verif.env.config import Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import line_for
 
+Fault = tuple[CommitCode, RegionConfig]
+"""A code, and a descriptor that a commit refuses with it."""
+
 
 class DescriptorErrorSequence(NfSequence):
-    """Every code on a committed and on an uncommitted region, with use of the region between."""
+    """Every commit code on a committed and on an uncommitted region; the region stays unchanged."""
 
     async def body(self) -> None:
         good = self.layout.region(Mode.G_BINARY, 2, self.rng.randint(5, 64))
         other = self.layout.region(Mode.FP32, 2, 4)
-        await self.commit(0, good)
-        await self.commit(1, other)
-        await self.contribute(good, 0, 0)
-        await self.drain()
+        await self.commit_all(good, other)
+        await self.fill_lines(good, 0, 0)
         for code, bad in self.faults(good, other):
             await self.commit(0, bad, expect=code)
             await self.contribute(good, self.rng.randrange(5), self.rng.randrange(4))
             await self.read_region(good, self.rng.randrange(4), limit=1)
             await self.drain()
-            await self.env.registers.read_status()
-        # The shadow keeps what was written: the last fault again, then the good one.
+            await self.registers.read_status()
+        # The shadow registers keep their values: commit the last fault again, then the good one.
         await self.commit(0, None, expect=self.faults(good, other)[-1][0])
         if self.cfg.profile is Profile.STREAMING:
             for bad in self.pairs(good, other):
-                await self.commit(0, bad, expect=check_commit(self.cfg.hw, bad, [other]))
+                await self.commit(0, bad, expect=check_commit(self.hw, bad, [other]))
         await self.commit(0, good)
-        await self.read_region(good, 0, 0)
-        await self.drain()
-        if self.cfg.hw.regions > 2:
+        await self.read_lines(good, 0)
+        if self.hw.regions > 2:
             await self.uncommitted(good, other)
 
     async def uncommitted(self, good: RegionConfig, other: RegionConfig) -> None:
-        """A region that was never committed stays unmapped after each refusal."""
+        """Check that a region that was never committed stays unmapped after each refusal."""
         bad = self.layout.region(Mode.G_BINARY, 2, 5)
         for code, fault in self.faults(bad, other):
             if code is not CommitCode.OK:
                 await self.commit(2, fault, expect=code)
         await self.read(bad.base)
-        await self.write(bad.base, bytes(64))
-        await self.read_region(good, 0, 0)
-        await self.drain()
+        await self.write(bad.base, bytes(LINE_BYTES))
+        await self.read_lines(good, 0)
 
-    def faults(
-        self, good: RegionConfig, other: RegionConfig
-    ) -> list[tuple[CommitCode, RegionConfig]]:
-        """One or more descriptors for every code; several faults: the lowest code wins."""
+    def faults(self, good: RegionConfig, other: RegionConfig) -> list[Fault]:
+        """Return descriptors for every code; of several faults the lowest code wins."""
         rng = self.rng
         mem = self.layout.params.mem_lines
         window = good.window_lines
-        record = record_lines(good.workers, self.cfg.hw.cnt_w)
+        record = record_lines(good.workers, self.hw.cnt_w)
         last = (mem - good.lines * record) << 6
-        fp32 = replace(good, mode=Mode.FP32)
+        # The first record that reaches into the other area, and a larger window with the other one.
+        over = other.state_base // (record << 6) * (record << 6)
+        around = 1 << (other.lines_log2 + 3 + SELECTOR_BITS + 6)
+        # A window from 0 to beyond the other one, and an area as large as the memory.
+        whole = (other.base >> 6).bit_length() - SELECTOR_BITS
         code = CommitCode
-        return [
-            (code.WORKERS, replace(good, workers=0)),
-            (code.WORKERS, replace(good, workers=65, threshold=0)),
-            (code.WORKERS, replace(good, workers=255)),
-            (code.THRESHOLD, replace(good, threshold=0)),
-            (code.THRESHOLD, replace(fp32, threshold=0, lines_log2=63)),
-            (code.LINES, replace(good, lines_log2=46 - SELECTOR_BITS + 1)),
-            (code.LINES, replace(good, lines_log2=63, base=64)),
-            (code.BASE_ALIGN, replace(good, base=good.base + 64)),
-            (code.BASE_ALIGN, replace(good, base=good.base + (window << 5))),
-            (code.BASE_ALIGN, replace(good, base=rng.randint(1, window - 1) << 6)),
-            (code.WINDOW_MEMORY, replace(good, base=0)),
-            (code.WINDOW_MEMORY, replace(good, base=0, lines_log2=46 - SELECTOR_BITS)),
-            (code.WINDOW_MEMORY, replace(good, base=mem - window << 6)),
-            (code.WINDOW_OVERLAP, replace(good, base=other.base)),
-            (code.WINDOW_OVERLAP, self._around(good, other)),
-            (code.STATE_ALIGN, replace(good, state_base=good.state_base + 64)),
-            (code.STATE_ALIGN, replace(good, state_base=good.state_base + (record << 5))),
-            (code.STATE_MEMORY, replace(good, state_base=last + (record << 6))),
-            (code.STATE_MEMORY, replace(good, state_base=1 << 51)),
-            (code.STATE_MEMORY, replace(fp32, state_base=mem - 1 << 6)),
-            (code.STATE_MEMORY, replace(good, mode=Mode.IDENTITY, state_base=mem - 1023 << 6)),
-            (code.STATE_OVERLAP, self._state_over(good, other, record)),
-            (code.STATE_OVERLAP, replace(fp32, state_base=other.state_base + (19 << 6))),
-            (code.STATE_OVERLAP, replace(fp32, workers=3, state_base=other.state_base - (15 << 6))),
-            (code.THRESHOLD, replace(good, threshold=0, state_base=1 << 51, base=0)),
-            # From 0 to beyond the other window, and an area as large.
+        changes: list[tuple[CommitCode, dict[str, Any]]] = [
+            (code.WORKERS, {"workers": 0}),
+            (code.WORKERS, {"workers": 65, "threshold": 0}),
+            (code.WORKERS, {"workers": 255}),
+            (code.THRESHOLD, {"threshold": 0}),
+            (code.THRESHOLD, {"mode": Mode.FP32, "threshold": 0, "lines_log2": 63}),
+            (code.LINES, {"lines_log2": 46 - SELECTOR_BITS + 1}),
+            (code.LINES, {"lines_log2": 63, "base": 64}),
+            (code.BASE_ALIGN, {"base": good.base + 64}),
+            (code.BASE_ALIGN, {"base": good.base + (window << 5)}),
+            (code.BASE_ALIGN, {"base": rng.randint(1, window - 1) << 6}),
+            (code.WINDOW_MEMORY, {"base": 0}),
+            (code.WINDOW_MEMORY, {"base": 0, "lines_log2": 46 - SELECTOR_BITS}),
+            (code.WINDOW_MEMORY, {"base": mem - window << 6}),
+            (code.WINDOW_OVERLAP, {"base": other.base}),
             (
-                code.WINDOW_MEMORY,
-                replace(good, base=0, lines_log2=(other.base >> 6).bit_length() - SELECTOR_BITS),
+                code.WINDOW_OVERLAP,
+                {"base": other.base // around * around, "lines_log2": other.lines_log2 + 3},
             ),
-            (code.STATE_ALIGN, replace(good, state_base=last + (record << 6) + 64)),
-            (code.STATE_ALIGN, self._state_over(good, other, record, 1)),
+            (code.STATE_ALIGN, {"state_base": good.state_base + 64}),
+            (code.STATE_ALIGN, {"state_base": good.state_base + (record << 5)}),
+            (code.STATE_MEMORY, {"state_base": last + (record << 6)}),
+            (code.STATE_MEMORY, {"state_base": 1 << 51}),
+            (code.STATE_MEMORY, {"mode": Mode.FP32, "state_base": mem - 1 << 6}),
+            (code.STATE_MEMORY, {"mode": Mode.IDENTITY, "state_base": mem - 1023 << 6}),
+            (code.STATE_OVERLAP, {"state_base": over}),
+            (code.STATE_OVERLAP, {"mode": Mode.FP32, "state_base": other.state_base + (19 << 6)}),
+            (
+                code.STATE_OVERLAP,
+                {"mode": Mode.FP32, "workers": 3, "state_base": other.state_base - (15 << 6)},
+            ),
+            (code.THRESHOLD, {"threshold": 0, "state_base": 1 << 51, "base": 0}),
+            (code.WINDOW_MEMORY, {"base": 0, "lines_log2": whole}),
+            (code.STATE_ALIGN, {"state_base": last + (record << 6) + 64}),
+            (code.STATE_ALIGN, {"state_base": over + 64}),
             (
                 code.STATE_MEMORY,
-                replace(good, base=1 << 51, lines_log2=mem.bit_length() - 1, state_base=0),
+                {"base": 1 << 51, "lines_log2": mem.bit_length() - 1, "state_base": 0},
             ),
-            (code.OK, replace(good, state_base=last)),
-            (code.OK, good),
-            (code.STATE_ALIGN, replace(good, state_base=rng.choice((64, 192)))),
+            (code.OK, {"state_base": last}),
+            (code.OK, {}),
+            (code.STATE_ALIGN, {"state_base": rng.choice((64, 192))}),
         ]
+        return [(wanted, replace(good, **change)) for wanted, change in changes]
 
     def pairs(self, good: RegionConfig, other: RegionConfig) -> list[RegionConfig]:
-        """For any two codes that unlike fields can break, a descriptor that breaks both rules."""
+        """Return, for any two codes caused by different fields, a descriptor with both faults."""
         faults = [fault for fault in self.faults(good, other) if fault[0] is not CommitCode.OK]
         self.rng.shuffle(faults)
         found: dict[frozenset[CommitCode], RegionConfig] = {}
@@ -125,71 +130,50 @@ class DescriptorErrorSequence(NfSequence):
                 found.setdefault(frozenset((first, second)), replace(a, **dict(changed[1])))
         return list(found.values())
 
-    @staticmethod
-    def _around(good: RegionConfig, other: RegionConfig) -> RegionConfig:
-        """A larger window that holds the other one."""
-        lines_log2 = other.lines_log2 + 3
-        size = 1 << (lines_log2 + SELECTOR_BITS + 6)
-        return replace(good, base=other.base // size * size, lines_log2=lines_log2)
-
-    @staticmethod
-    def _state_over(
-        good: RegionConfig, other: RegionConfig, record: int, lines: int = 0
-    ) -> RegionConfig:
-        """The area begins in the record that touches the other one, or some lines behind that."""
-        align = record << 6
-        start = other.state_base // align * align
-        return replace(good, state_base=start + lines * 64)
-
-
-# Descriptors at the edges of the memory and of each other, and accesses at the edges of both.
-
 
 SPACE = 1 << LINE_ADDRESS_BITS
 MOST_RECORDS = 1 << 10
-"""Larger areas of records are left at once: initialising them would take the whole run."""
+"""Areas with more records are given up at once: their initialisation would take the whole run."""
 
 
 class EdgeSequence(NfSequence):
-    """Commits of descriptors that touch, overlap or just miss something; then accesses there."""
+    """Commits of descriptors that touch, overlap or just miss something, and accesses there."""
 
     attempts: int = 60
     probes: int = 6
     accesses: bool = True
 
     async def body(self) -> None:
-        rng = self.rng
+        rng, regions = self.rng, self.hw.regions
         self.live: dict[int, RegionConfig] = {}
-        used = rng.sample(range(self.cfg.hw.regions), min(self.cfg.hw.regions, 5))
-        used[-1] = self.cfg.hw.regions - 1 if self.cfg.hw.regions - 1 not in used else used[-1]
+        used = rng.sample(range(regions), min(regions, 5))
+        if regions - 1 not in used:
+            used[-1] = regions - 1
         for _ in range(self.cfg.count(self.attempts)):
             region = rng.choice(used)
             config = self.draw(region)
             others = [other for r, other in self.live.items() if r != region]
-            code = check_commit(self.cfg.hw, config, others)
+            code = check_commit(self.hw, config, others)
             await self.commit(region, config, expect=code)
-            if code is not CommitCode.OK:
-                if rng.random() < 0.2:
-                    await self.env.registers.read(f"REGION[{region}].EPOCH")
-                continue
-            self.live[region] = config
-            await self.access(config)
-            await self.settle(region, config)
+            if code is CommitCode.OK:
+                self.live[region] = config
+                await self.access(config)
+                await self.settle(region, config)
+            elif rng.random() < 0.2:
+                await self.read_registers("EPOCH", region=region)
         for config in self.live.values():
             await self.access(config)
 
     async def settle(self, region: int, config: RegionConfig) -> None:
-        """Ends the initialisation of an area that would go on for ever."""
-        if config.mode is Mode.IDENTITY or config.lines <= MOST_RECORDS:
-            return
-        small = replace(config, lines_log2=0)
-        await self.commit(region, small)
-        self.live[region] = small
+        """End the initialisation of a large area by a commit with fewer lines."""
+        if config.mode is not Mode.IDENTITY and config.lines > MOST_RECORDS:
+            self.live[region] = replace(config, lines_log2=0)
+            await self.commit(region, self.live[region])
 
-    # -- descriptors
+    # -- descriptors --------------------------------------------------------------------------
     def draw(self, region: int) -> RegionConfig:
-        """A descriptor near an edge; the one before of this region, changed in one thing, too."""
-        rng, hw = self.rng, self.cfg.hw
+        """Draw a descriptor near an edge, in some cases with the shape of the last one."""
+        rng, hw = self.rng, self.hw
         old = self.live.get(region)
         mode = rng.choice(FIRST_EDITION)
         workers = rng.choice((1, 2, 3, 7, 8, 63, 64, 65, 255, 0, rng.randint(1, 64)))
@@ -203,20 +187,18 @@ class EdgeSequence(NfSequence):
         base = self.base(size) % SPACE
         record = record_lines(max(workers, 1), hw.cnt_w) if mode.low_bit else 1
         state = self.state(area, record) % SPACE
-        return RegionConfig(
-            base * LINE_BYTES,
-            state * LINE_BYTES,
-            lines_log2,
-            workers,
-            mode,
+        return replace(
+            draft,
+            base=base * LINE_BYTES,
+            state_base=state * LINE_BYTES,
+            lines_log2=lines_log2,
             threshold=rng.choice((1, 1, 1, 0, 255)),
             ld_mask=rng.choice((0xFFFF, 0xFFFF, rng.getrandbits(16) | 1)),
-            keep_sum=keep_sum,
         )
 
     def base(self, size: int) -> int:
-        """First line of a window of `size` lines."""
-        rng, mem = self.rng, self.cfg.hw.mem_lines
+        """Draw the first line of a window of `size` lines, in 15 % of the cases misaligned."""
+        rng, mem = self.rng, self.hw.mem_lines
         kind = rng.random()
         if self.live and kind < 0.5:
             other = rng.choice(list(self.live.values()))
@@ -225,27 +207,24 @@ class EdgeSequence(NfSequence):
         else:
             places = (mem, mem - size, mem // 2, SPACE - size, 0, rng.randrange(mem, SPACE))
             start = rng.choice(places)
-        if rng.random() < 0.85:
-            return start // size * size
-        return start // size * size + rng.choice((size // 2, 1))
+        start = start // size * size
+        return start if rng.random() < 0.85 else start + rng.choice((size // 2, 1))
 
     def state(self, area: int, record: int) -> int:
-        """First line of an area of `area` lines, whose records have `record` lines."""
-        rng, mem = self.rng, self.cfg.hw.mem_lines
+        """Draw the first line of an area of `area` lines with records of `record` lines."""
+        rng, mem = self.rng, self.hw.mem_lines
         if self.live and rng.random() < 0.5:
             other = rng.choice(list(self.live.values()))
-            end = other.state_line + state_lines(other, self.cfg.hw.cnt_w)
+            end = other.state_line + state_lines(other, self.hw.cnt_w)
             start = rng.choice((end, end - 1, other.state_line - area, other.state_line + 1 - area))
         else:
             start = rng.choice((mem - area, mem - area + 1, 0, rng.randrange(mem)))
-        start = max(start, 0)
-        if rng.random() < 0.6:
-            return start // record * record
-        return start // record * record + rng.choice((0, 1, record // 2))
+        start = max(start, 0) // record * record
+        return start if rng.random() < 0.6 else start + rng.choice((0, 1, record // 2))
 
-    # -- accesses
+    # -- accesses -----------------------------------------------------------------------------
     async def access(self, config: RegionConfig) -> None:
-        """Reads and writes around window, area and memory, and one address bit away from each."""
+        """Read and write at the edges of window, area and memory, and one address bit away."""
         rng = self.rng
         for line in self.places(config) if self.accesses else [config.base_line]:
             addr = line % SPACE * LINE_BYTES
@@ -259,15 +238,15 @@ class EdgeSequence(NfSequence):
         await self.drain()
 
     def places(self, config: RegionConfig) -> list[int]:
-        """Lines to access, some more than once."""
-        rng, mem = self.rng, self.cfg.hw.mem_lines
+        """Return the lines to access, some more than once."""
+        rng, mem = self.rng, self.hw.mem_lines
         first, size, n = config.base_line, config.window_lines, config.lines
         inside = [
             first + selector * n + rng.choice((0, n - 1, rng.randrange(n)))
             for selector in (0, 8, 64, 127, 128, 255, config.workers - 1, config.workers)
         ]
         area = config.state_line
-        end = area + state_lines(config, self.cfg.hw.cnt_w)
+        end = area + state_lines(config, self.hw.cnt_w)
         edges = [first - 1, first, first + size - 1, first + size, first + size // 2]
         edges += [area - 1, area, end - 1, end, rng.randrange(area, end)]
         edges += [0, mem - 1, mem, 2 * mem - 1, mem + area, mem + rng.randrange(mem)]
@@ -279,42 +258,42 @@ class EdgeSequence(NfSequence):
 
 
 class SelectorSequence(NfSequence):
-    """Every selector of a region of each mode, read and written; partial writes, LD-IDs by BIND."""
+    """Every selector of a region of each mode, read and written, with partial writes and BIND."""
 
     async def body(self) -> None:
         rng = self.rng
-        modes = [Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
-        for mode in modes:
+        for mode in (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
             workers = rng.choice((rng.randint(17, 63), 64))
-            bound = {"bind": rng.random() < 0.5, "bind_shift": rng.randrange(3)}
-            config = self.layout.region(mode, 1, workers, **bound)
-            await self.commit(rng.randrange(self.cfg.hw.regions), config)
+            bind, shift = rng.random() < 0.5, rng.randrange(3)
+            config = await self.start_region(None, mode, 1, workers, bind=bind, bind_shift=shift)
             selectors = rng.sample(range(256), 256)
             for selector in selectors:
                 if mode is Mode.IDENTITY or selector <= workers + 2 or rng.random() < 0.1:
-                    await self.one_write(config, selector, mode is Mode.IDENTITY)
+                    await self.one_write(config, selector)
             await self.drain()
             for selector in selectors:
                 await self.read(config.address(selector, 0), ldid=rng.randrange(16))
             await self.drain()
 
-    async def one_write(self, config: RegionConfig, selector: int, full: bool) -> None:
-        """A write, whole or by MemWrPtl with all, no or some bytes."""
+    async def one_write(self, config: RegionConfig, selector: int) -> None:
+        """Issue a MemWr, or a MemWrPtl with all, no or some bytes (IDENTITY: always a MemWr)."""
         rng = self.rng
-        be = None if full else rng.choice((None, None, BE_ALL, 0, rng.getrandbits(64)))
+        be = None
+        if config.mode is not Mode.IDENTITY:
+            be = rng.choice((None, None, BE_ALL, 0, rng.getrandbits(64)))
         ldid = config.owner(selector) & 15 if rng.random() < 0.8 else rng.randrange(16)
         data = line_for(config.mode, rng)
         await self.write(config.address(selector, 0), data, RACE_LIMIT, ldid=ldid, be=be)
 
 
 class HighIndexSequence(NfSequence):
-    """Lines of a large region whose indices differ in one bit, the highest ones most of all."""
+    """Lines of large regions whose indices differ in one bit, the highest bits most often."""
 
     async def body(self) -> None:
         rng = self.rng
         shapes = ((Mode.G_TERNARY, 17, 1), (Mode.FP32, 14, 2), (Mode.G_BINARY, 14, 2))
-        # The upper half is dealt: its numbers need the last bit of a region's number.
-        count = self.cfg.hw.regions
+        # Regions of the upper half are certain: their numbers need the last bit.
+        count = self.hw.regions
         upper = rng.sample(range(count // 2, count), count - count // 2)
         for at, (mode, lines_log2, workers) in enumerate(shapes):
             config = self.layout.region(mode, lines_log2, workers)
@@ -323,37 +302,34 @@ class HighIndexSequence(NfSequence):
             first = rng.randrange(config.lines)
             bits = [lines_log2 - 1, 12, rng.randrange(12)]
             lines = [first, *(first ^ 1 << bit for bit in bits)]
-            for line in lines:
-                await self.contribute(config, 0, line)
-            await self.drain()
+            await self.fill_lines(config, lines, 0)
+            views = (0, self.part_selector(config))
             for line in lines:
                 await self.contribute(config, workers - 1, line)
-                await self.read_region(config, line, 0, limit=1)
-                await self.read_region(config, line, 64 if mode is Mode.FP32 else 8, limit=1)
+                await self.read_lines(config, line, views, limit=1, wait=False)
             await self.drain()
-            await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
+            await self.read_registers("COMPLETE_LINES", region=region)
             # A smaller region: the initialiser of the large one would take the rest of the run.
             await self.commit(region, replace(config, lines_log2=0))
 
 
-# Every bit of a descriptor, in every region: a commit, one with each bit the other way round, and
-# the first one again; what comes to the region is answered by its own descriptor each time.
-
-
-ADDRESS_SPACE = 1 << LINE_ADDRESS_BITS
 OPPOSITE = ((Mode.G_TERNARY, Mode.G_INT8), (Mode.FP32, Mode.G_INT4))
 """Modes whose numbers differ in each of the lower three bits."""
 LD_IDS = 16
 EPOCH_BITS = (1 << 32) - 1
 SIZE_BITS = 31
-"""Bits of LINES_LOG2 that regions have who share a memory."""
+"""Bits of LINES_LOG2 that can be set in regions that share a memory."""
 
 
 class EveryBitSequence(NfSequence):
-    """Needs all regions, and counts that 64 integer codes do not overflow."""
+    """Every bit of a descriptor both ways, in every region.
+
+    A commit, one with each bit inverted, and the first one again; each time the region must answer
+    by its own descriptor. Needs all regions, and counters that 64 integer codes do not saturate.
+    """
 
     async def body(self) -> None:
-        regions = range(self.cfg.hw.regions)
+        regions = range(self.hw.regions)
         self.live = {region: self.layout.region(Mode.G_BINARY, 0, 1) for region in regions}
         for region, config in self.live.items():
             await self.commit(region, config)
@@ -362,70 +338,65 @@ class EveryBitSequence(NfSequence):
             there, back = self.opposite(region)
             for config in (there, back, there):
                 await self.use(region, config)
-            for config in self.sizes(region):
+            for config in (*self.sizes(region), home):
                 await self.use(region, config)
-            await self.use(region, home)
 
     def legal(self, region: int, config: RegionConfig) -> bool:
-        """Whether a commit of the descriptor is accepted."""
+        """Return True if a commit of the descriptor is accepted."""
         others = [other for number, other in self.live.items() if number != region]
-        return check_commit(self.cfg.hw, config, others) is CommitCode.OK
+        return check_commit(self.hw, config, others) is CommitCode.OK
 
     def opposite(self, region: int) -> tuple[RegionConfig, RegionConfig]:
-        """Two descriptors that differ in every bit that a legal one can have."""
-        rng, hw = self.rng, self.cfg.hw
+        """Draw two legal descriptors that differ in every bit that a legal one can have.
+
+        Pairs are drawn until both are legal: bits that alignment or ranges fix are cleared.
+        """
+        rng, hw = self.rng, self.hw
         record = record_lines(MAX_WORKERS, hw.cnt_w)
+        names = ("tie_minus", "strict", "bind", "signed", "keep_sum")
         while True:
             modes = rng.sample(rng.choice(OPPOSITE), 2)
-            base, state = rng.randrange(ADDRESS_SPACE), rng.randrange(hw.mem_lines)
+            base, state = rng.randrange(SPACE), rng.randrange(hw.mem_lines)
             threshold, mask = rng.randint(1, 254), rng.randrange(1, 0xFFFF)
             flags = rng.getrandbits(5)
             shift = rng.choice((1, 2))
-            pair = [
+            first, second = (
                 RegionConfig(
-                    (base ^ flip * (ADDRESS_SPACE - 1)) >> SELECTOR_BITS << SELECTOR_BITS + 6,
+                    (base ^ flip * (SPACE - 1)) >> SELECTOR_BITS << SELECTOR_BITS + 6,
                     (state ^ flip * (hw.mem_lines - 1)) // record * record * LINE_BYTES,
                     0,
                     MAX_WORKERS - flip,
                     mode,
-                    tie_minus=bool(flags & 1) != bool(flip),
-                    strict=bool(flags & 2) != bool(flip),
-                    bind=bool(flags & 4) != bool(flip),
-                    signed=bool(flags & 8) != bool(flip),
-                    keep_sum=bool(flags & 16) != bool(flip),
                     bind_shift=shift ^ 3 * flip,
                     threshold=threshold ^ 255 * flip,
                     ld_mask=mask ^ 0xFFFF * flip,
+                    **{name: bool((flags >> bit ^ flip) & 1) for bit, name in enumerate(names)},
                 )
                 for flip, mode in enumerate(modes)
-            ]
-            if all(self.legal(region, config) for config in pair):
-                return pair[0], pair[1]
+            )
+            if self.legal(region, first) and self.legal(region, second):
+                return first, second
 
     def sizes(self, region: int) -> list[RegionConfig]:
-        """Descriptors whose LINES_LOG2 has each bit the one way, the other, and the first again;
-        the largest has as many lines as an eighth of memory. The next commit stops its initialiser.
+        """Draw legal descriptors with LINES_LOG2, its inverse, and LINES_LOG2 again.
+
+        The largest has an eighth of the memory as lines. The next commit stops its initialiser.
         """
         rng, out = self.rng, list[RegionConfig]()
-        most = self.cfg.hw.mem_lines.bit_length() - 4
+        most = self.hw.mem_lines.bit_length() - 4
         for lines_log2 in (most, most ^ SIZE_BITS, most):
             while True:
-                base = rng.randrange(ADDRESS_SPACE) >> lines_log2 + SELECTOR_BITS
-                state = rng.randrange(self.cfg.hw.mem_lines) >> lines_log2
-                config = RegionConfig(
-                    base << lines_log2 + SELECTOR_BITS + 6,
-                    state << lines_log2 + 6,
-                    lines_log2,
-                    1,
-                    Mode.FP32,
-                )
+                base = rng.randrange(SPACE) >> lines_log2 + SELECTOR_BITS
+                state = rng.randrange(self.hw.mem_lines) >> lines_log2
+                base <<= lines_log2 + SELECTOR_BITS + 6
+                config = RegionConfig(base, state << lines_log2 + 6, lines_log2, 1, Mode.FP32)
                 if self.legal(region, config):
                     break
             out.append(config)
         return out
 
     async def use(self, region: int, config: RegionConfig) -> None:
-        """Commits the descriptor, writes by it, and reads again."""
+        """Commit the descriptor, contribute, and read inside and close to the region."""
         self.live[region] = config
         self.epoch ^= EPOCH_BITS
         await self.commit(region, config)
@@ -435,7 +406,7 @@ class EveryBitSequence(NfSequence):
             await self.contribute(config, worker, self.rng.randrange(config.lines), limit=1)
         await self.drain()
         await self.read_views(config, 0)
-        for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away, somebody else's
+        for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away: not this region
             line = config.base_line ^ 1 << min(bit + region % 5, LINE_ADDRESS_BITS - 1)
             await self.read(line * LINE_BYTES, limit=1)
         await self.drain()

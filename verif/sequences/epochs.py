@@ -1,26 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New epochs while traffic runs: in other regions, and in the region that is committed."""
+"""New epochs under traffic, state of older epochs, refused commits, and forged records.
+
+Records of all earlier epochs stay in memory, and none of them may ever be taken for state. Most of
+these sequences need few slots, so that lines are evicted within their own epoch.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
 
 import cocotb
 
 from models.line_packing import LINE_BYTES, Mode
-from models.regions import (
-    INFO_SELECTOR,
-    STATUS_SELECTOR,
-    CommitCode,
-    RegionConfig,
-    record_lines,
-    records,
-)
-from verif.sequences.base import NfSequence
+from models.regions import INFO_SELECTOR, STATUS_SELECTOR, CommitCode, RegionConfig, record_lines
+from verif.sequences.base import ANY, NfSequence
+
+AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 
 
 class EpochOtherSequence(NfSequence):
-    """One region is committed again and again while another one aggregates."""
+    """Repeated commits of one region while another one aggregates."""
 
     commits: int = 12
     lines_log2: int = 3
@@ -29,33 +31,24 @@ class EpochOtherSequence(NfSequence):
     async def body(self) -> None:
         steady = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
         moving = self.layout.region(Mode.G_TERNARY, 1, 3)
-        self.epoch = 0xFFFF_FFFC  # numbers wrap, and say nothing: 0 follows 2^32 - 1
-        await self.commit(0, steady)
-        await self.commit(1, moving)
+        self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
+        await self.commit_all(steady, moving)
         traffic = cocotb.start_soon(self.aggregate(steady))
         for number in range(self.commits):
             await self.contribute(moving, number % 3, number & 1)
-            await self.drain_region(moving)
+            await self.env.host.drain_if(lambda msg: msg.addr >> 12 == moving.base >> 12)
             await self.commit(1)
             await self.read_region(moving, number & 1, 0)
         await traffic
 
-    async def drain_region(self, config: RegionConfig) -> None:
-        """Waits for the answers of one region only."""
-        await self.env.host.drain_if(lambda msg: msg.addr >> 12 == config.base >> 12)
-
     async def aggregate(self, config: RegionConfig) -> None:
-        """All contributions, then all votes."""
-        for worker in range(config.workers):
-            for line in range(config.lines):
-                await self.contribute(config, worker, line)
-        await self.drain()
-        for line in range(config.lines):
-            await self.read_region(config, line, 0)
+        """Send all contributions, then read all votes."""
+        await self.fill_lines(config)
+        await self.read_lines(config, wait=False)
 
 
 class EpochSameSequence(NfSequence):
-    """The region in use is committed under traffic: each request is wholly before or after."""
+    """Commits of a region under traffic: each request is wholly before or after the commit."""
 
     mode: Mode = Mode.G_BINARY
     commits: int = 8
@@ -64,21 +57,19 @@ class EpochSameSequence(NfSequence):
     reads: float = 0.15
 
     async def body(self) -> None:
-        config = self.layout.region(self.mode, self.lines_log2, self.workers)
-        await self.commit(0, config)
+        config = await self.start_region(0, self.mode, self.lines_log2, self.workers)
         self.stop = False
         traffic = cocotb.start_soon(self.traffic(config))
         for _ in range(self.commits):
-            await self.env.clocks(self.rng.randint(5, 60))
+            await self.clocks(self.rng.randint(5, 60))
             await self.commit(0)
         self.stop = True
         await traffic
         await self.drain()
-        for line in range(config.lines):
-            await self.read_region(config, line, 0)
+        await self.read_lines(config, wait=False)
 
     async def traffic(self, config: RegionConfig) -> None:
-        """Random contributions and reads until `stop`; at most two in flight on a line."""
+        """Send random contributions and reads until `stop`, at most two in flight on a line."""
         rng = self.rng
         while not self.stop:
             line = rng.randrange(config.lines)
@@ -89,130 +80,112 @@ class EpochSameSequence(NfSequence):
 
 
 class CommitOverReadsSequence(NfSequence):
-    """A commit gives a region other memory while its sums and votes wait for slow memory: these
-    are of the round before it, whole."""
+    """A commit that moves a region while its sums and votes wait for slow memory.
+
+    These reads return the round before the commit, completely.
+    """
 
     async def body(self) -> None:
         rng = self.rng
-        self.env.cfg.mem.latency = (60, 90)
+        self.mem.latency = (60, 90)
         for mode in (Mode.FP32, Mode.G_BINARY, Mode.FP32):
             config = self.layout.region(mode, 4, rng.randint(3, 6))
             other = self.layout.region(mode, 4, config.workers)
-            region = rng.randrange(self.cfg.hw.regions)
+            region = self.any_region()
             await self.commit(region, config)
             lines = rng.sample(range(config.lines), 8)
-            for worker in range(config.workers):
-                for line in lines:
-                    await self.contribute(config, worker, line)
-            await self.drain()
-            for line in lines:
-                await self.read_region(config, line, 0)
+            await self.fill_lines(config, lines)
+            await self.read_lines(config, lines, wait=False)
             await self.commit(region, replace(config, state_base=other.state_base))
-            for line in lines[:2]:
-                await self.read_region(config, line, 0)
-            await self.drain()
+            await self.read_lines(config, lines[:2])
 
 
 class CommitOverWritesSequence(NfSequence):
-    """A commit gives a region other memory while contributions wait for the records of their lines
-    or for the lines that they store: they count in the round before it. What they throw out is of a
-    region beside it, so the commit has no write-back to wait for."""
+    """A commit that moves a region while contributions wait for records or for lines to store to.
+
+    They count in the round before the commit. They evict lines of another region, so that the
+    commit has no write-back to wait for.
+    """
 
     async def body(self) -> None:
-        rng = self.rng
+        rng, slots = self.rng, self.hw.slots
         for mode in (Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY):
-            self.env.cfg.mem.latency = (3, 20)
+            self.mem.latency = (3, 20)
             config = self.layout.region(mode, 4, rng.randint(3, 6))
             other = self.layout.region(mode, 4, config.workers)
-            beside = self.layout.region(Mode.G_BINARY, self.cfg.hw.slots.bit_length(), 3)
-            region, next_to = rng.sample(range(self.cfg.hw.regions), 2)
+            crowd = self.layout.region(Mode.G_BINARY, slots.bit_length(), 3)
+            region, next_to = rng.sample(range(self.hw.regions), 2)
             await self.commit(region, config)
-            await self.commit(next_to, beside)
+            await self.commit(next_to, crowd)
             lines = rng.sample(range(config.lines), 8)
-            for line in lines:
-                await self.contribute(config, 0, line)
-            await self.drain()
-            for line in range(self.cfg.hw.slots):  # they take the slots: nothing of `region` leaves
-                await self.contribute(beside, 0, line)
-            await self.drain()
-            self.env.cfg.mem.latency = (60, 90)
+            await self.fill_lines(config, lines, 0)
+            await self.fill_lines(crowd, range(slots), 0)  # they take all slots
+            self.mem.latency = (60, 90)
             for line in lines:
                 await self.contribute(config, rng.randrange(1, config.workers), line)
             await self.commit(region, replace(config, state_base=other.state_base))
-            for line in lines[:4]:
-                await self.contribute(config, 0, line)
-            await self.drain()
-            for line in lines:
-                for selector in self.read_selectors(config)[-2:]:
-                    await self.read_region(config, line, selector)
-            await self.drain()
+            await self.fill_lines(config, lines[:4], 0)
+            await self.read_lines(config, lines, self.read_selectors(config)[-2:])
 
 
 class StaleStateSequence(NfSequence):
-    """A new epoch must not use old state, which is left in slots and in memory."""
+    """State of older epochs in slots and in memory, which a new epoch must not use."""
 
     mode: Mode = Mode.G_BINARY
     epochs: int = 3
 
     async def body(self) -> None:
-        slots = self.cfg.hw.slots
-        lines_log2 = max(1, (2 * slots - 1).bit_length())
-        config = self.layout.region(self.mode, lines_log2, 3)
-        picked = self.rng.sample(range(config.lines), min(config.lines, slots + slots // 4))
+        slots, rng = self.hw.slots, self.rng
+        config = self.layout.region(self.mode, max(1, (2 * slots - 1).bit_length()), 3)
+        picked = rng.sample(range(config.lines), min(config.lines, slots + slots // 4))
         for number in range(self.epochs):
             await self.commit(0, config if number == 0 else None)
             for line in picked:
-                if self.rng.random() < 0.7:
-                    await self.contribute(config, self.rng.randrange(3), line)
+                if rng.random() < 0.7:
+                    await self.contribute(config, rng.randrange(3), line)
             await self.drain()
-            for line in picked[:: 1 + self.rng.randrange(3)]:
+            for line in picked[:: 1 + rng.randrange(3)]:
                 await self.read_region(config, line)
             await self.drain()
 
 
 class StaleNeighbourSequence(NfSequence):
-    """Lines of a region that is too large for a mark of each: one was written in this epoch, the
-    one beside it in the epoch before, and its record is fetched now."""
+    """Neighbouring lines that share a mark: one written in this epoch, the other in the last one.
+
+    The region is too large for a mark of each line, so the stale record is fetched.
+    """
 
     async def body(self) -> None:
         rng = self.rng
-        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), 13, 3)
-        region = rng.randrange(self.cfg.hw.regions)
+        config = self.layout.region(rng.choice(LOW_BIT), 13, 3)
+        region = self.any_region()
         pairs = [2 * first for first in rng.sample(range(config.lines // 2), 6)]
         await self.commit(region, config)
         await self.write_back(config, [line + side for line in pairs for side in (0, 1)])
         await self.commit(region)
         fresh = [line + rng.randrange(2) for line in pairs]
         await self.write_back(config, fresh)
-        first, distance = records(config, self.cfg.hw.cnt_w)
-        unreadable = self.env.cfg.mem.read_error_lines  # what is stale cannot be lost
-        unreadable.update(first + (line ^ 1) * distance + 1 for line in fresh[::2])
-        for line in fresh:
-            await self.read_region(config, line ^ 1, 8, limit=1)
-            await self.read_region(config, line, 8, limit=1)
-        await self.drain()
-        unreadable.clear()
+        # Stale planes that cannot be read must not make a line lost.
+        planes = [self.bookkeeping(config, line ^ 1) + 1 for line in fresh[::2]]
+        with self.failing(reads=planes):
+            for line in fresh:
+                await self.read_lines(config, (line ^ 1, line), 8, limit=1, wait=False)
+            await self.drain()
         await self.commit(region, replace(config, lines_log2=0))  # ends the initialiser
 
     async def write_back(self, config: RegionConfig, lines: list[int]) -> None:
-        """A contribution to each of the lines, and to as many others as there are slots."""
+        """Contribute to each of the lines, and to enough other lines to evict them."""
         pairs = {line // 2 for line in lines}
-        others = self.rng.sample(range(config.lines), 2 * self.cfg.hw.slots)
-        for line in (*lines, *(line for line in others if line // 2 not in pairs)):
-            await self.contribute(config, self.rng.randrange(3), line)
-        await self.drain()
-
-
-# Records of all earlier epochs stay in memory, and none of them may ever be taken for state.
-#
-# The sequences need few slots: what they write is evicted within its own epoch.
+        others = self.rng.sample(range(config.lines), 2 * self.hw.slots)
+        evicting = [line for line in others if line // 2 not in pairs]
+        await self.fill_lines(config, [*lines, *evicting], ANY)
 
 
 class OldEpochSequence(NfSequence):
-    """Epoch after epoch leaves a record; each one reads lines that older ones have left.
+    """A record of every epoch, and reads of lines that only older epochs have written.
 
-    `ages`: how many commits ago. A comparison of b bits takes a record of 2^b commits ago for its
-    own; a generation of b bits begins again after 2^b - 1.
+    `ages`: number of commits since. A comparison of b bits would accept a record of 2^b commits
+    ago; a generation counter of b bits starts again after 2^b - 1.
     """
 
     mode: Mode = Mode.G_BINARY
@@ -220,58 +193,48 @@ class OldEpochSequence(NfSequence):
     ages: tuple[int, ...] = (1, 2, 3, 4, 7, 8, 15, 16, 31, 32)
 
     async def body(self) -> None:
-        rng, slots = self.rng, self.cfg.hw.slots
-        spare = slots + 1
-        lines_log2 = min((self.commits + spare - 1).bit_length(), self.most_lines())
+        rng = self.rng
+        spare = self.hw.slots + 1
+        most = max(3, self.hw.mem_lines_log2 - 4)  # records in a quarter of the memory
+        lines_log2 = min((self.commits + spare - 1).bit_length(), most)
         config = self.layout.region(self.mode, lines_log2, 3)
-        region = rng.randrange(self.cfg.hw.regions)
-        fillers = range(config.lines - spare, config.lines)
-        other = 8 if self.mode.low_bit else 64
+        region = self.any_region()
         own = config.lines - spare  # line k % own is written in epoch k alone
+        selectors = (0, self.part_selector(config))
         for number in range(self.commits):
             await self.commit(region, config if number == 0 else None)
             written = number % own
             await self.contribute(config, rng.randrange(3), written)
-            for line in fillers:  # push it out of its slot, to memory
-                await self.contribute(config, rng.randrange(3), line)
-            await self.drain()
+            await self.fill_lines(config, range(own, config.lines), ANY)  # evict it
             for age in self.ages:
                 if age < own and age <= number:
-                    await self.read_region(config, (number - age) % own, rng.choice((0, other)))
-            await self.read_region(config, written, rng.choice((0, other)))
+                    await self.read_region(config, (number - age) % own, rng.choice(selectors))
+            await self.read_region(config, written, rng.choice(selectors))
             await self.read_region(config, written, INFO_SELECTOR)
             if rng.random() < 0.5 or self.mode is Mode.FP32:
-                await self.drain()  # else the commit comes upon reads and evictions
-
-    def most_lines(self) -> int:
-        """log2 of the lines whose records fit into a quarter of the memory."""
-        return max(3, self.cfg.hw.mem_lines_log2 - 4)
+                await self.drain()  # else the next commit meets reads and evictions
 
 
 class CommitOverEvictionSequence(NfSequence):
-    """A commit while write-backs are on their way: they are of the epoch before."""
+    """Commits while write-backs are in flight: these belong to the epoch before."""
 
     mode: Mode = Mode.G_BINARY
     commits: int = 12
 
     async def body(self) -> None:
-        rng = self.rng
         config = self.layout.region(self.mode, 4, 3)
-        region = rng.randrange(self.cfg.hw.regions)
-        self.env.cfg.mem.latency = (40, 120)
+        region = self.any_region()
+        self.mem.latency = (40, 120)
         for number in range(self.commits):
             await self.commit(region, config if number == 0 else None)
-            lines = rng.sample(range(config.lines), min(config.lines, self.cfg.hw.slots + 4))
-            for line in lines:
-                await self.read_region(config, line, 0)
-            await self.drain()
-            for line in lines:
-                await self.contribute(config, rng.randrange(3), line)
-            await self.drain()
+            count = min(config.lines, self.hw.slots + 4)
+            lines = self.rng.sample(range(config.lines), count)
+            await self.read_lines(config, lines)
+            await self.fill_lines(config, lines, ANY)
 
 
 class GivenUpAreaSequence(NfSequence):
-    """A region becomes IDENTITY memory while its write-backs are on their way to the same lines."""
+    """A region becomes IDENTITY memory while its write-backs to the same lines are in flight."""
 
     rounds: int = 6
 
@@ -280,159 +243,135 @@ class GivenUpAreaSequence(NfSequence):
         old = self.layout.region(Mode.G_BINARY, 6, 3)  # 64 records of 4 lines: 256
         spare = self.layout.region(Mode.IDENTITY, 0, 1)
         plain = replace(spare, state_base=old.state_base)
-        region = rng.randrange(self.cfg.hw.regions)
-        mem = self.env.cfg.mem
-        fast = mem.latency
+        region = self.any_region()
         for _ in range(self.rounds):
-            await self.commit(region, old)
-            await self.initialised()
-            mem.latency = (20, 200)
-            lines = rng.sample(range(old.lines), 2 * self.cfg.hw.slots)
-            await self.env.registers.write_shadow(region, plain)
-            for line in lines:
-                await self.contribute(old, rng.randrange(3), line)
-            await self.drain()
-            await self.commit(region)
-            places = [plain.address(4 * line + beat, 0) for line in lines[::-1] for beat in (0, 1)]
-            for address in places:
-                await self.write(address, rng.randbytes(64))
-            await self.drain()
-            mem.latency = fast
-            await self.env.clocks(200)
+            await self.commit(region, old, ready=True)
+            with self.memory(latency=(20, 200)):
+                lines = rng.sample(range(old.lines), 2 * self.hw.slots)
+                await self.registers.write_shadow(region, plain)
+                await self.fill_lines(old, lines, ANY)
+                await self.commit(region)
+                beats = [4 * line + beat for line in lines[::-1] for beat in (0, 1)]
+                places = [plain.address(beat, 0) for beat in beats]
+                for address in places:
+                    await self.write(address, rng.randbytes(LINE_BYTES))
+                await self.drain()
+            await self.clocks(200)
             for address in places:
                 await self.read(address)
             await self.drain()
 
 
 class ManyRegionsSequence(NfSequence):
-    """Regions with unlike numbers of commits share the slots: each record keeps its own epoch."""
+    """Regions with different numbers of commits on shared slots: each record keeps its epoch."""
 
     regions: int = 16
     rounds: int = 3
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
+        rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY]
-        count = min(hw.regions, self.regions)
-        configs: dict[int, RegionConfig] = {}
-        for region in range(count):
-            config = self.layout.region(rng.choice(modes), rng.randrange(2), rng.randint(1, 9))
-            configs[region] = config
-            await self.commit(region, config)
+        count = min(self.hw.regions, self.regions)
+        configs = [
+            await self.start_region(region, rng.choice(modes), rng.randrange(2), rng.randint(1, 9))
+            for region in range(count)
+        ]
         for _ in range(self.rounds):
             for region in rng.sample(range(count), count // 2):
-                # A line of another region is on chip alone when this one drops its lines.
+                # Only a line of another region is on chip when this one drops its lines.
                 other = configs[(region + count // 2) % count]
                 worker, line = rng.randrange(other.workers), rng.randrange(other.lines)
-                await self.contribute(other, worker, line)
-                await self.drain()
+                await self.fill_lines(other, line, worker)
                 for _ in range(rng.randint(1, 3)):
                     await self.commit(region)
             work = [
-                (config, worker, line)
-                for config in configs.values()
-                for worker in range(config.workers)
-                for line in range(config.lines)
+                (config, *pair)
+                for config in configs
+                for pair in product(range(config.workers), range(config.lines))
             ]
             rng.shuffle(work)
             for config, worker, line in work[: self.cfg.count(len(work) * 3 // 4)]:
                 await self.contribute(config, worker, line, limit=4)
-            # Some regions complete, one lacks a single contribution.
+            # Some regions become complete, one lacks a single contribution.
             for region in rng.sample(range(count), count // 4):
-                config = configs[region]
-                for worker in range(config.workers):
-                    for line in range(config.lines):
-                        await self.contribute(config, worker, line, limit=4)
+                await self.fill_lines(configs[region], limit=4, wait=False)
             await self.drain()
-            await self.env.registers.read_status()
-            await self.env.registers.read("IRQ_STATUS")
-            # In any order: what is read last is on chip when the next round commits.
-            for config in rng.sample(list(configs.values()), count):
-                for line in range(config.lines):
-                    await self.read_region(config, line, 0)
+            await self.registers.read_status()
+            await self.read_registers("IRQ_STATUS")
+            # In random order: the last lines read are on chip when the next round commits.
+            for config in rng.sample(configs, count):
+                await self.read_lines(config, wait=False)
             await self.drain()
 
 
 class AlmostDoneSequence(NfSequence):
-    """A region lacks one line while lines of another one become complete: DONE is not raised."""
+    """A region that lacks one line while lines of another one become complete: no DONE."""
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.env.registers
-        almost, other = rng.sample(range(self.cfg.hw.regions), 2)
-        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32]
-        first = self.layout.region(rng.choice(modes), rng.randint(0, 2), rng.randint(1, 4))
-        second = self.layout.region(rng.choice(modes), 2, rng.randint(1, 4))
+        rng = self.rng
+        almost, other = rng.sample(range(self.hw.regions), 2)
+        first = self.layout.region(rng.choice(AGGREGATING), rng.randint(0, 2), rng.randint(1, 4))
+        second = self.layout.region(rng.choice(AGGREGATING), 2, rng.randint(1, 4))
         await self.commit(almost, first)
         await self.commit(other, second)
-        await self.complete(first, range(first.lines - 1))
-        await self.complete(second, range(second.lines - 1))
-        await registers.read("IRQ_STATUS")  # the predictor compares them
-        await registers.read("DONE")
-        await self.complete(first, range(first.lines - 1, first.lines))
-        await registers.read("IRQ_STATUS")
-        await registers.read("DONE")
-
-    async def complete(self, config: RegionConfig, lines: range) -> None:
-        """Every worker contributes to the lines."""
-        for line in lines:
-            for worker in range(config.workers):
-                await self.contribute(config, worker, line)
-        await self.drain()
+        for config, lines in (
+            (first, range(first.lines - 1)),
+            (second, range(second.lines - 1)),
+            (first, range(first.lines - 1, first.lines)),
+        ):
+            for line in lines:
+                await self.fill_lines(config, line, wait=False)
+            await self.drain()
+            if config is second or lines.start:
+                await self.read_registers("IRQ_STATUS", "DONE")
 
 
-# What a region keeps when a CLOSE or a commit comes that must change nothing.
-
-
-ILLEGAL = b"\x55" * 64
-PLUS = b"\xaa" * 64
+ILLEGAL = b"\x55" * LINE_BYTES
+PLUS = b"\xaa" * LINE_BYTES
 
 
 class NoRoundSequence(NfSequence):
-    """CLOSE of regions that have no round: of one never committed, and of an IDENTITY region.
+    """CLOSE of regions without a round: of an uncommitted region and of an IDENTITY region.
 
-    Both go on as if nothing had been written, and the next round of either is open.
+    Neither is affected, and the next round of either is open.
     """
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.env.registers
-        bare, plain = rng.sample(range(self.cfg.hw.regions), 2)
-        memory = self.layout.region(Mode.IDENTITY, rng.randrange(3), rng.randint(1, 64))
-        await self.commit(plain, memory)
+        rng = self.rng
+        bare, plain = rng.sample(range(self.hw.regions), 2)
+        memory = await self.start_region(plain, Mode.IDENTITY, rng.randrange(3), rng.randint(1, 64))
         for region in rng.sample((bare, plain), 2):
             await self.close(region)
-            for leaf in ("STATUS", "COMPLETE_LINES"):
-                await registers.read(f"REGION[{region}].{leaf}")
-            await registers.read("DONE")
-            await registers.read("IRQ_STATUS")
+            await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
+            await self.read_registers("DONE", "IRQ_STATUS")
         line = rng.randrange(memory.lines)
-        selector = rng.randrange(256)
-        await self.write(memory.address(selector, line), rng.randbytes(64), 1)
-        await self.read(memory.address(selector, line), 1)
+        address = memory.address(rng.randrange(256), line)
+        await self.write(address, rng.randbytes(LINE_BYTES), 1)
+        await self.read(address, 1)
         await self.drain()
         for region in rng.sample((bare, plain), 2):
-            votes = self.layout.region(Mode.G_BINARY, rng.randrange(3), rng.randint(1, 3))
-            await self.commit(region, votes)
-            for worker in range(votes.workers):
-                await self.contribute(votes, worker, 0)
-            await self.drain()
+            votes = await self.start_region(
+                region, Mode.G_BINARY, rng.randrange(3), rng.randint(1, 3)
+            )
+            await self.fill_lines(votes, 0)
             await self.read_views(votes, 0)
-            await registers.read_status()
+            await self.registers.read_status()
 
 
 class RefusedSequence(NfSequence):
-    """Commits that are refused, of a region with every flag set, before and after its CLOSE.
+    """Refused commits of a region with every flag set, before and after its CLOSE.
 
-    Its lines are in memory when the first of them comes, and in slots when others do.
+    Its lines are in memory when the first refused commit arrives, and in slots at later ones.
     """
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        region = rng.randrange(hw.regions)
+        rng, hw = self.rng, self.hw
+        region = self.any_region()
         workers = min(64, 2 * hw.cnt_max + 2) if hw.cnt_max < 64 else rng.randint(2, 5)
         config = self.layout.region(Mode.G_TERNARY, rng.randint(1, 2), workers)
-        beside = (region + 1) % hw.regions
-        crowd = self.layout.region(Mode.G_BINARY, (2 * hw.slots).bit_length(), 1)
-        await self.commit(beside, crowd)
+        crowd = await self.start_region(
+            (region + 1) % hw.regions, Mode.G_BINARY, (2 * hw.slots).bit_length(), 1
+        )
         await self.commit(region, config)
         whole = rng.randrange(config.lines)
         for worker in range(workers):  # more than a count holds, if there are so many
@@ -448,102 +387,104 @@ class RefusedSequence(NfSequence):
                 await self.close(region)
             for code, bad in rng.sample(self.faults(config), 3):
                 await self.commit(region, bad, expect=code)
-                await self.env.registers.read_status()
+                await self.registers.read_status()
                 await self.fetch(config.address(STATUS_SELECTOR, 0))
             await self.read_views(config, rng.choice((whole, other)))
-            late = ILLEGAL if closed else None  # that is not counted
-            await self.contribute(config, rng.randrange(1, workers), other, late)
-            await self.drain()
+            late = ILLEGAL if closed else None  # a late illegal line is not counted
+            await self.fill_lines(config, other, rng.randrange(1, workers), late)
             await self.read_views(config, other)
-            await self.env.registers.read_status()
+            await self.registers.read_status()
         await self.commit(region, config)
-        await self.contribute(config, 0, whole)
-        await self.drain()
+        await self.fill_lines(config, whole, 0)
         await self.read_views(config, whole)
-        await self.env.registers.read_status()
+        await self.registers.read_status()
 
     def faults(self, config: RegionConfig) -> list[tuple[CommitCode, RegionConfig]]:
-        """Descriptors that are refused, by rules of different kinds."""
-        beyond = self.layout.params.mem_lines << 6
+        """Return descriptors that are refused by different rules, with their codes."""
+        beyond = self.layout.params.mem_lines * LINE_BYTES
         plain = replace(config, mode=Mode.IDENTITY)
         return [
             (CommitCode.WORKERS, replace(config, workers=0)),
             (CommitCode.THRESHOLD, replace(plain, threshold=0)),
             (CommitCode.THRESHOLD, replace(config, threshold=0)),
-            (CommitCode.BASE_ALIGN, replace(config, base=config.base + 64)),
+            (CommitCode.BASE_ALIGN, replace(config, base=config.base + LINE_BYTES)),
             (CommitCode.WINDOW_MEMORY, replace(config, base=0)),
             (CommitCode.STATE_MEMORY, replace(config, state_base=beyond)),
         ]
 
 
 class InitialisedSequence(NfSequence):
-    """A commit is refused while the records of its region are initialised: they are, to the end."""
+    """A refused commit while its region is initialised: the initialiser completes."""
 
     async def body(self) -> None:
         rng = self.rng
-        region = rng.randrange(self.cfg.hw.regions)
-        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.FP32)), rng.randint(7, 9), 3)
-        await self.commit(region, config)
+        region = self.any_region()
+        mode = rng.choice((Mode.G_BINARY, Mode.FP32))
+        config = await self.start_region(region, mode, rng.randint(7, 9), 3)
         plain = replace(config, mode=Mode.IDENTITY, threshold=0)
-        await self.env.registers.write_shadow(region, plain)
+        await self.registers.write_shadow(region, plain)
         await self.commit(region, None, CommitCode.THRESHOLD)
-        assert await self.env.registers.read("STATUS.INIT_BUSY"), "it ended too early for this"
+        busy = await self.registers.read("STATUS.INIT_BUSY")
+        assert busy, "the initialiser was idle before the refused commit"
         await self.initialised()
-
-
-# Exact forgeries: lines that would be a record of the coming epoch, if they were believed.
-#
-# The layout of a record is the device's own (hdl/README.md, State area): the bitmap of the
-# workers in bits 63:0, poison, lost, saturated, the generation in bits 98:67, and KEPT in bit 99.
-# A region's generation is the number of its commits. A host can place such a line in an area that
-# is not a region's yet, and, as FP32 data, in one that is.
 
 
 GENERATION_AT = 67
 
 
 def forged(generation: int, bitmap: int, kept: bool = False) -> bytes:
-    """A bookkeeping line: clean, these workers seen in this epoch, and perhaps with a kept sum."""
+    """Return an exact forgery of a bookkeeping line.
+
+    The layout of a record is private to the device (hdl/README.md, State area): the bitmap of the
+    workers in bits 63:0, then poison, lost and saturated, the generation in bits 98:67, and KEPT in
+    bit 99. The generation of a region is the number of its commits. A host can place such a line in
+    an area before it belongs to a region, and, as FP32 data, afterwards.
+
+    Args:
+        generation: number of the commit whose record to forge.
+        bitmap: workers seen, one bit each.
+        kept: claim a kept sum.
+    """
     flags = int(kept) << (GENERATION_AT + 32)
     return (flags | generation << GENERATION_AT | bitmap).to_bytes(LINE_BYTES, "little")
 
 
 class ForgedSequence(NfSequence):
-    """Base: places forgeries and reads what must be empty lines."""
-
-    def bookkeeping(self, config: RegionConfig, line: int) -> int:
-        """The line of memory that holds the bookkeeping of a line."""
-        first, distance = records(config, self.cfg.hw.cnt_w)
-        return first + line * distance
+    """Base of sequences that place forged records and read lines that must be empty."""
 
     def bitmap(self, config: RegionConfig) -> int:
-        """Some or all workers."""
+        """Draw a bitmap of some or all workers."""
         every = (1 << config.workers) - 1
         return every if self.rng.random() < 0.5 else self.rng.getrandbits(64) & every | 1
 
-    async def empty(self, config: RegionConfig, lines: list[int]) -> None:
-        """Reads the lines, one request at a time on each; the model knows that they are empty.
+    def place(self, config: RegionConfig, lines: Iterable[int], generation: int) -> None:
+        """Place forgeries of the records of some lines directly in memory."""
+        for line in lines:
+            data = forged(generation, self.bitmap(config))
+            self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
 
-        Then most of them are written, twice, and so push each other out: only beside a line that
-        was written back is a record fetched.
+    async def empty(self, config: RegionConfig, lines: list[int]) -> None:
+        """Read the lines, one request at a time on each; the model knows that they are empty.
+
+        Then contribute to most of them twice, so that they evict each other, and read again: a
+        record is only fetched if a line with the same mark was written back.
         """
         await self.look(config, lines)
         left = max(1, len(lines) // 4)
         for _ in range(2):
-            for line in lines[left:]:
-                await self.contribute(config, self.rng.randrange(config.workers), line, limit=1)
+            await self.fill_lines(config, lines[left:], ANY, limit=1, wait=False)
         await self.look(config, lines)
 
     async def look(self, config: RegionConfig, lines: list[int]) -> None:
-        """A read of each line."""
-        other = 64 if config.mode is Mode.FP32 else 8
+        """Read each line."""
         for line in lines:
-            await self.read_region(config, line, self.rng.choice((0, 0, other)), limit=1)
+            selector = self.rng.choice((0, 0, self.part_selector(config)))
+            await self.read_region(config, line, selector, limit=1)
         await self.drain()
 
 
 class ReshapeSequence(ForgedSequence):
-    """A region changes one thing of its shape on its own area, which FP32 data has prepared.
+    """A region that changes one property of its shape on its own area, prepared as FP32 data.
 
     `change`: "workers", "lines", "mode", or "place" (an area that was ordinary memory).
     """
@@ -552,40 +493,36 @@ class ReshapeSequence(ForgedSequence):
 
     async def body(self) -> None:
         first, second = self.shapes()
-        region = self.rng.randrange(self.cfg.hw.regions)
+        region = self.any_region()
+        prepared = range(second.lines)
         if self.change == "place":
-            for line in range(second.lines):
+            for line in prepared:
                 data = forged(2, self.bitmap(second))
                 await self.write(self.bookkeeping(second, line) * LINE_BYTES, data)
             await self.drain()
         await self.commit(region, first)
-        prepared = range(second.lines)
         if self.change != "place":
             for line in prepared:
                 offset = self.bookkeeping(second, line) - first.state_line
                 worker, index = divmod(offset, first.lines)
-                assert worker < first.workers, "the forgery does not fit"
+                assert worker < first.workers, f"line {line}: no worker {worker} for the forgery"
                 await self.contribute(first, worker, index, forged(2, self.bitmap(second)))
         await self.drain()
         await self.initialised()
         await self.commit(region, second)
         lines = self.rng.sample(prepared, second.lines)
         await self.empty(second, lines)
-        for line in lines:
-            await self.contribute(second, self.rng.randrange(second.workers), line, limit=1)
+        await self.fill_lines(second, lines, ANY, limit=1, wait=False)
         await self.empty(second, lines)
 
     def shapes(self) -> tuple[RegionConfig, RegionConfig]:
-        """The descriptor before and after."""
-        rng = self.rng
-        lines_log2 = 4
+        """Return the descriptors before and after the change."""
+        rng, lines_log2 = self.rng, 4
         if self.change == "mode":
             workers = rng.randint(16, 64)
-            low_bit = rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-            second = self.layout.region(low_bit, lines_log2, workers)
-            first = self.layout.region(Mode.FP32, lines_log2, workers)  # keeps the room behind
-            first = replace(first, base=second.base, state_base=second.state_base)
-            return first, second
+            second = self.layout.region(rng.choice(LOW_BIT), lines_log2, workers)
+            first = self.layout.region(Mode.FP32, lines_log2, workers)  # reserves the room after it
+            return replace(first, base=second.base, state_base=second.state_base), second
         workers = rng.randint(4, 12)
         first = self.layout.region(Mode.FP32, lines_log2, workers)
         if self.change == "workers":
@@ -597,46 +534,40 @@ class ReshapeSequence(ForgedSequence):
 
 
 class RefusedTwiceSequence(ForgedSequence):
-    """After a refused initialisation the next commit of the same shape initialises again."""
+    """A refused initialisation: the next commit of the same shape initialises again."""
 
     async def body(self) -> None:
         rng = self.rng
-        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), 3, 5)
-        region = rng.randrange(self.cfg.hw.regions)
+        config = self.layout.region(rng.choice(LOW_BIT), 3, 5)
+        region = self.any_region()
         places = [self.bookkeeping(config, line) for line in range(config.lines)]
         for number, place in enumerate(places):
             await self.write(place * LINE_BYTES, forged(1 + number % 2, self.bitmap(config)))
         await self.drain()
-        self.env.cfg.mem.write_error_lines.update(places)
-        await self.commit(region, config)
-        await self.initialised()
-        self.env.cfg.mem.write_error_lines.clear()
-        for line in range(config.lines):
-            await self.read_region(config, line, 0, limit=1)
-            await self.drain()
-        await self.commit(region)
-        await self.initialised()
+        with self.failing(writes=places):
+            await self.commit(region, config, ready=True)
+        await self.read_lines(config, alone=True, limit=1)
+        await self.commit(region, ready=True)
         await self.empty(config, rng.sample(range(config.lines), config.lines))
 
 
 class RefusedFrontSequence(ForgedSequence):
-    """The first record is refused: a line that the initialiser has not reached yet is lost, too.
+    """A refused first record: lines that the initialiser has not reached yet are lost, too.
 
-    `last`: in the last region that there is, else in any of them.
+    `last`: use the region with the highest number instead of a random one.
     """
 
     last: bool = False
 
     async def body(self) -> None:
         rng = self.rng
-        config = self.layout.region(rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)), 9, 3)
-        regions = self.cfg.hw.regions
-        region = regions - 1 if self.last else rng.randrange(regions)
-        self.env.cfg.mem.write_error_lines.add(self.bookkeeping(config, 0))
+        config = self.layout.region(rng.choice(AGGREGATING), 9, 3)
+        region = self.hw.regions - 1 if self.last else self.any_region()
+        self.mem.write_error_lines.add(self.bookkeeping(config, 0))
         await self.commit(region, config)
-        while not await self.env.registers.read("MEM_WRITE_ERROR"):
+        while not await self.registers.read("MEM_WRITE_ERROR"):
             pass
-        ahead = rng.sample(range(config.lines // 2, config.lines), 2 * self.cfg.hw.slots)
+        ahead = rng.sample(range(config.lines // 2, config.lines), 2 * self.hw.slots)
         for line in ahead:
             if rng.random() < 0.5:
                 await self.contribute(config, rng.randrange(3), line, limit=1)
@@ -645,21 +576,19 @@ class RefusedFrontSequence(ForgedSequence):
 
 
 class MovedSequence(ForgedSequence):
-    """A region moves while it is initialised: all of its new area is overwritten as well.
+    """A region that moves while it is initialised: all of its new area is overwritten as well.
 
-    A second region waits meanwhile, and becomes IDENTITY memory before its turn comes.
+    A second region waits for the initialiser and becomes IDENTITY memory before its turn.
     """
 
     async def body(self) -> None:
-        rng = self.rng
+        rng, slots = self.rng, self.hw.slots
         mode = rng.choice((Mode.G_BINARY, Mode.FP32))
         here, there = (self.layout.region(mode, 9, 3) for _ in range(2))
         queued = self.layout.region(Mode.G_TERNARY, 6, 3)
         plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
-        for line in range(there.lines):
-            data = forged(2, self.bitmap(there))
-            self.env.mem.store.write(self.bookkeeping(there, line), int.from_bytes(data, "little"))
-        first, second = rng.sample(range(self.cfg.hw.regions), 2)
+        self.place(there, range(there.lines), 2)
+        first, second = rng.sample(range(self.hw.regions), 2)
         await self.commit(first, here)
         await self.commit(second, queued)
         await self.commit(first, replace(here, state_base=there.state_base))
@@ -667,17 +596,17 @@ class MovedSequence(ForgedSequence):
         kept = rng.sample(range(256), 12)
         for selector in kept:
             await self.write(plain.address(selector, 0), rng.randbytes(LINE_BYTES))
-        await self.empty(here, rng.sample(range(64), 2 * self.cfg.hw.slots))
+        await self.empty(here, rng.sample(range(64), 2 * slots))
         await self.initialised()
-        await self.empty(here, rng.sample(range(here.lines), 4 * self.cfg.hw.slots))
+        await self.empty(here, rng.sample(range(here.lines), 4 * slots))
         for selector in kept:
             await self.read(plain.address(selector, 0))
 
 
 class InitialiserSequence(ForgedSequence):
-    """Every record of a large area is forged; its lines are read around the initialiser's front.
+    """Forgeries of every record of a large area, and reads close to the initialiser's position.
 
-    A second region waits for the initialiser; its lines are as empty from the start.
+    A second region waits for the initialiser; its lines are empty from the start.
     """
 
     lines_log2: int = 13
@@ -688,11 +617,8 @@ class InitialiserSequence(ForgedSequence):
         config = self.layout.region(Mode.G_BINARY, self.lines_log2, 1)
         queued = self.layout.region(Mode.G_TERNARY, 3, 2)
         for one in (config, queued):
-            for line in range(one.lines):
-                data = forged(1, self.bitmap(one))
-                place = self.bookkeeping(one, line)
-                self.env.mem.store.write(place, int.from_bytes(data, "little"))
-        first, second = sorted(rng.sample(range(self.cfg.hw.regions), 2))
+            self.place(one, range(one.lines), 1)
+        first, second = sorted(rng.sample(range(self.hw.regions), 2))
         await self.commit(first, config)
         await self.commit(second, queued)
         await self.empty(queued, list(range(queued.lines)))
@@ -702,10 +628,10 @@ class InitialiserSequence(ForgedSequence):
         await self.empty(config, [line for line in ends if line < config.lines])
 
     async def front(self, config: RegionConfig) -> None:
-        """Reads and contributions just before and behind the line that is initialised."""
+        """Read and contribute 8 lines before to 24 lines after the line being initialised."""
         rng = self.rng
         seen = self.env.mem.store.lines
-        size = record_lines(config.workers, self.cfg.hw.cnt_w)
+        size = record_lines(config.workers, self.hw.cnt_w)
         place = 0
         for number in range(self.cfg.count(self.reads)):
             while place < config.lines - 1 and not seen[config.state_line + place * size]:
@@ -715,41 +641,36 @@ class InitialiserSequence(ForgedSequence):
                 await self.contribute(config, 0, line, limit=1)
             await self.read_region(config, line, 0, limit=1)
             if number % 8 == 7:
-                await self.env.clocks(rng.randint(1, 60))
+                await self.clocks(rng.randint(1, 60))
         await self.drain()
 
 
 class BesideMarkSequence(ForgedSequence):
-    """The last line of a region is written back while the initialiser is far from it.
+    """Write-back of the last line of a region while the initialiser is far from it.
 
-    Its neighbours share its mark, so that they are asked for; their records are forged, and still
-    to be initialised. Then the initialiser comes to them, and memory answers it nothing: a record
-    that was sent is not yet one that is there.
+    Its neighbours share its mark, so they are fetched although their forged records are not
+    overwritten yet. Then the initialiser reaches them, and memory answers none of its writes: a
+    record that was sent is not yet in memory.
     """
 
     lines_log2: int = 13
 
     async def body(self) -> None:
-        hw, mem = self.cfg.hw, self.env.cfg.mem
+        slots = self.hw.slots
         config = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
         last = config.lines - 1
-        forgeries = range(last - 8 * hw.slots, last + 1)
-        for line in forgeries:
-            data = forged(1, self.bitmap(config))
-            self.env.mem.store.write(self.bookkeeping(config, line), int.from_bytes(data, "little"))
-        await self.commit(self.rng.randrange(hw.regions), config)
-        await self.contribute(config, 0, last)
-        await self.drain()
+        forgeries = range(last - 8 * slots, last + 1)
+        self.place(config, forgeries, 1)
+        await self.commit(self.any_region(), config)
+        await self.fill_lines(config, last, 0)
         await self.look(config, list(forgeries[:-1]))
-        busy = await self.env.registers.read("STATUS.INIT_BUSY")
-        assert busy, "every record was initialised: nothing was tested"
-        front = self.bookkeeping(config, self.rng.choice(forgeries[: -hw.slots]))
+        busy = await self.registers.read("STATUS.INIT_BUSY")
+        assert busy, "every record was initialised before the reads: the test shows nothing"
+        front = self.bookkeeping(config, self.rng.choice(forgeries[:-slots]))
         while self.env.mem.store.read(front)[0]:
-            await self.env.clocks(1)
-        mem.b_stall = 1.0
-        await self.env.clocks(60)
-        for line in forgeries[:-1]:  # INFO alone tells a record without counts from none
-            await self.read_region(config, line, INFO_SELECTOR, limit=1)
-        await self.drain()
-        mem.b_stall = 0.0
+            await self.clocks(1)
+        with self.memory(b_stall=1.0):
+            await self.clocks(60)
+            # Only INFO distinguishes a record without counts from no record.
+            await self.read_lines(config, forgeries[:-1], INFO_SELECTOR, limit=1)
         await self.look(config, [last, *forgeries])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rare events of an aggregation: duplicates, poison, illegal codes, early and strict reads."""
+"""Rare events of an aggregation: duplicates, poison, illegal codes, early reads, FALLBACK."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 from cocotbext.cxl.wire.messages import RwdOp
-from models.line_packing import Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import VIEW_SELECTORS, CommitCode, RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
@@ -16,7 +17,7 @@ AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
 
 class EventSequence(NfSequence):
-    """Contributions to regions of all aggregating modes; options set the share of each event."""
+    """Contributions to regions of all aggregating modes; options set the rate of each event."""
 
     workers: int = 6
     lines_log2: int = 1
@@ -32,8 +33,8 @@ class EventSequence(NfSequence):
     race: bool = True
 
     def modes(self) -> list[Mode]:
-        """Modes to run, cut to the regions of the device."""
-        return list(AGGREGATING[: self.cfg.hw.regions])
+        """Return the modes to run, at most one for each region of the device."""
+        return list(AGGREGATING[: self.hw.regions])
 
     async def body(self) -> None:
         configs = [
@@ -46,21 +47,19 @@ class EventSequence(NfSequence):
             await self.one_epoch(configs)
             await self.drain()
             for config in configs:
-                await self.read_all(config)
+                await self.read_lines(config, None, self.read_selectors(config), wait=False)
             await self.drain()
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
-        """All contributions `repeats` times in random order, with the events of the options."""
+        """Send three quarters of all contributions, each `repeats` times, with the events."""
         rng = self.rng
         work = [
-            (config, worker, line)
+            (config, *pair)
             for config in configs
-            for worker in range(config.workers)
-            for line in range(config.lines)
+            for pair in product(range(config.workers), range(config.lines))
         ] * self.repeats
         rng.shuffle(work)
-        work = work[: len(work) * 3 // 4]
-        for config, worker, line in work:
+        for config, worker, line in work[: len(work) * 3 // 4]:
             await self.one_write(config, worker, line)
             if rng.random() < self.duplicates:
                 await self.one_write(config, worker, line)
@@ -69,11 +68,11 @@ class EventSequence(NfSequence):
 
     @property
     def limit(self) -> int:
-        """Requests in flight on a line: one makes every count exact."""
+        """Maximum number of requests in flight on a line; with 1 every counter is exact."""
         return RACE_LIMIT if self.race else 1
 
     async def one_write(self, config: RegionConfig, worker: int, line: int) -> None:
-        """A contribution, perhaps poisoned, illegal in some elements, or partial."""
+        """Issue a contribution: poisoned, with illegal codes or partial, as drawn."""
         rng = self.rng
         data = line_for(config.mode, rng, self.illegal)
         poison = rng.random() < self.poison
@@ -81,24 +80,18 @@ class EventSequence(NfSequence):
         be = byte_enables(rng) if partial else None
         await self.contribute(config, worker, line, data, self.limit, poison=poison, be=be)
         if rng.random() < self.plain:
-            await self.write(rng.randrange(64) << 6, random_line(rng), poison=poison)
-
-    async def read_all(self, config: RegionConfig) -> None:
-        """Every selector of every line."""
-        for line in range(config.lines):
-            for selector in self.read_selectors(config):
-                await self.read_region(config, line, selector)
+            await self.write(rng.randrange(64) * LINE_BYTES, random_line(rng), poison=poison)
 
 
 class DuplicateSequence(EventSequence):
-    """Half of the contributions are repeated with other data; FP32 takes the later one."""
+    """Repeats of half of the contributions with other data; FP32 keeps the later one."""
 
     duplicates = 0.5
     partial = 0.3
 
 
 class PoisonSequence(EventSequence):
-    """A fifth of the data is poisoned; a clean resend may follow, or a write of plain memory."""
+    """Poison in a fifth of the data, followed in some cases by a clean repeat or a memory write."""
 
     poison = 0.2
     plain = 0.4
@@ -106,7 +99,11 @@ class PoisonSequence(EventSequence):
     early = 0.1
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
-        """Poison that others depend on is dealt: side by side, and behind a clean store."""
+        """Run an epoch, and before and after it directed cases of poison.
+
+        Before: a poisoned FP32 store after a clean one. After: poisoned contributions and poisoned
+        memory writes alternate, so that some are counted in the same cycle.
+        """
         for config in configs:
             if config.mode is Mode.FP32:
                 await self.contribute(config, 1, 0, limit=1)
@@ -115,20 +112,17 @@ class PoisonSequence(EventSequence):
         await self.drain()
         await super().one_epoch(configs)
         await self.drain()
-        await self.side_by_side(configs[-1])
-
-    async def side_by_side(self, config: RegionConfig) -> None:
-        """Poisoned contributions and poisoned plain writes in turn, so that some share a clock."""
+        config = configs[-1]
         for count in range(4 * config.workers):
             worker, line = count % config.workers, count % config.lines
             await self.contribute(config, worker, line, limit=self.limit, poison=True)
             for _ in range(1 + count % 3):
-                addr = self.rng.randrange(64) << 6
+                addr = self.rng.randrange(64) * LINE_BYTES
                 await self.write(addr, random_line(self.rng), poison=True)
 
 
 class IllegalCodeSequence(EventSequence):
-    """Half of the ternary lines hold illegal codes."""
+    """Illegal codes in half of the ternary lines."""
 
     illegal = 0.5
     poison = 0.05
@@ -140,7 +134,7 @@ class IllegalCodeSequence(EventSequence):
 
 
 class EarlyReadSequence(EventSequence):
-    """Reads of incomplete lines, lax and strict, one request at a time on a line."""
+    """Reads of incomplete lines, one request at a time on a line; STRICT by option."""
 
     early = 0.6
     repeats = 1
@@ -148,7 +142,7 @@ class EarlyReadSequence(EventSequence):
 
 
 class CodesEventSequence(EventSequence):
-    """Integer codes, which are read by views of their own; one request at a time on a line."""
+    """Events in regions of integer codes, one request at a time on a line."""
 
     poison = 0.1
     duplicates = 0.1
@@ -160,74 +154,76 @@ class CodesEventSequence(EventSequence):
         return [Mode.G_INT4, Mode.G_INT8]
 
 
-# The capacity check of contributions that change nothing, and FALLBACK that is raised again.
-
-
 THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
 IRQ_FALLBACK = REG_MAP.expand()["IRQ_STATUS"].field("FALLBACK").mask
 KINDS = ("clean", "poisoned", "late")
 
 
 class CapacityKindsSequence(NfSequence):
-    """Contributions of one kind to lines that no slot holds: each is a miss of the window.
+    """Contributions of one kind to lines that no slot holds: each is a miss in the capacity window.
 
-    The one that brings them above the threshold raises FALLBACK, whatever it does to its line. A
-    further one raises the interrupt anew, though FALLBACK was not cleared.
+    The miss that exceeds the threshold raises FALLBACK, whatever the contribution does to its line.
+    A further miss raises the interrupt again although FALLBACK was not cleared.
     """
 
     async def body(self) -> None:
         most = 9
         config = self.layout.region(Mode.G_BINARY, (2 * most + 1).bit_length(), 3)
-        region = self.rng.randrange(self.cfg.hw.regions)
+        region = self.any_region()
         for kind in self.rng.sample(KINDS, len(KINDS)):
-            threshold = self.rng.randrange(most)
-            await self.env.registers.write("CAP_THRESHOLD", threshold + self.rng.randrange(3))
-            await self.env.registers.write("CAP_WINDOW", self.rng.randint(threshold + 1, most + 1))
-            await self.commit(region, config)
-            ends = self.rng.randint(0, threshold)
-            lines = self.rng.sample(range(config.lines), threshold + 2)
-            for number, line in enumerate(lines[:-1]):
-                if number == ends:  # what came before is in the window still
-                    await self.env.registers.write("CAP_THRESHOLD", threshold)
-                    await self.commit(region, replace(config, workers=0), CommitCode.WORKERS)
-                    if kind == "late":
-                        await self.close(region)
-                assert not await self.env.registers.read("FALLBACK"), f"{kind}: too early"
-                await self.miss(config, line, kind)
-            assert await self.env.registers.read("FALLBACK") == 1 << region, f"{kind}: none"
-            await self.env.registers.write("IRQ_STATUS", IRQ_FALLBACK)
-            assert not await self.env.registers.read("IRQ_STATUS.FALLBACK")
-            await self.miss(config, lines[-1], kind)
-            assert await self.env.registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: not again"
-            await self.env.registers.write("CAP_WINDOW", 0)
-            await self.env.registers.write("FALLBACK", 1 << region)
-            assert await self.env.registers.read("IRQ_STATUS.FALLBACK"), "its clear is another one"
-            await self.env.registers.write("IRQ_STATUS", IRQ_FALLBACK)
+            await self.exceed(region, config, kind, most)
+
+    async def exceed(self, region: int, config: RegionConfig, kind: str, most: int) -> None:
+        """Exceed a threshold below `most` with misses of one kind and check FALLBACK."""
+        rng, registers = self.rng, self.registers
+        threshold = rng.randrange(most)
+        await registers.write("CAP_THRESHOLD", threshold + rng.randrange(3))
+        await registers.write("CAP_WINDOW", rng.randint(threshold + 1, most + 1))
+        await self.commit(region, config)
+        ends = rng.randint(0, threshold)
+        lines = rng.sample(range(config.lines), threshold + 2)
+        for number, line in enumerate(lines[:-1]):
+            if number == ends:  # earlier misses stay in the window
+                await registers.write("CAP_THRESHOLD", threshold)
+                await self.commit(region, replace(config, workers=0), CommitCode.WORKERS)
+                if kind == "late":
+                    await self.close(region)
+            assert not await registers.read("FALLBACK"), f"{kind}: FALLBACK after {number} misses"
+            await self.miss(config, line, kind)
+        found = await registers.read("FALLBACK")
+        assert found == 1 << region, f"{kind}: FALLBACK is {found:#x} after {threshold + 1} misses"
+        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
+        assert not await registers.read("IRQ_STATUS.FALLBACK"), "the interrupt was not cleared"
+        await self.miss(config, lines[-1], kind)
+        assert await registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: no second interrupt"
+        await registers.write("CAP_WINDOW", 0)
+        await registers.write("FALLBACK", 1 << region)
+        assert await registers.read("IRQ_STATUS.FALLBACK"), "FALLBACK cleared its interrupt"
+        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
     async def miss(self, config: RegionConfig, line: int, kind: str) -> None:
-        """A contribution to a line that was not touched before in this round."""
-        worker = self.rng.randrange(config.workers)
-        await self.contribute(config, worker, line, poison=kind == "poisoned")
-        await self.drain()
-        await self.env.registers.read("SLOT_MISS")  # tells the scoreboard that it was one
+        """Contribute to a line that is untouched in this round."""
+        await self.fill_lines(
+            config, line, self.rng.randrange(config.workers), poison=kind == "poisoned"
+        )
+        await self.read_registers("SLOT_MISS")  # shows the scoreboard that it was a miss
 
 
 class FallbackAnswersSequence(NfSequence):
-    """FALLBACK outlives commits: every kind of answer of a region in each mode has to tell it.
+    """Every kind of response in each mode while FALLBACK, which outlives commits, is set.
 
-    Light and optimal are lifted, severe is not; the scoreboard checks the DevLoad of each answer.
+    FALLBACK raises the DevLoad levels light and optimal, but not severe; the scoreboard checks the
+    DevLoad of each response.
     """
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.env.registers
-        region = rng.randrange(self.cfg.hw.regions)
+        rng, registers = self.rng, self.registers
+        region = self.any_region()
         await registers.write("CAP_THRESHOLD", 0)
         await registers.write("CAP_WINDOW", 1)
-        votes = self.layout.region(Mode.G_BINARY, 0, 3)
-        await self.commit(region, votes)
-        await self.contribute(votes, 0, 0)
-        await self.drain()
-        assert await registers.read("FALLBACK") == 1 << region
+        votes = await self.start_region(region, Mode.G_BINARY, 0, 3)
+        await self.fill_lines(votes, 0, 0)
+        assert await registers.read("FALLBACK") == 1 << region, "one miss did not raise FALLBACK"
         others = [self.layout.region(mode, 0, 3) for mode in (Mode.FP32, Mode.G_INT4)]
         plain = self.layout.region(Mode.IDENTITY, 0, 1)
         for config in rng.sample((votes, plain, *others), 4):
@@ -238,18 +234,16 @@ class FallbackAnswersSequence(NfSequence):
                 await self.every_answer(config)
 
     async def every_answer(self, config: RegionConfig) -> None:
-        """One at a time: what is taken, what is a duplicate, what is refused, what is read."""
+        """Get each kind of response alone: accepted, duplicate, refused, and reads of all views."""
         worker = self.rng.randrange(config.workers)
         for poison in (True, False, False):
-            await self.contribute(config, worker, 0, poison=poison)
-            await self.drain()
+            await self.fill_lines(config, 0, worker, poison=poison)
         selectors = self.read_selectors(config)
         chosen = self.rng.sample(selectors, min(8, len(selectors)))
         if config.mode is not Mode.IDENTITY:
-            chosen += [0, *VIEW_SELECTORS, 255]  # the last one is refused
-            await self.write(config.address(255, 0), bytes(64))
-            await self.drain()
+            chosen += [0, *VIEW_SELECTORS, 255]  # 255 is refused
+            await self.call(self.write_msg(config.address(255, 0), bytes(LINE_BYTES)))
         for selector in chosen:
             await self.fetch(config.address(selector, 0))
-        unknown = replace(self.write_msg(config.address(0, 0), bytes(64)), opcode=RwdOp.MEM_WR_PTL)
-        await self.call(unknown)
+        whole = self.write_msg(config.address(0, 0), bytes(LINE_BYTES))
+        await self.call(replace(whole, opcode=RwdOp.MEM_WR_PTL))

@@ -1,27 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All modes at once, with ordinary memory between them; and workers interleaved at random."""
+"""Mixed traffic: regions of all modes, interleaved workers, and ordinary memory."""
 
 from __future__ import annotations
 
+from itertools import product
+
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from models.line_packing import Mode
+from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
 from verif.sequences.line_data import byte_enables, line_for, random_line
 
 
 class MixedRegionsSequence(NfSequence):
-    """Regions of every mode, random requests to any of them and to ordinary memory."""
+    """Random requests to regions of every mode and to ordinary memory."""
 
     transactions: int = 400
     reads: float = 0.3
-    race: int = 3  # few lines take many partial writes: their orders must stay countable
+    race: int = 3
+    """Maximum number of requests in flight on a line. Few lines take many partial writes, so the
+    scoreboard could not try all orders of more."""
 
     def make_regions(self) -> list[RegionConfig]:
-        """One region a mode at least; as many as the device has."""
+        """Return a descriptor for each region of the device; use every mode if possible."""
         rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
-        count = self.cfg.hw.regions
+        count = self.hw.regions
         chosen = rng.sample(modes, count) if count < 4 else modes * (count // 4)
         return [
             self.layout.region(
@@ -37,17 +41,15 @@ class MixedRegionsSequence(NfSequence):
 
     async def body(self) -> None:
         configs = self.make_regions()
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
+        await self.commit_all(*configs)
         await self.traffic(configs)
 
     async def traffic(self, configs: list[RegionConfig]) -> None:
-        """`transactions` requests, each to a random place."""
+        """Send `transactions` requests, each to a random place."""
         rng = self.rng
         for _ in range(self.cfg.count(self.transactions)):
-            kind = rng.random()
-            if kind < 0.1:
-                addr = rng.randrange(16) << 6
+            if rng.random() < 0.1:
+                addr = rng.randrange(16) * LINE_BYTES
                 if rng.random() < 0.5:
                     await self.write(addr, random_line(rng), self.race)
                 else:
@@ -61,35 +63,30 @@ class MixedRegionsSequence(NfSequence):
                 await self.random_write(config, line)
 
     async def random_write(self, config: RegionConfig, line: int) -> None:
-        """A legal write of any kind: partial where it is honoured."""
+        """Issue a legal write: partial in some cases where the mode accepts it."""
         rng = self.rng
-        if config.mode is Mode.IDENTITY:
-            selector = rng.randrange(4)
-        else:
-            selector = rng.randrange(config.workers)
+        selector = rng.randrange(4 if config.mode is Mode.IDENTITY else config.workers)
         be = byte_enables(rng) if not config.mode.low_bit and rng.random() < 0.2 else None
         data = line_for(config.mode, rng)
         await self.contribute(config, selector, line, data, self.race, be=be)
 
 
 class InterleaveSequence(MixedRegionsSequence):
-    """Workers arrive in any order, in bursts of their own, on regions that share the slots."""
+    """Workers that arrive in random order, in bursts, on regions that share the slots."""
 
     workers: int = 8
     lines_log2: int = 3
     reads: float = 0.1
 
     async def body(self) -> None:
-        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.cfg.hw.regions]
-        configs = [self.layout.region(m, self.lines_log2, self.workers) for m in modes]
-        for region, config in enumerate(configs):
-            await self.commit(region, config)
         rng = self.rng
+        modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.hw.regions]
+        configs = [self.layout.region(m, self.lines_log2, self.workers) for m in modes]
+        await self.commit_all(*configs)
         # One queue of lines for each worker and region; a random worker sends a random burst.
         queues = {
-            (number, worker): list(range(config.lines))
-            for number, config in enumerate(configs)
-            for worker in range(config.workers)
+            (number, worker): list(range(configs[number].lines))
+            for number, worker in product(range(len(configs)), range(self.workers))
         }
         for lines in queues.values():
             if rng.random() < 0.5:
@@ -106,15 +103,14 @@ class InterleaveSequence(MixedRegionsSequence):
                 del queues[number, worker]
         await self.drain()
         for config in configs:
-            for line in range(config.lines):
-                await self.read_region(config, line, 0)
-
-
-# Ordinary memory: full and partial writes, reads, poison, over a small set of lines.
+            await self.read_lines(config, wait=False)
 
 
 class PlainMemorySequence(NfSequence):
-    """`transactions` requests over `lines` lines spread over the memory and its edges."""
+    """Full and partial writes, reads, poison and MemInv on `lines` lines of ordinary memory.
+
+    The pool of lines includes the first and the last lines of the memory.
+    """
 
     transactions: int = 250
     lines: int = 24
@@ -129,7 +125,7 @@ class PlainMemorySequence(NfSequence):
         top = self.layout.params.mem_lines - 1
         pool = [0, 1, top] + [rng.randrange(self.layout.plain_lines) for _ in range(self.lines)]
         for _ in range(self.cfg.count(self.transactions)):
-            addr = rng.choice(pool) << 6
+            addr = rng.choice(pool) * LINE_BYTES
             kind = rng.random()
             if kind < self.others:
                 opcode = rng.choice((ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_SPEC_RD))
@@ -143,23 +139,22 @@ class PlainMemorySequence(NfSequence):
 
 
 class CompletionsMeetSequence(NfSequence):
-    """Writes to memory beside contributions that hit: completions of both come in one clock, and
-    that of memory has to wait."""
+    """Completions of memory writes and of contributions that hit, in the same cycle.
+
+    The completion of the memory write has to wait.
+    """
 
     transactions: int = 200
 
     async def body(self) -> None:
         rng = self.rng
-        config = self.layout.region(Mode.G_BINARY, 1, 64)
-        await self.commit(rng.randrange(self.cfg.hw.regions), config)
-        for line in range(config.lines):
-            await self.contribute(config, 0, line)
-        await self.drain()
-        workers = [(worker, line) for worker in range(1, 64) for line in range(config.lines)]
+        config = await self.start_region(None, Mode.G_BINARY, 1, 64)
+        await self.fill_lines(config, None, 0)
+        workers = list(product(range(1, 64), range(config.lines)))
         rng.shuffle(workers)
         for number in range(self.cfg.count(self.transactions)):
             if rng.random() < 0.5:
                 await self.contribute(config, *workers[number % len(workers)])
             else:
-                await self.write(rng.randrange(64) << 6, random_line(rng), 2)
+                await self.write(rng.randrange(64) * LINE_BYTES, random_line(rng), 2)
         await self.drain()

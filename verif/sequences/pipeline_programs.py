@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations that the engine runs in consecutive clocks, in the order in which they are written.
+"""Programs of operations that the engine executes in consecutive cycles, in a given order.
 
-They are parked with lines whose records memory does not give. When it does, an operation a clock
-leaves, of each line that is there in turn. Needs few slots: lines leave the chip when others are
-read.
+The operations are parked on lines whose records memory withholds. When a record arrives, one parked
+operation issues per cycle, from each filled line in turn. The sequences need few slots: lines are
+evicted by reads of other lines.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
+from itertools import product
 
 from cocotbext.cxl.wire.messages import M2SMessage
 from models.line_packing import LINE_BYTES, Mode
@@ -21,52 +21,38 @@ from verif.sequences.memory_faults import RecordSequence
 LOW_KINDS = ("contribute", "vote", "plane")
 FP_KINDS = ("store", "sum", "raw")
 APART = 24
-"""Clocks between two requests that must reach the engine in order: reads and writes travel by
-different channels of the link."""
+"""Cycles between two requests that must reach the engine in order: reads and writes use different
+channels of the link."""
 MOST_PARKED = 14
-"""Operations of a line that are parked at once, to be answered clock by clock."""
+"""Maximum number of parked operations of a line that are answered in consecutive cycles."""
 LIST = 8
-"""Operations of a line that are parked at once, to leave clock by clock."""
+"""Parked operations of a line in a program."""
 WORKERS = 16
 
 
 class ParkedBase(RecordSequence):
-    """`crowd`: a region of lines that take the slots."""
+    """Base of sequences that park operations; lines of the region `crowd` occupy the slots."""
 
     async def prepare(self, region: int | None = None) -> None:
-        """Commits the crowd: the region with the highest number of the device, or another one."""
-        number = self.cfg.hw.regions - 1 if region is None else region
-        lines_log2 = (2 * self.cfg.hw.slots - 1).bit_length()
-        self.crowd = self.layout.region(Mode.G_BINARY, lines_log2, 1)
-        await self.commit(number, self.crowd)
-        await self.initialised()
+        """Commit the crowd as `region`, by default the one with the highest number."""
+        self.crowd = self.crowd_layout()
+        await self.commit(self.hw.regions - 1 if region is None else region, self.crowd, ready=True)
 
     async def leave(self) -> None:
-        """Every line leaves the chip: as many others as there are slots, twice over, are read."""
+        """Evict every line: read twice as many lines of the crowd as there are slots."""
         await self.drain()
-        for line in range(2 * self.cfg.hw.slots):
-            await self.read_region(self.crowd, line, 0)
-        await self.drain()
+        await self.read_lines(self.crowd, range(2 * self.hw.slots))
 
     async def away(self, config: RegionConfig, *lines: int) -> None:
-        """Memory has records of these lines and of the crowd; no slot has the lines."""
+        """Give lines and the crowd records in memory, and evict the lines."""
+        slots = self.hw.slots
         await self.drain()
-        for line in lines:
-            await self.contribute(config, config.workers - 1, line)
-        for line in range(self.cfg.hw.slots - 1):
-            await self.contribute(self.crowd, 0, line)
-        await self.drain()
-        for line in range(self.cfg.hw.slots, 2 * self.cfg.hw.slots):
-            await self.read_region(self.crowd, line, 0)
-        await self.drain()
-
-    async def release(self) -> None:
-        """Memory answers, and the queue runs dry."""
-        self.env.cfg.mem.b_stall = self.env.cfg.mem.r_stall = 0.0
-        await self.drain()
+        await self.fill_lines(config, lines, config.workers - 1, wait=False)
+        await self.fill_lines(self.crowd, range(slots - 1), 0)
+        await self.read_lines(self.crowd, range(slots, 2 * slots))
 
     def message(self, config: RegionConfig, kind: str, line: int, worker: int = 0) -> M2SMessage:
-        """An operation of the engine by its name; "refused store": of poisoned data."""
+        """Return a request by the name of its operation; "poisoned store" has poisoned data."""
         if kind in ("contribute", "store", "poisoned store"):
             ldid, data = self.ldid_for(config, worker), line_for(config.mode, self.rng)
             address = config.address(worker, line)
@@ -74,11 +60,11 @@ class ParkedBase(RecordSequence):
         selector = {"vote": 0, "sum": 0, "plane": 8, "raw": 64 + worker}[kind]
         return self.read_msg(config.address(selector, line), self.ldid_for(config, 0))
 
-    async def in_order(self, messages: Sequence[M2SMessage]) -> None:
-        """Issues requests that reach the engine in this order."""
+    async def in_order(self, messages: Sequence[M2SMessage], apart: int = APART) -> None:
+        """Issue requests `apart` cycles apart, by default far enough to keep their order."""
         for message in messages:
             await self.issue(message)
-            await self.env.clocks(APART)
+            await self.clocks(apart)
 
 
 class PipelineSequence(ParkedBase):
@@ -87,11 +73,8 @@ class PipelineSequence(ParkedBase):
     async def body(self) -> None:
         await self.prepare()
         mode = self.rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-        self.low = self.layout.region(mode, 4, WORKERS)
-        self.fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
-        await self.commit(0, self.low)
-        await self.commit(1, self.fp32)
-        await self.initialised()
+        self.low = await self.start_region(0, mode, 4, WORKERS)
+        self.fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
         for region, (config, every) in enumerate(((self.low, LOW_KINDS), (self.fp32, FP_KINDS))):
             for kind in every:
                 await self.commit(region)
@@ -100,7 +83,7 @@ class PipelineSequence(ParkedBase):
                 await self.drain()
         chain = "contribute contribute vote contribute plane vote vote plane plane contribute"
         low = chain.split()
-        for gap in range(1, self.cfg.hw.slots + 1):
+        for gap in range(1, self.hw.slots + 1):
             for config, kinds in ((self.low, LOW_KINDS), (self.fp32, ("sum", "raw"))):
                 for kind in kinds:
                     await self.program(config, [kind] * LIST, gap)
@@ -112,159 +95,122 @@ class PipelineSequence(ParkedBase):
             await self.program(self.fp32, ["sum", "sum", "raw", "sum", "raw", "raw", "sum"], gap)
 
     async def program(self, config: RegionConfig, kinds: Sequence[str], gap: int) -> None:
-        """Operations on one line, `gap` clocks apart while others wait for as many lines; then
-        closer."""
+        """Run operations on one line, `gap` cycles apart.
+
+        Operations of `gap` - 1 other lines issue in turn with them. These lines run out of
+        operations first, so that the last operations of the program follow each other closely.
+        """
         line = self.rng.randrange(config.lines)
         await self.away(config, line)
-        self.env.cfg.mem.r_stall = 1.0
-        messages = []
-        for other in range(gap - 1):  # filled first
-            count = 3 * gap + self.rng.randrange(2, len(kinds) + 2)
-            messages += [self.message(self.crowd, "vote", other) for _ in range(count)]
-        for worker, kind in enumerate(kinds):
-            messages.append(self.message(config, kind, line, worker % (WORKERS - 1)))
-        for message in messages:
-            await self.issue(message)
-            await self.env.clocks(4)
-        await self.env.clocks(APART)
-        await self.release()
+        async with self.stalled("r"):
+            messages = []
+            for other in range(gap - 1):  # filled first
+                count = 3 * gap + self.rng.randrange(2, len(kinds) + 2)
+                messages += [self.message(self.crowd, "vote", other) for _ in range(count)]
+            for worker, kind in enumerate(kinds):
+                messages.append(self.message(config, kind, line, worker % (WORKERS - 1)))
+            await self.in_order(messages, 4)
+            await self.clocks(APART)
 
 
 class HeldBackSequence(ParkedBase):
-    """Operations that come in the very clock in which one of their line leaves the queue; and
-    lines that are filled a few clocks before they are used."""
+    """Operations that arrive in the very cycle of another event on their line.
+
+    The events are: a parked operation issues, a record fills the slot, memory answers a store.
+    """
 
     async def body(self) -> None:
         await self.prepare()
-        low = self.layout.region(Mode.G_BINARY, 4, WORKERS)
-        fp32 = self.layout.region(Mode.FP32, 4, WORKERS)
-        await self.commit(0, low)
-        await self.commit(1, fp32)
-        await self.initialised()
-        pairs = [(low, earlier, later) for earlier in LOW_KINDS for later in LOW_KINDS]
+        low = await self.start_region(0, Mode.G_BINARY, 4, WORKERS)
+        fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
+        pairs = [(low, *kinds) for kinds in product(LOW_KINDS, LOW_KINDS)]
         pairs += [(fp32, "poisoned store", kind) for kind in ("sum", "raw")]
-        pairs += [(fp32, one, other) for one in ("sum", "raw") for other in FP_KINDS]
-        for config, earlier, later in pairs:
-            for delay in (1, 6, 12, 18):
-                await self.meet(config, earlier, later, delay)
-        kept = await self.kept_sum()
+        pairs += [(fp32, *kinds) for kinds in product(("sum", "raw"), FP_KINDS)]
+        for pair, delay in product(pairs, (1, 6, 12, 18)):
+            await self.meet(*pair, delay)
+        kept = await self.start_region(2, Mode.FP32, 0, 2, keep_sum=True, ready=True)
+        await self.fill_lines(kept, 0)
         near = [pair for pair in pairs if pair[2] != "store"]
-        for config, earlier, later in (*near, (fp32, "store", "store"), (kept, "sum", "store")):
-            await self.apart(config, earlier, later)
+        for pair in (*near, (fp32, "store", "store"), (kept, "sum", "store")):
+            await self.apart(*pair)
         uses = [(low, kind) for kind in LOW_KINDS] + [(fp32, kind) for kind in FP_KINDS]
         for config, kind in uses:
             await self.meet_fill(config, kind)
         for delay in range(8):
             await self.land(fp32, delay)
-        for kind in FP_KINDS:
-            for delay in range(-8, 16):
-                await self.after_store(fp32, kind, delay)
+        for kind, delay in product(FP_KINDS, range(-8, 16)):
+            await self.after_store(fp32, kind, delay)
         for gap in range(1, 6):
             await self.answers(fp32, gap)
 
     async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
-        """Eight operations leave the queue while others of their line come."""
+        """Let six parked operations issue while three others of their line arrive."""
         line = self.rng.randrange(config.lines)
         await self.away(config, line)
-        self.env.cfg.mem.r_stall = 1.0
-        for number in range(6):
-            await self.issue(self.message(config, earlier, line, number % 4))
-        await self.env.clocks(3 * APART)
-        for number in range(3):
-            await self.issue(self.message(config, later, line, 4 + number))
-        await self.env.clocks(delay)
-        await self.release()
-
-    async def kept_sum(self) -> RegionConfig:
-        """A line whose sum is kept when it was read."""
-        config = self.layout.region(Mode.FP32, 0, 2, keep_sum=True)
-        await self.commit(2, config)
-        await self.initialised()
-        for worker in range(config.workers):
-            await self.contribute(config, worker, 0)
-        await self.drain()
-        return config
+        async with self.stalled("r"):
+            await self.in_order([self.message(config, earlier, line, n % 4) for n in range(6)], 0)
+            await self.clocks(3 * APART)
+            await self.in_order([self.message(config, later, line, 4 + n) for n in range(3)], 0)
+            await self.clocks(delay)
 
     async def apart(self, config: RegionConfig, earlier: str, later: str) -> None:
-        """An operation some clocks behind another one, on a line that is there."""
+        """Send an operation 0 to 11 cycles after another one, on a line in its slot."""
         for delay in range(12):
-            await self.read_region(config, 0, 0)
-            await self.drain()
+            await self.read_lines(config, 0)
             await self.issue(self.message(config, earlier, 0))
-            if delay:
-                await self.env.clocks(delay)
+            await self.clocks(delay)
             await self.issue(self.message(config, later, 0, 1))
             await self.drain()
 
     async def land(self, config: RegionConfig, delay: int) -> None:
-        """Memory answers to a store `delay` clocks after the record of its line may come."""
-        mem = self.env.cfg.mem
+        """Let memory answer a store `delay` cycles after it may return the record of its line."""
         await self.away(config, 0)
-        mem.r_stall = mem.b_stall = 1.0
-        await self.issue(self.message(config, "store", 0))
-        await self.env.clocks(2 * APART)
-        mem.r_stall = 0.0
-        if delay:
-            await self.env.clocks(delay)
-        await self.release()
+        async with self.stalled("b"):
+            with self.memory(r_stall=1.0):
+                await self.in_order([self.message(config, "store", 0)], 2 * APART)
+            await self.clocks(delay)
 
     async def after_store(self, config: RegionConfig, kind: str, delay: int) -> None:
-        """An operation comes around the clock in which memory has answered to a store."""
-        mem = self.env.cfg.mem
-        await self.read_region(config, 0, 0)
-        await self.drain()
-        mem.b_stall = 1.0
-        await self.issue(self.message(config, "store", 0, 1))
-        await self.env.clocks(2 * APART)
-        if delay < 0:
-            mem.b_stall = 0.0
-            await self.env.clocks(-delay)
-        await self.issue(self.message(config, kind, 0, 2))
-        if delay > 0:
-            await self.env.clocks(delay)
-        await self.release()
+        """Send an operation `delay` cycles (-8 to 15) before memory answers a store."""
+        await self.read_lines(config, 0)
+        async with self.stalled("b"):
+            await self.in_order([self.message(config, "store", 0, 1)], 2 * APART)
+            if delay < 0:
+                self.mem.b_stall = 0.0
+            await self.clocks(max(-delay, 0))
+            await self.issue(self.message(config, kind, 0, 2))
+            await self.clocks(max(delay, 0))
 
     async def meet_fill(self, config: RegionConfig, kind: str) -> None:
-        """An operation comes around the clock in which its line is filled."""
-        mem = self.env.cfg.mem
-        mem.latency = (APART, APART)
-        for delay in range(20, 52):
-            line = delay % config.lines  # not in its slot: there are more lines than slots
-            mem.b_stall = float(kind == "store")  # memory answers when both are there
-            await self.issue(self.message(config, kind, line, 1))
-            await self.env.clocks(delay)
-            await self.issue(self.message(config, kind, line, 2))
-            await self.env.clocks(APART)
-            await self.release()
-        mem.latency = (3, 3)
+        """Send an operation around the cycle in which the record of its line arrives."""
+        with self.memory(latency=(APART, APART)):
+            for delay in range(20, 52):
+                line = delay % config.lines  # not in its slot: there are more lines than slots
+                # Memory answers stores when both are there.
+                async with self.stalled("b", level=float(kind == "store")):
+                    await self.in_order([self.message(config, kind, line, 1)], delay)
+                    await self.in_order([self.message(config, kind, line, 2)])
 
     async def answers(self, config: RegionConfig, gap: int) -> None:
-        """Memory answers to stores of one line, `gap` clocks apart."""
-        mem = self.env.cfg.mem
-        await self.read_region(config, 0, 0)
-        await self.drain()
-        mem.b_stall = 1.0
-        for worker in range(3):
-            await self.issue(self.message(config, "store", 0, worker))
-        await self.env.clocks(4 * APART)
-        for _ in range(3):
-            mem.b_stall = 0.0
-            await self.env.clocks(1)
-            mem.b_stall = 1.0
-            if gap > 1:
-                await self.env.clocks(gap - 1)
-        await self.release()
+        """Let memory answer three stores of one line `gap` cycles apart."""
+        await self.read_lines(config, 0)
+        async with self.stalled("b"):
+            await self.in_order(
+                [self.message(config, "store", 0, worker) for worker in range(3)], 0
+            )
+            await self.clocks(4 * APART)
+            for _ in range(3):
+                with self.memory(b_stall=0.0):
+                    await self.clocks(1)
+                await self.clocks(gap - 1)
 
 
 class LookupSequence(ParkedBase):
-    """How a read and a write find their line, in each mode, for each class of W."""
-
-    beside: RegionConfig
+    """Every way in which a read and a write find their line, in each mode, for each class of W."""
 
     async def body(self) -> None:
         await self.prepare()
-        self.beside = self.layout.region(Mode.FP32, 0, WORKERS)
-        await self.commit(1, self.beside)
+        self.other = await self.start_region(1, Mode.FP32, 0, WORKERS)
         rng = self.rng
         shapes = [1, 2, 3, rng.choice((7, 15, 31)), rng.choice((4, 8, 16, 32))]
         shapes += [rng.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * rng.randrange(2)]
@@ -274,40 +220,37 @@ class LookupSequence(ParkedBase):
                 await self.shape(self.layout.region(mode, 4, workers))
 
     async def shape(self, config: RegionConfig) -> None:
-        """One region: a read and a write by every way to a line."""
-        rng, slots = self.rng, self.cfg.hw.slots
-        result = "sum" if config.mode is Mode.FP32 else "vote"
-        write = "store" if config.mode is Mode.FP32 else "contribute"
-        worker = rng.randrange(config.workers)
-        await self.commit(0, config)
-        await self.initialised()
+        """Read and write lines of a region by every way of finding a line."""
+        slots = self.hw.slots
+        result, write = ("sum", "store") if config.mode is Mode.FP32 else ("vote", "contribute")
+        worker = self.rng.randrange(config.workers)
+        await self.commit(0, config, ready=True)
 
         async def one(kind: str, line: int) -> None:
             await self.issue(self.message(config, kind, line, worker), 1)
             await self.drain()
 
         await one(result, 0)
-        await self.commit(0)  # its slot is free again
+        await self.commit(0)  # frees its slot
         await one(write, 1)
         await self.leave()
-        for line in range(slots):  # what was only read makes room
+        for line in range(slots):  # evict clean lines
             await one(write, line)
-        await one(result, slots)  # what was written, too
-        await one(write, slots + 1)
-        await one(write, slots + 1)
-        await one(result, slots + 1)
+        await one(result, slots)  # evict dirty lines
+        for kind in (write, write, result):
+            await one(kind, slots + 1)
         await self.leave()
         await one(result, slots + 2)
-        self.env.cfg.mem.latency = (40, 40)
-        await self.leave()
-        for kind in (result, result, write):  # the line is not there yet
-            await self.issue(self.message(config, kind, 0, worker))
-        await self.drain()
-        if config.mode is Mode.FP32:
-            self.env.cfg.mem.latency = (2 * APART, 2 * APART)
-            await self.under_store(config, worker)
-            await self.no_room(config, worker)
-        self.env.cfg.mem.latency = (3, 3)
+        with self.memory(latency=(3, 3)):
+            self.mem.latency = (40, 40)
+            await self.leave()
+            for kind in (result, result, write):  # the record is in flight
+                await self.issue(self.message(config, kind, 0, worker))
+            await self.drain()
+            if config.mode is Mode.FP32:
+                self.mem.latency = (2 * APART, 2 * APART)
+                await self.under_store(config, worker)
+                await self.no_room(config, worker)
         await self.meet_list(config, result)
         for kind in (result, write):
             await self.commit(0)
@@ -317,59 +260,45 @@ class LookupSequence(ParkedBase):
                 await one(write, line)
             await one(kind, slots + 1)
             await self.leave()
-            await self.commit(self.cfg.hw.regions - 1)  # the crowd's slots are free
+            await self.commit(self.hw.regions - 1)  # frees the slots of the crowd
             await one(kind, 1)
 
     async def no_room(self, config: RegionConfig, worker: int) -> None:
-        """Stores, and sums, of another line take all the room at their exit."""
-        mem = self.env.cfg.mem
-        for one in (config, self.beside):
-            await self.contribute(one, 0, 0)
-            await self.drain()
-        for kind, channel in (("store", "aw_stall"), ("sum", "ar_stall")):
-            setattr(mem, channel, 1.0)
-            for number in range(WORKERS):
-                await self.issue(self.message(self.beside, kind, 0, number))
-            await self.env.clocks(2 * APART)
-            for _ in range(2):
-                await self.issue(self.message(config, kind, 0, worker))
-            await self.env.clocks(APART)
-            setattr(mem, channel, 0.0)
-            await self.drain()
+        """Fill the exit of stores, and of sums, with operations of another line."""
+        for region in (config, self.other):
+            await self.fill_lines(region, 0, 0)
+        for kind, channel in (("store", "aw"), ("sum", "ar")):
+            async with self.stalled(channel):
+                for number in range(WORKERS):
+                    await self.issue(self.message(self.other, kind, 0, number))
+                await self.clocks(2 * APART)
+                for _ in range(2):
+                    await self.issue(self.message(config, kind, 0, worker))
+                await self.clocks(APART)
 
     async def meet_list(self, config: RegionConfig, result: str) -> None:
-        """Reads that come while others of their line, which is there by now, still wait."""
+        """Send reads while parked reads of their line, which has arrived, still wait."""
         await self.away(config, 2)
-        self.env.cfg.mem.r_stall = 1.0
-        for _ in range(30):
-            await self.issue(self.message(config, result, 2))
-        await self.env.clocks(2 * APART)
-        self.env.cfg.mem.r_stall = 0.0
-        for _ in range(4):
-            await self.issue(self.message(config, result, 2))
+        with self.memory(r_stall=1.0):
+            await self.in_order([self.message(config, result, 2) for _ in range(30)], 0)
+            await self.clocks(2 * APART)
+        await self.in_order([self.message(config, result, 2) for _ in range(4)], 0)
         await self.drain()
 
     async def under_store(self, config: RegionConfig, worker: int) -> None:
-        """A sum and a partial store while a store of the line is under way."""
+        """Send a sum and a partial store while a store of the line is in flight."""
         await self.issue(self.message(config, "sum", 0), 1)
         await self.drain()
         data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
-        await self.issue(self.message(config, "store", 0, worker))
-        await self.env.clocks(APART)
+        await self.in_order([self.message(config, "store", 0, worker)])
         await self.issue(self.message(config, "sum", 0))
-        be = self.rng.getrandbits(64)
-        await self.issue(self.write_msg(config.address(worker, 0), data, ldid, be=be))
+        partial = self.write_msg(config.address(worker, 0), data, ldid, be=self.rng.getrandbits(64))
+        await self.issue(partial)
         await self.drain()
-        # A partial store by itself behind one, while nothing else waits for the line.
+        # A partial store after a store, while nothing else waits for the line.
         await self.issue(self.message(config, "store", 0, worker))
-        await self.issue(self.write_msg(config.address(worker, 0), data, ldid, be=be))
+        await self.issue(partial)
         await self.drain()
-
-
-# Every state of a line, with every operation on it: in its slot, and just come from memory.
-#
-# A line is clean, poisoned or lost; its state is in its slot, or is fetched by the operation. One
-# request at a time: what each of them finds is known. Needs few slots.
 
 
 STATE_WORKERS = 8
@@ -379,69 +308,62 @@ ILLEGAL = int.from_bytes(b"\x55" * LINE_BYTES, "little")
 
 
 class StateBase(ParkedBase):
-    """Lines in a given state. `strict` of the region is the caller's."""
+    """Base of the sweeps over states of a line and operations on it.
+
+    A line is clean, poisoned or lost; its state is in its slot, or the operation fetches it. There
+    is one request at a time, so that the state that each operation finds is known.
+    """
 
     async def region_of(self, mode: Mode, lines_log2: int, strict: bool = False) -> RegionConfig:
-        """A committed region with its records written. Its lower half has 2^`lines_log2` lines, of
-        which the last one has a record: the others share its mark, so each is fetched."""
-        config = self.layout.region(mode, lines_log2 + 1, STATE_WORKERS, strict=strict)
-        await self.commit(self.region, config)
-        await self.initialised()
+        """Commit a region, wait for its records and return its descriptor.
+
+        Its lower half has 2^`lines_log2` lines, of which the last one has a record: the others
+        share its mark, so each of them is fetched.
+        """
+        config = await self.start_region(
+            self.region, mode, lines_log2 + 1, STATE_WORKERS, strict=strict, ready=True
+        )
         await self.away(config, config.lines // 2 - 1)
         return config
 
-    async def put(self, config: RegionConfig, worker: int, line: int, poison: bool = False) -> None:
-        """A contribution by itself."""
-        data = line_for(config.mode, self.rng)
-        await self.contribute(config, worker, line, data, poison=poison)
-        await self.drain()
-
     async def get(self, config: RegionConfig, line: int, part: bool, worker: int = 0) -> None:
-        """A read by itself: of the result, or of a plane or of a worker's own line."""
+        """Read a line: its result, or a plane or a worker's data if `part`."""
         selector = 0 if not part else 8 if config.mode.low_bit else 64 + worker
-        await self.read_region(config, line, selector)
-        await self.drain()
+        await self.read_lines(config, line, selector)
 
     async def in_a_row(
         self, config: RegionConfig, line: int, messages: Sequence[M2SMessage]
     ) -> None:
-        """Operations on a line that has left, each of which finds the state that the one before it
-        is about to write. Two reads of INFO come before them: the first one goes along with the
-        fill, the second one leaves clocks later, and from then on one leaves in each clock."""
+        """Run operations on an evicted line so that each finds the state that the last one writes.
+
+        Two reads of INFO precede them: the first one is taken along by the fill, the second one
+        issues cycles later, and from then on one operation issues per cycle.
+        """
         info = self.read_msg(config.address(INFO_SELECTOR, line), self.ldid_for(config, 0))
-        self.env.cfg.mem.r_stall = 1.0
-        await self.in_order([info, info, *messages])
-        await self.release()
+        async with self.stalled("r"):
+            await self.in_order([info, info, *messages])
 
     async def bring(self, config: RegionConfig, state: str, line: int, seen: int) -> None:
-        """Brings an untouched line into a state, with contributions of workers 0..`seen`-1."""
-        if state == "lost":  # memory cannot say what its record holds
-            errors = self.env.cfg.mem.read_error_lines
-            errors.add(self.record(config, line)[0])
-            await self.get(config, line, part=False)
-            errors.clear()
+        """Bring an untouched line into a state with contributions of workers 0 to `seen` - 1."""
+        if state == "lost":  # its record cannot be read
+            with self.failing(reads=[self.bookkeeping(config, line)]):
+                await self.get(config, line, part=False)
         elif state == "poisoned":
-            await self.put(config, STATE_WORKERS - 1, line, poison=True)
-        for worker in range(seen):
-            await self.contribute(config, worker, line)
-        await self.drain()
+            await self.fill_lines(config, line, STATE_WORKERS - 1, poison=True)
+        await self.fill_lines(config, line, range(seen))
 
 
 class ReadStateSequence(StateBase):
-    """Reads of lines with no, some, all but one and all contributions; STRICT or not."""
+    """Reads of lines with 0, 3, all but one and all contributions; STRICT and not."""
 
     async def body(self) -> None:
         await self.prepare()
-        for mode, strict in itertools.product(MODES, (False, True)):
+        for mode, strict in product(MODES, (False, True)):
             config = await self.region_of(mode, 5, strict)
-            shapes = [
-                (state, seen, part)
-                for state in STATES
-                for seen in (0, 3, STATE_WORKERS - 1, STATE_WORKERS)
-                for part in (False, True)
-            ]
-            for line, (state, seen, part) in enumerate(shapes):
-                await self.bring(config, state, line, seen)
+            seen = (0, 3, STATE_WORKERS - 1, STATE_WORKERS)
+            shapes = list(product(STATES, seen, (False, True)))
+            for line, (state, count, part) in enumerate(shapes):
+                await self.bring(config, state, line, count)
                 await self.reads(config, line, part)
             await self.leave()
             for line, (_, _, part) in enumerate(shapes):
@@ -451,7 +373,7 @@ class ReadStateSequence(StateBase):
                 await self.in_a_row(config, line, self.kinds(config, line, part))
 
     def kinds(self, config: RegionConfig, line: int, part: bool) -> list[M2SMessage]:
-        """Both reads of a line, one kind first; FP32 also of the worker who comes last."""
+        """Return both reads of a line, the part first if `part`; FP32 also of the last worker."""
         kinds = ["plane", "vote"] if config.mode.low_bit else ["raw", "sum"]
         reads = [self.message(config, kind, line) for kind in kinds[:: 1 if part else -1]]
         if config.mode is Mode.FP32:
@@ -459,87 +381,77 @@ class ReadStateSequence(StateBase):
         return reads
 
     async def reads(self, config: RegionConfig, line: int, part: bool) -> None:
-        """Each read by itself."""
+        """Send the reads one at a time."""
         for message in self.kinds(config, line, part):
             await self.call(message)
 
 
 class OwnMarkSequence(StateBase):
-    """Lines that share the mark of nf_written with no other: what a line left in memory comes back
-    by its own mark alone, also where that is no more than poison, or a loss."""
+    """Lines that share their mark of nf_written with no other line.
+
+    The record of such a line is fetched because of its own mark alone, also if it holds nothing but
+    poison or a loss.
+    """
 
     async def body(self) -> None:
         await self.prepare()
         for mode in MODES:
             config = self.layout.region(mode, 1, STATE_WORKERS)
-            for state, seen in itertools.product(STATES, (0, 1, STATE_WORKERS)):
+            for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
                 line = self.rng.randrange(config.lines)
-                await self.commit(self.region, config)
-                await self.initialised()
+                await self.commit(self.region, config, ready=True)
                 if state == "lost":  # there must be a record, which cannot be read
                     await self.away(config, line)
                 await self.bring(config, state, line, seen)
                 await self.leave()
-                for selector in (0, INFO_SELECTOR):
-                    await self.read_region(config, line, selector)
-                    await self.drain()
+                await self.read_lines(config, line, (0, INFO_SELECTOR), alone=True)
 
 
 class WriteStateSequence(StateBase):
-    """Writes of new workers and of those already seen, good and poisoned."""
+    """Writes of new workers and of workers already seen, clean and poisoned."""
 
     async def body(self) -> None:
         await self.prepare()
         for mode in MODES:
             config = await self.region_of(mode, 6)
-            shapes = [
-                (state, seen, poison, where)
-                for state in STATES
-                for seen in (False, True)
-                for poison in (False, True)
-                for where in ("never left", "fetched", "back", "forwarded")
-            ]
-            for line, (state, _, _, where) in enumerate(shapes):
+            places = ("never left", "fetched", "back", "forwarded")
+            shapes = list(product(STATES, (False, True), (False, True), places))
+            for line, (state, seen, poison, where) in enumerate(shapes):
                 await self.bring(config, state, line, 3)
                 if where == "never left":
-                    await self.finish(config, line, shapes[line][1:3])
+                    await self.finish(config, line, seen, poison)
             await self.leave()
             for line, (_, seen, poison, where) in enumerate(shapes):
                 if where == "back":
                     await self.get(config, line, part=False)
                 if where != "never left":
-                    await self.finish(config, line, (seen, poison), where == "forwarded")
+                    await self.finish(config, line, seen, poison, where == "forwarded")
 
     async def finish(
-        self, config: RegionConfig, line: int, how: tuple[bool, bool], behind: bool = False
+        self, config: RegionConfig, line: int, seen: bool, poison: bool, forwarded: bool = False
     ) -> None:
-        """The write, behind an operation in the clock before or by itself; and a look at what it
-        has done."""
-        seen, poison = how
+        """Write the line, one cycle after another operation if `forwarded`, and read the result."""
         worker = 1 if seen else 5
-        if behind:
-            data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
-            address = config.address(worker, line)
-            message = self.write_msg(address, data, ldid, poison=poison)
-            await self.in_a_row(config, line, [message])
+        if forwarded:
+            kind = "poisoned store" if poison else "store"
+            await self.in_a_row(config, line, [self.message(config, kind, line, worker)])
         else:
-            await self.put(config, worker, line, poison)
+            await self.fill_lines(config, line, worker, poison=poison)
         await self.get(config, line, part=False)
 
 
-class DuplicateSequence(StateBase):
+class PipelineDuplicateSequence(StateBase):
     """Second contributions with the same or other data, and illegal codes of every number."""
 
     async def body(self) -> None:
         await self.prepare()
         for mode in MODES[:2]:
             config = await self.region_of(mode, 3)
-            kinds = list(itertools.product((False, True), (False, True)))
+            kinds = list(product((False, True), (False, True)))
             first = {}
             for line, kind in enumerate(kinds):
                 first[line] = line_for(mode, self.rng)
-                await self.contribute(config, 0, line, first[line])
-                await self.drain()
+                await self.fill_lines(config, line, 0, first[line])
                 await self.again(config, line, first[line], *kind)
             await self.leave()
             for line, kind in enumerate(kinds):
@@ -551,87 +463,76 @@ class DuplicateSequence(StateBase):
     async def again(
         self, config: RegionConfig, line: int, data: bytes, same: bool, poison: bool
     ) -> None:
-        """A duplicate; changes nothing."""
+        """Send a duplicate, which changes nothing."""
         again = data if same else bytes(byte ^ 0xFF for byte in data)
-        await self.contribute(config, 0, line, again, poison=poison)
-        await self.drain()
+        await self.fill_lines(config, line, 0, again, poison=poison)
 
     async def codes(self, config: RegionConfig) -> None:
-        """1, some and 256 illegal codes: of a new worker, of one already seen, of poisoned data."""
+        """Send 1, some and 256 illegal codes: of a new worker, of a seen worker, with poison."""
         few = 1 << 2 * self.rng.randrange(256)
         some = few | ILLEGAL & (1 << 200) - 1
         for line, word in enumerate((few, some, ILLEGAL)):
             data = word.to_bytes(LINE_BYTES, "little")
             for worker, poison in ((0, False), (0, False), (1, True)):
-                await self.contribute(config, worker, line, data, poison=poison)
-                await self.drain()
+                await self.fill_lines(config, line, worker, data, poison=poison)
             await self.get(config, line, part=False)
-            await self.env.registers.read("ILLEGAL_CODE")
+            await self.read_registers("ILLEGAL_CODE")
 
 
 class StoredStateSequence(StateBase):
-    """Answers of memory to FP32 stores that come in consecutive clocks, good ones and refused."""
+    """Memory responses to FP32 stores in consecutive cycles, OKAY and errors."""
 
     async def body(self) -> None:
         await self.prepare()
         config = await self.region_of(Mode.FP32, 4)
-        for line, (state, known) in enumerate(itertools.product(STATES, (0, STATE_WORKERS))):
+        for line, (state, known) in enumerate(product(STATES, (0, STATE_WORKERS))):
             await self.bring(config, state, line, known)
-            # A worker alone: its answer finds the state in the slot.
-            await self.burst(config, line, [(6, True)])
-            await self.burst(
-                config, line, [(0, True), (1, True), (2, False), (3, True), (4, False)]
-            )
+            # A single worker: its response finds the state in the slot.
+            await self.burst(config, line, {6: True})
+            await self.burst(config, line, {0: True, 1: True, 2: False, 3: True, 4: False})
             await self.get(config, line, part=False)
-        for line in range(6, 10):  # alone, each on a line that no other has touched
-            state = STATES[line % 3]
-            await self.bring(config, state, line, 1 + line % 2)
+        for line in range(6, 10):  # alone, each on an untouched line
+            await self.bring(config, STATES[line % 3], line, 1 + line % 2)
             for worker in (0, 6) if line < 9 else (6, 0):
-                await self.burst(config, line, [(worker, False)])
+                await self.burst(config, line, {worker: False})
         for line in (10, 11):
             await self.bring(config, "clean", line, 4 * (line - 10))
-            await self.burst(config, line, [(0, True), (1, False), (2, True), (3, False)])
-        for selector in VIEW_SELECTORS:  # what memory refused marks its line, and is no line
-            await self.read_region(config, 0, selector)
-        await self.drain()
+            await self.burst(config, line, {0: True, 1: False, 2: True, 3: False})
+        # A refused store marks its line and does not count as a line of its worker.
+        await self.read_lines(config, 0, VIEW_SELECTORS)
         await self.partial_stores(await self.region_of(Mode.FP32, 5))
 
-    async def burst(self, config: RegionConfig, line: int, workers: list[tuple[int, bool]]) -> None:
-        """Stores of workers (number, taken or refused); memory answers to them back to back."""
-        mem, model = self.env.cfg.mem, self.env.scoreboard.model
-        refused = {
-            config.state_line + worker * config.lines + line for worker, good in workers if not good
-        }
+    async def burst(self, config: RegionConfig, line: int, workers: dict[int, bool]) -> None:
+        """Send stores that memory answers back to back.
+
+        Args:
+            config: descriptor of the region.
+            line: index of the line.
+            workers: storing workers; False if memory refuses the store.
+        """
+        refused = [
+            self.data_line(config, worker, line) for worker in workers if not workers[worker]
+        ]
         await self.get(config, line, part=False)
-        mem.write_error_lines.update(refused)
-        model.write_errors.update(refused)
-        mem.b_stall = 1.0
-        for worker, _ in workers:
-            await self.contribute(config, worker, line)
-        await self.env.clocks(60 + 10 * len(workers))
-        mem.b_stall = 0.0
-        await self.drain()
-        mem.write_error_lines.clear()
-        model.write_errors.clear()
+        with self.failing(writes=refused, known=True):
+            async with self.stalled("b"):
+                await self.fill_lines(config, line, workers, wait=False)
+                await self.clocks(60 + 10 * len(workers))
 
     async def partial_stores(self, config: RegionConfig) -> None:
-        """Whole and partial stores, clean and poisoned, of a worker's first and second line."""
-        be = {"whole": None, "none": 0, "one": 1 << self.rng.randrange(64), "all": (1 << 64) - 1}
-        be["mixed"] = self.rng.getrandbits(64) & ~1 | 6
-        shapes = itertools.product((False, True), be.values(), (False, True))
-        for line, (again, enables, poison) in enumerate(shapes):
+        """Send whole and partial stores, clean and poisoned, as first and as second stores."""
+        rng = self.rng
+        enables = (None, 0, 1 << rng.randrange(64), (1 << 64) - 1, rng.getrandbits(64) & ~1 | 6)
+        shapes = product((False, True), enables, (False, True))
+        for line, (again, be, poison) in enumerate(shapes):
             if again:
-                await self.put(config, 2, line)
-            data = line_for(Mode.FP32, self.rng)
-            await self.contribute(config, 2, line, data, be=enables, poison=poison)
-            await self.drain()
+                await self.fill_lines(config, line, 2)
+            await self.fill_lines(config, line, 2, be=be, poison=poison)
             await self.get(config, line, True, 2)
-        self.env.cfg.mem.latency = (70, 70)
-        for line in range(20, 32):  # memory takes its time for parts of a line
-            for _ in range(2):
-                await self.contribute(config, 3, line, be=1 << line, limit=1)
-        await self.drain()
-        self.env.cfg.mem.latency = (3, 3)
+        with self.memory(latency=(70, 70)):
+            for line in range(20, 32):  # memory takes long for partial lines
+                await self.fill_lines(config, line, (3, 3), be=1 << line, limit=1, wait=False)
+            await self.drain()
 
 
 class BadBeatSequence(StateBase):
@@ -639,19 +540,15 @@ class BadBeatSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        mem = self.env.cfg.mem
         for mode in MODES:
-            config = self.layout.region(mode, 5, 64, keep_sum=mode is Mode.FP32)
-            await self.commit(self.region, config)
-            await self.initialised()
-            beats = len(self.record(config, 0))
-            kinds = ("SLVERR", "DECERR", "poison")
-            shapes = list(itertools.product(range(beats), kinds))
+            config = await self.start_region(
+                self.region, mode, 5, 64, keep_sum=mode is Mode.FP32, ready=True
+            )
+            beats = range(len(self.record(config, 0)))
+            shapes = list(product(beats, ("SLVERR", "DECERR", "poison")))
             for line, (beat, _) in enumerate(shapes):  # as many workers as need the bad plane
                 count = 1 << max(beat - 1, 0) if mode.low_bit else 64
-                for worker in self.rng.sample(range(64), count):
-                    await self.contribute(config, worker, line)
-                await self.drain()
+                await self.fill_lines(config, line, self.rng.sample(range(64), count))
                 if not mode.low_bit:
                     await self.get(config, line, part=False)  # its sum is kept
             await self.leave()
@@ -660,40 +557,33 @@ class BadBeatSequence(StateBase):
                 if kind == "poison":
                     self.env.mem.store.poison(bad)
                 else:
-                    mem.error_resps = (Resp[kind],)
-                    mem.read_error_lines.add(bad)
-                await self.get(config, line, part=False)
-                mem.read_error_lines.clear()
+                    self.mem.error_resps = (Resp[kind],)
+                with self.failing(reads=() if kind == "poison" else [bad]):
+                    await self.get(config, line, part=False)
                 await self.get(config, line, part=True)
-            mem.error_resps = (Resp.SLVERR, Resp.DECERR)
+            self.mem.error_resps = (Resp.SLVERR, Resp.DECERR)
             await self.untrusted(config)
 
     async def untrusted(self, config: RegionConfig) -> None:
-        """A refused write-back: no record of the region is believed till the next commit."""
+        """Refuse a write-back: all records of the region are distrusted until the next commit."""
         await self.commit(self.region)
-        errors = self.env.cfg.mem.write_error_lines
-        errors.add(self.record(config, 0)[0])
-        for line in range(4):
-            await self.contribute(config, 0, line, ZEROS, limit=1)
-        await self.leave()
-        errors.clear()
-        for line in range(8):
-            await self.get(config, line, part=False)
-        await self.commit(self.region)
-        await self.initialised()
-        for line in range(8):
-            await self.get(config, line, part=False)
-
-
-# Operations in every stage of the engine, clock by clock, when a reset comes.
+        with self.failing(writes=[self.bookkeeping(config, 0)]):
+            await self.fill_lines(config, range(4), 0, ZEROS, limit=1, wait=False)
+            await self.leave()
+        await self.read_lines(config, range(8), alone=True)
+        await self.commit(self.region, ready=True)
+        await self.read_lines(config, range(8), alone=True)
 
 
 _BURST = 48
-"""Operations of a burst: it lasts longer than the first answer needs to the host, and 8 clocks."""
+"""Operations of a burst: it takes 8 cycles more than the first response takes to the host."""
 
 
 class BurstSequence(ParkedBase):
-    """`kind`: the operations that wait for one line, and leave when it comes."""
+    """Operations of one kind in every stage of the engine, one per cycle, when a reset arrives.
+
+    `kind`: the operation. They are parked on one line and issue when its record arrives.
+    """
 
     kind: str = "vote"
     config: RegionConfig
@@ -701,28 +591,25 @@ class BurstSequence(ParkedBase):
     async def body(self) -> None:
         await self.prepare()
         mode = self.rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-        self.config = self.layout.region(mode, 1, _BURST + 1)
-        await self.commit(0, self.config)
-        await self.initialised()
+        self.config = await self.start_region(0, mode, 1, _BURST + 1, ready=True)
         await self.burst()
         await self.drain()
 
     async def burst(self) -> None:
-        """Returns in the middle of it."""
+        """Start a burst and return in the middle of it."""
         line = self.rng.randrange(self.config.lines)
         await self.away(self.config, line)
-        self.env.cfg.mem.r_stall = 1.0
-        sent = []
-        for number in range(_BURST):
-            message = self.message(self.config, self.kind, line, number)
-            sent.append(await self.issue(message))
-            await self.env.clocks(4)
-        await self.env.clocks(APART)
-        self.env.cfg.mem.r_stall = 0.0
+        with self.memory(r_stall=1.0):
+            sent = []
+            for number in range(_BURST):
+                message = self.message(self.config, self.kind, line, number)
+                sent.append(await self.issue(message))
+                await self.clocks(4)
+            await self.clocks(APART)
         for _ in range(10 * APART):
             if any(one.response for one in sent):
                 break
-            await self.env.clocks(1)
-        await self.env.clocks(self.rng.randrange(1, 9))
+            await self.clocks(1)
+        await self.clocks(self.rng.randrange(1, 9))
         left = sum(one.response is None for one in sent)
-        assert _BURST // 2 < left < _BURST, "no stage holds an operation of the burst"
+        assert _BURST // 2 < left < _BURST, f"{left} of {_BURST} operations are unanswered"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refused accesses with every cause, among legal ones that they must not disturb."""
+"""Refused accesses with every cause, mixed with legal accesses that they must not disturb."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
 
 from cocotbext.cxl.wire.messages import BE_ALL, M2SMessage, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
@@ -13,7 +14,6 @@ from models.regions import (
     SELECTOR_BITS,
     STATUS_SELECTOR,
     VIEW_SELECTORS,
-    Access,
     Cause,
     RegionConfig,
     state_lines,
@@ -27,7 +27,7 @@ _NOT_WRITES = tuple(code for code in range(16) if code not in tuple(RwdOp))
 
 
 class ProtectionSequence(NfSequence):
-    """Regions with LD_MASK and BIND; about half of the requests break a rule."""
+    """Regions with LD_MASK or BIND; about half of the requests break a rule."""
 
     transactions: int = 200
 
@@ -35,15 +35,15 @@ class ProtectionSequence(NfSequence):
         rng = self.rng
         modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY, Mode.FP32]
         self.configs: list[RegionConfig] = []
-        count = min(len(modes), self.cfg.hw.regions)
-        for number, region in enumerate(rng.sample(range(self.cfg.hw.regions), count)):
+        count = min(len(modes), self.hw.regions)
+        for number, region in enumerate(rng.sample(range(self.hw.regions), count)):
             mask = rng.getrandbits(16) | 1 << rng.randrange(16)
             bound = {"bind": True, "bind_shift": rng.randrange(3)}
-            options = {"ld_mask": mask} if number % 2 == 0 else bound
+            options: dict[str, Any] = {"ld_mask": mask} if number % 2 == 0 else bound
             workers = rng.choice((1, 5, 16, 17, 63, 64, rng.randint(1, 64)))
-            config = self.layout.region(modes[number], rng.randrange(3), workers, **options)
+            lines_log2 = rng.randrange(3)
+            config = await self.start_region(region, modes[number], lines_log2, workers, **options)
             self.configs.append(config)
-            await self.commit(region, config)
         for _ in range(self.cfg.count(self.transactions)):
             await self.issue(self.one(), RACE_LIMIT)
         for config in self.configs:
@@ -54,18 +54,18 @@ class ProtectionSequence(NfSequence):
         await self.capture()
 
     async def answers_together(self) -> None:
-        """Plain reads among sums and votes, so that some are answered in one clock."""
+        """Mix plain reads with sums and votes, so that some responses coincide."""
         for config in self.configs:
             ldid = self.ldid_for(config, 0)
             for _ in range(24):
                 line = self.rng.randrange(config.lines)
                 await self.issue(M2SReq(ReqOp.MEM_RD, 0, config.address(0, line), ldid=ldid))
                 for _ in range(self.rng.randrange(1, 5)):
-                    await self.read(self.rng.randrange(8) << 6)
+                    await self.read(self.rng.randrange(8) * LINE_BYTES)
         await self.drain()
 
     def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
-        """Each rule of a region just kept and just broken: W - 1 and W, bound and not, no bytes."""
+        """Yield requests that just keep or break each rule: W - 1 and W, bound, no bytes."""
         rng = self.rng
         ldids = [ldid for ldid in range(16) if config.ld_mask >> ldid & 1]
         w = config.workers
@@ -79,22 +79,11 @@ class ProtectionSequence(NfSequence):
                     yield M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be)
 
     def one(self) -> M2SMessage:
-        """A request of any kind to a place of any kind, by any LD-ID."""
+        """Return a random request to a place of any kind, with any LD-ID."""
         rng = self.rng
         config = rng.choice(self.configs)
-        kind = rng.random()
-        if kind < 0.55:
-            addr = config.address(self.selector(config), rng.randrange(config.lines))
-        elif kind < 0.70:  # a state area as ordinary memory, its edges included
-            size = state_lines(config, self.cfg.hw.cnt_w)
-            offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
-            addr = config.state_base + (offset << 6)
-        elif kind < 0.80:  # beyond the memory
-            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45), 1 << 45))
-            addr = (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
-        else:
-            addr = rng.randrange(8) << 6
-        # By the low bits of the selector, too: it may be bound to this LD-ID, or to its alias.
+        addr = self.place(config)
+        # Often the owner by the low bits of the selector, or an alias of it.
         selector = addr >> 6 + config.lines_log2
         ldid = rng.choice((rng.randrange(16), config.owner(selector) & 15))
         if rng.random() < 0.5:
@@ -110,16 +99,31 @@ class ProtectionSequence(NfSequence):
             return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
         return M2SRwD(rng.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
 
+    def place(self, config: RegionConfig) -> int:
+        """Draw an address in a region, at its state area, beyond the memory, or in memory."""
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.55:
+            return config.address(self.selector(config), rng.randrange(config.lines))
+        if kind < 0.70:  # a state area as ordinary memory, its edges included
+            size = state_lines(config, self.hw.cnt_w)
+            offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
+            return config.state_base + offset * LINE_BYTES
+        if kind < 0.80:
+            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45), 1 << 45))
+            return (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
+        return rng.randrange(8) * LINE_BYTES
+
     def selector(self, config: RegionConfig) -> int:
-        """A selector: the edges of what each mode allows, their aliases 128 higher, or any."""
+        """Draw a selector: edges of the modes' ranges, their aliases 128 higher, or any."""
         w = config.workers
         edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
         selector = self.rng.choice((*edges, self.rng.randrange(256)))
         return selector ^ 128 if self.rng.random() < 0.1 else selector
 
     async def capture(self) -> None:
-        """ERR_* hold the first refused access until re-armed."""
-        registers = self.env.registers
+        """Check that ERR_* hold the first refused access until they are re-armed."""
+        registers = self.registers
         for _ in range(3):
             await registers.write("ERR_INFO.VALID", 1)
             assert not await registers.read("ERR_INFO.VALID"), "ERR_INFO.VALID was not cleared"
@@ -128,7 +132,7 @@ class ProtectionSequence(NfSequence):
             await self.drain()
             await self.issue(self.refused())
             await self.drain()
-            await registers.read("ERR_INFO")  # the register predictor compares it
+            await self.read_registers("ERR_INFO")  # the register predictor compares it
             addr = await registers.read("ERR_ADDR_LO") | await registers.read("ERR_ADDR_HI") << 32
             tag = await registers.read("ERR_TAG")
             want = message.addr & ~63
@@ -137,18 +141,17 @@ class ProtectionSequence(NfSequence):
             assert tag == sent, f"ERR_TAG is {tag:#x}, expected {sent:#x}"
 
     def refused(self) -> M2SMessage:
-        """A request that is refused for certain."""
+        """Return a random request that the model refuses."""
         while True:
             message = self.one()
-            access: Access = self.env.scoreboard.model.decode(message)
-            if int(access.cause):
+            if int(self.env.scoreboard.model.decode(message).cause):
                 return message
 
 
 class CombinedCausesSequence(NfSequence):
-    """Every set of rules that one request can break, each the first since ERR_INFO was armed.
+    """Every set of rules that one request can break, each the first one since ERR_INFO was armed.
 
-    The set is told from the request alone; which of its rules is the cause is the model's word.
+    The set is computed from the request alone; the model decides which of its rules is the cause.
     """
 
     draws: int = 600
@@ -157,41 +160,45 @@ class CombinedCausesSequence(NfSequence):
         rng = self.rng
         modes = [rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
         kinds: dict[tuple[object, ...], M2SMessage] = {}
-        for region, mode in enumerate(modes[: self.cfg.hw.regions]):
-            mask = rng.randint(1, 0xFFFE)
-            shift = rng.randrange(3)
-            workers = rng.randint(2, 14)
-            config = self.layout.region(mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift)
-            await self.commit(region, config)
+        for region, mode in enumerate(modes[: self.hw.regions]):
+            mask, shift, workers = rng.randint(1, 0xFFFE), rng.randrange(3), rng.randint(2, 14)
+            config = await self.start_region(
+                region, mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift
+            )
             for _ in range(self.draws):
-                place, ldid = self.place(config), rng.randrange(16)
-                message = self.request(place[0](ldid), ldid)
-                kinds.setdefault((mode, *self.broken(config, message, place[1])), message)
+                selector, addr, place = self.place(config)
+                ldid = rng.randrange(16)
+                if place == "window":
+                    addr = config.address(ldid if selector is None else selector, 0)
+                message = self.request(addr, ldid)
+                kinds.setdefault((mode, *self.broken(config, message, place)), message)
         messages = list(kinds.values())
         rng.shuffle(messages)
         for message in messages:
-            await self.env.registers.write("ERR_INFO.VALID", 1)
+            await self.registers.write("ERR_INFO.VALID", 1)
             await self.issue(message)
             await self.drain()
-            await self.env.registers.read("ERR_INFO")  # the register predictor compares it
+            await self.read_registers("ERR_INFO")  # the register predictor compares it
 
-    def place(self, config: RegionConfig) -> tuple[Callable[[int], int], str]:
-        """An address, which may depend on the LD-ID, and what is there."""
+    def place(self, config: RegionConfig) -> tuple[int | None, int, str]:
+        """Draw a place.
+
+        Returns:
+            The selector inside the window (None: the LD-ID of the request), the address of another
+            place, and the kind of place.
+        """
         rng = self.rng
         kind = rng.random()
         if kind < 0.8:
             near = rng.choice((0, config.workers, rng.randrange(256)))
-            own = rng.random() < 0.4
-            return lambda ldid: config.address(ldid if own else near, 0), "window"
+            return None if rng.random() < 0.4 else near, 0, "window"
         if kind < 0.9:
-            size = state_lines(config, self.cfg.hw.cnt_w)
-            addr = config.state_base + (rng.randrange(size) << 6)
-            return lambda _ldid: addr, "state area"
-        addr = self.layout.params.mem_lines + rng.getrandbits(20) << 6
-        return lambda _ldid: addr, "nothing"
+            size = state_lines(config, self.hw.cnt_w)
+            return 0, config.state_base + rng.randrange(size) * LINE_BYTES, "state area"
+        return 0, self.layout.params.mem_lines + rng.getrandbits(20) << 6, "nothing"
 
     def request(self, addr: int, ldid: int) -> M2SMessage:
-        """A read, a write, a request that changes nothing or one that is not supported."""
+        """Draw a read, a write, a request without effect or an unsupported one."""
         rng = self.rng
         if rng.random() < 0.4:
             known = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT)
@@ -202,7 +209,7 @@ class CombinedCausesSequence(NfSequence):
         return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(rng), be=rng.getrandbits(64))
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
-        """What tells a request from another one: where it goes and each rule that it breaks."""
+        """Return the place and the opcode of a request, and the rules that it breaks."""
         write = isinstance(message, M2SRwD)
         if place != "window":
             return place, write, int(message.opcode)
@@ -210,18 +217,16 @@ class CombinedCausesSequence(NfSequence):
         workers = config.mode is not Mode.IDENTITY and write
         readable = (*self.read_selectors(config), *VIEW_SELECTORS)
         legal = selector < config.workers if workers else selector in readable
-        return (
-            write,
-            int(message.opcode),
-            config.ld_mask >> message.ldid & 1,
-            legal,
-            config.owner(selector) == message.ldid,
-        )
+        admitted = config.ld_mask >> message.ldid & 1
+        return write, int(message.opcode), admitted, legal, config.owner(selector) == message.ldid
 
 
 class BindShiftSequence(NfSequence):
-    """Every BIND_SHIFT in each kind of region: writes by the LD-ID that owns the selector, by the
-    one that would own it without the shift, and by another one; then everything is read."""
+    """Every BIND_SHIFT in each kind of region.
+
+    Writes come from the LD-ID that owns the selector, from the one that would own it without the
+    shift, and from another one; then everything is read.
+    """
 
     workers: int = 64
     """As many as 16 LD-IDs own with the largest shift."""
@@ -229,11 +234,12 @@ class BindShiftSequence(NfSequence):
     async def body(self) -> None:
         rng = self.rng
         modes = (Mode.IDENTITY, rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32)
-        for shift, mode in itertools.product(range(3), modes):
-            bound = {"bind": True, "bind_shift": shift}
-            config = self.layout.region(mode, 0, self.workers, **bound)
-            await self.commit(rng.randrange(self.cfg.hw.regions), config)
-            # Ends of what the first and the last LD-ID own, and what only the shift tells apart.
+        for shift, mode in product(range(3), modes):
+            config = await self.start_region(
+                None, mode, 0, self.workers, bind=True, bind_shift=shift
+            )
+            # Ends of the ranges of the first and the last LD-ID, and selectors that depend on the
+            # shift.
             owned = 16 << shift
             edges = {0, 1, 2, 3, 4, 7, 8, 15, owned - 1, owned % 64, rng.randrange(owned)}
             selectors = rng.sample(sorted(edges), len(edges))
@@ -247,57 +253,49 @@ class BindShiftSequence(NfSequence):
 
 
 class NeighbourSequence(NfSequence):
-    """Refused writes all around a line that must keep its value."""
+    """Refused writes to a line that must keep its value, and to the line that backs it."""
 
     async def body(self) -> None:
-        config = self.layout.region(Mode.IDENTITY, 1, 1, ld_mask=0x0002)
-        await self.commit(0, config)
         rng = self.rng
+        config = await self.start_region(0, Mode.IDENTITY, 1, 1, ld_mask=0x0002)
         inside = config.address(3, 1)
-        backing = config.state_base + ((3 << 1 | 1) << 6)
+        backing = config.state_base + (3 << 1 | 1) * LINE_BYTES
         value = random_line(rng)
         await self.write(inside, value, ldid=1)
         await self.drain()
-        for ldid in range(16):
-            if ldid != 1:
-                await self.write(inside, random_line(rng), ldid=ldid)
-                await self.read(inside, ldid=ldid)
-            await self.write(backing, random_line(rng), ldid=ldid)
-            await self.read(backing, ldid=ldid)
+        for ldid, addr in product(range(16), (inside, backing)):
+            if ldid != 1 or addr == backing:
+                await self.write(addr, random_line(rng), ldid=ldid)
+                await self.read(addr, ldid=ldid)
         await self.drain()
-        assert (await self.fetch(inside, ldid=1)).data == value
-
-
-# Every access that a region knows, by hosts that it admits and by hosts that it does not.
+        found = (await self.fetch(inside, ldid=1)).data
+        assert found == value, f"line {inside:#x} changed from {value.hex()} to {found.hex()}"
 
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_INT4, Mode.G_INT8, Mode.IDENTITY)
 
 
 class StrangersSequence(NfSequence):
-    """LD_MASK is drawn. What a stranger asks for is refused, whatever the selector tells.
+    """Every access that a region knows, from admitted hosts and from others, which are refused.
 
-    The scoreboard compares each answer; the cause of each refusal is compared here.
+    LD_MASK is drawn. The scoreboard checks the responses, this sequence the cause of each refusal.
     """
 
     async def body(self) -> None:
         rng = self.rng
-        region = rng.randrange(self.cfg.hw.regions)
+        region = self.any_region()
         for mode in rng.sample(MODES, len(MODES)):
             mask = rng.randint(1, 0xFFFE)
-            config = self.layout.region(mode, rng.randrange(2), 3, ld_mask=mask)
-            await self.commit(region, config)
-            for worker in range(config.workers):
-                await self.contribute(config, worker, 0)
-            await self.drain()
+            config = await self.start_region(region, mode, rng.randrange(2), 3, ld_mask=mask)
+            await self.fill_lines(config, 0)
             await self.each(config)
 
     async def each(self, config: RegionConfig) -> None:
-        """Every kind of read, and a write, by one host of each sort, in any order.
+        """Send every kind of read and a write from one host of each sort, in random order.
 
-        Poison in a write that is refused is not received.
+        Poison in a refused write is not counted as received.
         """
-        rng, registers = self.rng, self.env.registers
+        rng, registers = self.rng, self.registers
         hosts = [[k for k in range(16) if config.ld_mask >> k & 1 == known] for known in (0, 1)]
         selectors = self.read_selectors(config)
         if config.mode is Mode.IDENTITY:
@@ -313,41 +311,36 @@ class StrangersSequence(NfSequence):
             await registers.write("ERR_INFO", 1)
             worker = rng.randrange(config.workers)
             host, poison = rng.choice(hosts[known]), not known or rng.random() < 0.5
-            await self.contribute(config, worker, 0, ldid=host, poison=poison)
-            await self.drain()
+            await self.fill_lines(config, 0, worker, ldid=host, poison=poison)
             await self.check(not known)
 
     async def check(self, refused: bool) -> None:
-        """The access was refused because of its LD-ID, or was not refused."""
-        info = await self.env.registers.read("ERR_INFO.VALID")
-        assert info == refused, f"ERR_INFO.VALID is {info}"
+        """Check that the access was refused because of its LD-ID, or was not refused."""
+        info = await self.registers.read("ERR_INFO.VALID")
+        assert info == refused, f"ERR_INFO.VALID is {info}, expected {int(refused)}"
         if refused:
-            assert await self.env.registers.read("ERR_INFO.CAUSE") == Cause.LD_MASK
-
-
-# Every selector where its meaning changes, by every opcode, mode and kind of logical device.
+            cause = await self.registers.read("ERR_INFO.CAUSE")
+            assert cause == Cause.LD_MASK, f"ERR_INFO.CAUSE is {cause}, expected LD_MASK"
 
 
 READS = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA)
 WRITES = (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL)
 NO_DATA = (ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_RD_FWD, ReqOp.MEM_WR_FWD, 15)
 BOUND = 3
-"""A worker who has an LD-ID of its own in a region with BIND."""
+"""A worker with an LD-ID in a region with BIND."""
 REPEATS = 3
 
 
 class EveryAccessSequence(NfSequence):
-    """Opcodes x selectors x modes; LD-IDs that may, that may not, and that are bound elsewhere."""
+    """Every selector at which the meaning changes, with every opcode, mode and kind of LD-ID."""
 
     async def body(self) -> None:
-        rng = self.rng
         for region, mode in enumerate(FIRST_EDITION):
-            workers = rng.randint(20, 60)
-            config = self.layout.region(mode, 1, workers, ld_mask=0xFFF0)
-            await self.commit(region, config)
+            workers = self.rng.randint(20, 60)
+            config = await self.start_region(region, mode, 1, workers, ld_mask=0xFFF0)
             await self.selectors(config)
-            bound = self.layout.region(mode, 0, 16, ld_mask=0x00FF, bind=True)
-            await self.commit(region + len(FIRST_EDITION), bound)
+            last = region + len(FIRST_EDITION)
+            bound = await self.start_region(last, mode, 0, 16, ld_mask=0x00FF, bind=True)
             for _ in range(REPEATS):
                 await self.devices(bound)
             await self.other_opcodes(config)
@@ -356,12 +349,10 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def selectors(self, config: RegionConfig) -> None:
-        """Each opcode at each selector."""
+        """Send each opcode to each selector."""
         w = config.workers
         edges = {0, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 255, 200}
-        work: list[tuple[int, ReqOp | RwdOp]] = [
-            (selector, opcode) for selector in edges for opcode in (*READS, *WRITES)
-        ]
+        work = list(product(edges, (*READS, *WRITES)))
         self.rng.shuffle(work)
         for selector, opcode in work:
             line = self.rng.randrange(config.lines)
@@ -369,7 +360,7 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def devices(self, config: RegionConfig) -> None:
-        """Each opcode from a device that may, one that may not, one that is bound to another."""
+        """Send each opcode from the owner, from a refused LD-ID and from another worker's LD-ID."""
         for opcode in (*READS, *WRITES):
             address = config.address(BOUND if opcode in WRITES else 0, 0)
             for ldid in (BOUND, 12, BOUND + 1):
@@ -377,8 +368,8 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def other_opcodes(self, config: RegionConfig) -> None:
-        """Opcodes that touch no data: in memory, window and state area, and beyond the memory."""
-        beyond = self.cfg.hw.mem_lines * LINE_BYTES + 64 * self.rng.randrange(64)
+        """Send opcodes without data to memory, window, state area and beyond the memory."""
+        beyond = self.hw.mem_lines * LINE_BYTES + LINE_BYTES * self.rng.randrange(64)
         for address in (0, config.base, config.state_base, beyond):
             for opcode in NO_DATA:
                 await self.issue(M2SReq(opcode, 0, address, ldid=5), 1)
@@ -387,23 +378,23 @@ class EveryAccessSequence(NfSequence):
         await self.drain()
 
     async def edges(self, config: RegionConfig) -> None:
-        """The first and the last line of the state area as ordinary memory, and those beside it."""
+        """Access the lines at both ends of the state area as ordinary memory."""
         first = config.state_line
-        behind = first + state_lines(config, self.cfg.hw.cnt_w)
-        for line in (first - 1, first, behind - 1, behind):
+        end = first + state_lines(config, self.hw.cnt_w)
+        for line in (first - 1, first, end - 1, end):
             await self.write(line * LINE_BYTES, line_for(config.mode, self.rng), 1)
             await self.read(line * LINE_BYTES, 1)
         await self.drain()
 
     async def missed(self, config: RegionConfig) -> None:
-        """Addresses that miss the window in a single bit."""
+        """Read addresses that miss the window in a single bit."""
         shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
         for bit in range(shift, 52):
             await self.read(config.address(8, 0) ^ 1 << bit, 1)
         await self.drain()
 
     def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:
-        """A request by its opcode."""
+        """Return a request with an opcode."""
         if opcode in READS and isinstance(opcode, ReqOp):
             return M2SReq(opcode, 0, address, ldid=ldid)
         data = line_for(mode, self.rng)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that flip in the RAMs of the device (controller, second edition, section 8)."""
+"""Bit flips in the RAMs of the device (controller, second edition, section 8)."""
 
 from __future__ import annotations
 
@@ -11,85 +11,124 @@ import cocotb
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, MAX_WORKERS, PLANE_SELECTOR, RegionConfig
-from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, parameter, rams
+from verif.env.ram_sizes import MARK_BITS, MARKS_OF_A_ROW, Ram, parameter, rams
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, SECDED
-from verif.sequences.base import NfSequence
+from verif.sequences.base import ANY, NfSequence
 
 RAMS = REG_MAP.enums["Ram"]
 LINE_BITS = 8 * LINE_BYTES
-GO = REG_MAP.expand()["RAS_INJECT"].pack(GO=1)
+INJECT = REG_MAP.expand()["RAS_INJECT"]
+IRQ_STATUS = REG_MAP.expand()["IRQ_STATUS"]
 
 
 class FlipSequence(NfSequence):
-    """What all of these do with the registers."""
+    """Base of sequences that flip stored bits and check the error counters."""
+
+    @property
+    def secded(self) -> bool:
+        """True if the RAMs have SECDED, which corrects a single flip."""
+        return self.hw.ecc == SECDED
+
+    def size_of(self, name: str) -> Ram:
+        """Return the size of a RAM of this build."""
+        return rams(self.hw)[name]
 
     async def inject(self, ram: str, row: int, place: int) -> None:
-        """Flips a stored bit."""
-        word = REG_MAP.expand()["RAS_INJECT"].pack(PLACE=place, ROW=row, RAM=RAMS[ram])
-        await self.env.registers.write("RAS_INJECT", word | GO)
+        """Flip a stored bit."""
+        word = INJECT.pack(PLACE=place, ROW=row, RAM=RAMS[ram], GO=1)
+        await self.registers.write("RAS_INJECT", word)
+
+    def draw_flips(self, ram: str, double: bool, place: int | None = None) -> list[int]:
+        """Return bits of a word: `place` or a random one, and if `double` a second one."""
+        size = self.size_of(ram)
+        if place is None:
+            place = self.rng.randrange(size.bits(self.hw.ecc))
+        return [place, size.beside(place, self.rng)] if double else [place]
+
+    async def flip(self, ram: str, row: int, places: Iterable[int]) -> None:
+        """Flip bits of a row."""
+        for place in places:
+            await self.inject(ram, row, place)
+
+    def outcome(self, flips: int) -> tuple[int, int]:
+        """Return RAM_PARITY and RAM_CORRECTED after one use of a word with 1 or 2 flipped bits."""
+        if self.hw.ecc == NONE:
+            return 0, 0
+        return (0, 1) if self.secded and flips == 1 else (1, 0)
 
     def losses(self) -> int:
-        """Answers since the last call that were poisoned beyond what was expected."""
+        """Return the number of unexpectedly poisoned responses since the last call."""
         board = self.env.scoreboard
-        assert isinstance(board, LenientScoreboard)
+        assert isinstance(board, LenientScoreboard), "flips need the lenient scoreboard"
         return board.take_losses()
 
     async def drains(self) -> None:
-        """The control window, which is nowhere, is moved nowhere: as a commit does, that waits
-        until all is answered."""
-        await self.env.registers.write("CTRL_WINDOW_LO", 0)
+        """Wait inside the device until all requests are answered, as a commit does.
+
+        The control window, which is disabled, is moved to the disabled address again.
+        """
+        await self.registers.write("CTRL_WINDOW_LO", 0)
 
     async def at_once(
         self,
         reads: Iterable[tuple[RegionConfig, int, int]],
         flips: Iterable[tuple[str, int, int]] = (),
     ) -> None:
-        """Reads, each a line of a region by a selector, that reach the engine in consecutive
-        clocks: admission stops until ordinary memory has answered, and all of them wait for it.
-        The flips, each a RAM, row and place, come while they pass."""
-        mem = self.env.cfg.mem
-        mem.r_stall = 1.0
-        await self.read(0)
-        await self.env.clocks(40)
-        waits = cocotb.start_soon(self.drains())
-        await self.env.clocks(40)
-        for config, line, selector in reads:
-            await self.read_region(config, line, selector)
-        await self.env.clocks(40)
-        mem.r_stall = 0.0
+        """Send reads that reach the engine in consecutive cycles.
+
+        Admission stops until ordinary memory has answered, and all reads wait for that.
+
+        Args:
+            reads: region, line and selector of each read.
+            flips: RAM, row and bit of each flip, made while the reads pass the engine.
+        """
+        with self.memory(r_stall=1.0):
+            await self.read(0)
+            await self.clocks(40)
+            waits = cocotb.start_soon(self.drains())
+            await self.clocks(40)
+            for config, line, selector in reads:
+                await self.read_region(config, line, selector)
+            await self.clocks(40)
         await waits
-        for flip in flips:
-            await self.inject(*flip)
+        for one in flips:
+            await self.inject(*one)
         await self.drain()
 
     async def counted(self) -> tuple[int, int]:
-        """RAM_PARITY and RAM_CORRECTED; capture and interrupt must agree with them.
+        """Return RAM_PARITY and RAM_CORRECTED, clear them and re-arm capture and interrupt.
 
-        AssertionError if they do not. Capture and interrupt are armed again, the counters cleared.
+        Raises:
+            AssertionError: the capture register or the interrupt disagrees with the counters.
         """
-        registers = self.env.registers
+        registers = self.registers
         bad = await registers.read("RAM_PARITY")
         corrected = await registers.read("RAM_CORRECTED")
         place = REG_MAP.expand()["RAS_ERROR"].unpack(await registers.read("RAS_ERROR"))
         irq = await registers.read("IRQ_STATUS.RAM_ERROR")
         valid = place["VALID"]
         assert valid == irq == int(bad > 0), f"{bad} errors, VALID {valid}, RAM_ERROR {irq}"
-        # A lenient scoreboard looks at no register: the place of the damage is compared here.
+        # A lenient scoreboard checks no registers: the captured place is checked here.
         wrong = self.env.scoreboard.ram.captured(place)
         assert wrong is None, wrong
         await registers.write("RAS_ERROR", 1)
-        await registers.write("IRQ_STATUS", REG_MAP.expand()["IRQ_STATUS"].pack(RAM_ERROR=1))
+        await registers.write("IRQ_STATUS", IRQ_STATUS.pack(RAM_ERROR=1))
         await registers.write("CTRL", 1)
         return bad, corrected
 
+    async def expect(self, wanted: tuple[int, int], what: object) -> None:
+        """Check both counters (RAM_PARITY, RAM_CORRECTED) and clear them."""
+        found = await self.counted()
+        assert found == wanted, f"{what}: {found} errors and corrections, expected {wanted}"
+
 
 class DamagedMarksSequence(FlipSequence):
-    """A mark of nf_written flips: counted once, and nothing is lost.
+    """Flipped marks of nf_written: counted once, and nothing is lost.
 
     Lines are evicted, so that they have marks; a bit of the row flips; then everything is read. In
     some rounds nothing is left to be evicted by then, so that the row is not written; in others
-    another region drives the rest of the lines out first, into the damaged row.
+    another region evicts the other lines first, into the damaged row.
     """
 
     workers: int = 3
@@ -97,119 +136,110 @@ class DamagedMarksSequence(FlipSequence):
     lines_log2: int = 3
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
         marked = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
         other = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
-        size = rams(hw)["MARKS"]
-        row = 1 * size.rows // hw.regions  # of region 1, which is the marked one
         for number in range(self.rounds):
-            await self.commit(0, other)
-            await self.commit(1, marked)
-            for worker in range(rng.randrange(self.workers - 2, self.workers)):
-                for line in range(marked.lines):
-                    await self.contribute(marked, worker, line)
-            await self.drain()
-            way = ("fetched", "driven out", "read")[number % 3]
-            for line in range(marked.lines if way == "fetched" else 0):
-                await self.read_region(marked, line, 0)
-                await self.drain()
-            # Of a line that has left: the slots hold the last ones. The mark of few is 2 or 3.
-            damaged = rng.randrange(marked.lines - hw.slots)
-            place = 4 * damaged + rng.choice((0, 1, 1, 1, 1, 1, 2, 3))
-            await self.inject("MARKS", row, place)
-            flips = 1
-            if hw.ecc == SECDED and rng.random() < 0.5:
-                await self.inject("MARKS", row, size.beside(place, rng))
-                flips = 2
-            for line in range(other.lines if way == "driven out" else 0):
-                await self.contribute(other, 0, line)
-            for line in (damaged, *range(marked.lines)):
-                for selector in (INFO_SELECTOR, 0, PLANE_SELECTOR, PLANE_SELECTOR + 1):
-                    await self.read_region(marked, line, selector)
-            await self.drain()
-            bad = hw.ecc != NONE and not (hw.ecc == SECDED and flips == 1)
-            found = await self.counted()
-            # Between two flips a lookup may find the first one.
-            wanted = {(int(bad), int(not bad and hw.ecc == SECDED))}
-            assert found in wanted | ({(0, 1), (0, 2)} if flips == 2 else set()), (place, found)
+            await self.damaged_round(other, marked, ("fetched", "evicted", "read")[number % 3])
         for first, second in ((0, 1), (1, 0)):
             await self.together({first: (other, marked)[first], second: (other, marked)[second]})
-        for place in range(hw.slots):
-            await self.beside_marks(other, marked, place)
+        for place in range(self.hw.slots):
+            await self.between_marks(other, marked, place)
+
+    def row(self, region: int) -> int:
+        """Return the first row of the marks of a region."""
+        return region * self.size_of("MARKS").rows // self.hw.regions
+
+    async def damaged_round(self, other: RegionConfig, marked: RegionConfig, way: str) -> None:
+        """Flip one or two bits of a row of region 1, then read everything."""
+        rng = self.rng
+        await self.commit_all(other, marked)
+        await self.fill_lines(marked, None, range(rng.randrange(self.workers - 2, self.workers)))
+        if way == "fetched":
+            await self.read_lines(marked, alone=True)
+        # Of an evicted line: the slots hold the last ones. The mark of few workers is 2 or 3.
+        damaged = rng.randrange(marked.lines - self.hw.slots)
+        place = 4 * damaged + rng.choice((0, 1, 1, 1, 1, 1, 2, 3))
+        await self.inject("MARKS", self.row(1), place)
+        flips = 1
+        if self.secded and rng.random() < 0.5:
+            await self.inject("MARKS", self.row(1), self.size_of("MARKS").beside(place, rng))
+            flips = 2
+        if way == "evicted":
+            await self.fill_lines(other, None, 0, wait=False)
+        views = (INFO_SELECTOR, 0, PLANE_SELECTOR, PLANE_SELECTOR + 1)
+        await self.read_lines(marked, (damaged, *range(marked.lines)), views)
+        found = await self.counted()
+        # A lookup between the two flips may find the first one alone.
+        wanted = {self.outcome(flips)} | ({(0, 1), (0, 2)} if flips == 2 else set())
+        assert found in wanted, f"bit {place}: {found} errors and corrections, expected {wanted}"
 
     async def together(self, regions: dict[int, RegionConfig]) -> None:
-        """A row of each of two regions is damaged, and both are used in consecutive clocks."""
-        hw, size = self.cfg.hw, rams(self.cfg.hw)["MARKS"]
+        """Damage a row of each of two regions and use both in consecutive cycles."""
         for region, config in regions.items():
             await self.commit(region, config)
-            for line in range(config.lines):
-                await self.contribute(config, 0, line)
+            await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
-        for line in range(hw.slots):  # of the second one, which leaves nothing to be written back
-            await self.read_region(config, line, 0)
-        await self.drain()
+        # Read lines of the second region, so that no slot needs a write-back.
+        await self.read_lines(config, range(self.hw.slots))
         for region in regions:
-            row = region * size.rows // hw.regions
-            await self.inject("MARKS", row, self.rng.randrange(size.data))
+            bit = self.rng.randrange(self.size_of("MARKS").data)
+            await self.inject("MARKS", self.row(region), bit)
         await self.at_once((config, config.lines - 1, 0) for config in regions.values())
-        found, wanted = await self.counted(), (0, 2) if hw.ecc == SECDED else (2, 0)
-        assert found == wanted, f"two rows used at once: {found} counted, not {wanted}"
+        await self.expect((0, 2) if self.secded else (2, 0), "two rows used at once")
 
-    async def beside_marks(self, other: RegionConfig, marked: RegionConfig, place: int) -> None:
-        """The damaged row is found by one of several misses in a row, each of which marks the line
-        that it drives out: the row is put right behind the marks, while others are asked for."""
-        hw, size = self.cfg.hw, rams(self.cfg.hw)["MARKS"]
-        for region, config in enumerate((other, marked)):
-            await self.commit(region, config)
+    async def between_marks(self, other: RegionConfig, marked: RegionConfig, place: int) -> None:
+        """Let one of several misses in a row find the damaged row.
+
+        Each miss marks the line that it evicts: the row is repaired right after these marks, while
+        others are looked up.
+        """
+        await self.commit_all(other, marked)
         for config in (marked, other):
-            for line in range(config.lines):
-                await self.contribute(config, 0, line)
+            await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
-        await self.inject("MARKS", size.rows // hw.regions, self.rng.randrange(size.data))
-        reads = [(other, line, 0) for line in range(hw.slots - 1)]
+        await self.inject("MARKS", self.row(1), self.rng.randrange(self.size_of("MARKS").data))
+        reads = [(other, line, 0) for line in range(self.hw.slots - 1)]
         await self.at_once([*reads[:place], (marked, 0, 0), *reads[place:]])
-        found, wanted = await self.counted(), (0, 1) if hw.ecc == SECDED else (1, 0)
-        assert found == wanted, f"miss {place} of {hw.slots}: {found} counted, not {wanted}"
+        await self.expect((0, 1) if self.secded else (1, 0), f"miss {place} of {self.hw.slots}")
 
 
 class LastMarksSequence(FlipSequence):
-    """A mark of the last row of a region flips: what is set right follows the workers of that
-    region, not those of the next one, which is too few planes for its other lines."""
+    """A flipped mark in the last row of a region.
+
+    Its repair must use the number of workers of that region, not of the next one, which has too few
+    planes for the other lines of the row.
+    """
 
     rounds: int = 2
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
+        rng = self.rng
         marks = parameter("WRITTEN_LOG2")
         row_log2 = min(marks, MARKS_OF_A_ROW.bit_length() - 1)
-        crowd = self.layout.region(Mode.G_BINARY, (2 * hw.slots - 1).bit_length(), 1)
-        wide = self.layout.region(Mode.G_BINARY, marks, min(hw.cnt_max, MAX_WORKERS))
+        crowd = self.crowd_layout()
+        wide = self.layout.region(Mode.G_BINARY, marks, min(self.hw.cnt_max, MAX_WORKERS))
         for _ in range(self.rounds):
             await self.commit(1, crowd)
-            await self.commit(0, wide)
-            await self.initialised()
+            await self.commit(0, wide, ready=True)
             last = range(wide.lines - (1 << row_log2), wide.lines)
             lines = rng.sample(last, min(8, len(last)))
-            for worker in rng.sample(range(wide.workers), 2 * wide.workers // 3):
-                for line in lines:
-                    await self.contribute(wide, worker, line)
+            workers = rng.sample(range(wide.workers), 2 * wide.workers // 3)
+            await self.fill_lines(wide, lines, workers, wait=False)
             await self.crowd_out(crowd)
             place = MARK_BITS * (lines[0] - last.start) + rng.randrange(MARK_BITS)
             await self.inject("MARKS", (wide.lines - 1) >> row_log2, place)
-            for line in lines:
-                await self.read_region(wide, line, 0)
-                await self.drain()
-            bad, corrected = await self.counted()
-            assert bad + corrected == 1, "the row was not read"
+            await self.read_lines(wide, lines, alone=True)
+            found = await self.counted()
+            assert sum(found) == 1, f"{sum(found)} uses of the damaged row counted, expected 1"
 
 
 class FlipTrafficSequence(FlipSequence):
-    """Bits flip in any RAM at any moment of traffic of all kinds, one request a line at a time.
+    """Flips in any RAM at any time in mixed traffic, one request at a time on a line.
 
-    `double`: two bits of the same word. What is counted must not be more than what was injected;
-    answers are the scoreboard's affair. Each round ends with a read of everything: a flip that is
-    not counted by then was in a row that held nothing, or that was written before anybody read it
-    (UsedIsCounted_A of nf_ram_guard fails if it was read).
+    `double`: two bits of the same word. The counters must not exceed the number of flips; the
+    scoreboard checks the responses. Each round ends with a read of everything: a flip that is not
+    counted by then was in an unused row or was overwritten before it was read (UsedIsCounted_A of
+    nf_ram_guard fails if it was read).
     """
 
     flips: int = 60
@@ -220,94 +250,92 @@ class FlipTrafficSequence(FlipSequence):
 
     async def body(self) -> None:
         rng = self.rng
-        self.sizes = rams(self.cfg.hw)
-        del self.sizes["RETRY"]  # read on a link with faults alone: test_link_ram_flips
+        self.sizes = rams(self.hw)
+        del self.sizes["RETRY"]  # only read on a link with faults: test_link_ram_flips
         self.total = [0, 0]
         self.flipped: dict[str, int] = {}
         self.last: dict[str, int] = {}
         self.stained = False
-        modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.cfg.hw.regions]
-        self.configs = [
-            self.layout.region(mode, self.lines_log2, self.workers, strict=False, bind=False)
-            for mode in modes
-        ]
+        modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
+        self.configs = [self.layout.region(mode, self.lines_log2, self.workers) for mode in modes]
         self.plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
         left = self.flips
-        for region, config in enumerate(self.configs):
-            await self.commit(region, config)
+        await self.commit_all(*self.configs)
         while left > 0:
-            # A RAM keeps two flipped bits: none is forgotten before everything has been read.
+            # At most two flips in a RAM: none is overwritten before everything has been read.
             drawn = list(self.sizes) * (1 if self.double else 2)
             rng.shuffle(drawn)
             await self.round(drawn[:left])
             left -= len(drawn)
 
     async def round(self, drawn: list[str]) -> None:
-        """A flip in each of these RAMs, between commits of everything."""
+        """Flip a bit in each of these RAMs, read everything, check the counters, and commit."""
         rng, half = self.rng, len(drawn) // 2
         for ram in drawn[:half]:
             await self.burst(rng.randint(1, 5))
-            await self.env.clocks(rng.choice((1, 1, rng.randint(1, 30))))
+            await self.clocks(rng.choice((1, 1, rng.randint(1, 30))))
             await self.draw(ram)
             if rng.random() < 0.3:
                 await self.drains()
         await self.drain()
         await self.held(drawn[half:])
-        for config in self.configs:  # a wrong state must show before it ends
-            # Planes show what a vote may not, INFO what neither does.
+        for config in self.configs:  # a wrong state must show before the round ends
+            # Planes show what a vote may hide, INFO what neither shows.
             views = (0, PLANE_SELECTOR, PLANE_SELECTOR + 1) if config.mode.low_bit else (0,)
             for line in range(config.lines):
                 selector = rng.choice((*views, INFO_SELECTOR))
                 await self.read_region(config, line, selector, limit=1)
-        last = [await self.read(at << 6, 1) for at in self.plain]
+        last = [await self.read(at * LINE_BYTES, 1) for at in self.plain]
         await self.drain()
         bad, corrected = await self.counted()
-        assert bad + corrected <= len(drawn) * (1 + self.double), (bad, corrected)
-        assert self.double or self.cfg.hw.ecc != SECDED or not bad, f"{bad} of one bit each"
+        flips = len(drawn) * (1 + self.double)
+        assert bad + corrected <= flips, f"{bad} errors, {corrected} corrections, {flips} flips"
+        assert self.double or not self.secded or not bad, f"{bad} errors of one bit each"
         self.total[0] += bad
         self.total[1] += corrected
         seen = self.losses()
-        assert bad or self.stained or not seen, f"{seen} poisoned answers, and no error was counted"
+        assert bad or self.stained or not seen, f"{seen} poisoned responses, but no error counted"
         # Ordinary memory keeps the poison of a damaged write until the line is written again.
         self.stained = any(one.response.poison for one in last)
         for region in range(len(self.configs)):
             await self.commit(region)
 
     async def held(self, drawn: list[str]) -> None:
-        """Flips while memory, or the host, takes nothing: data waits in the RAMs."""
-        rng, mem, link = self.rng, self.env.cfg.mem, self.env.cxl.host.link
+        """Flip bits while memory or the host is stalled, so that data waits in the RAMs."""
+        rng, link = self.rng, self.env.cxl.host.link
         still = rng.randrange(1, 8)
-        mem.ar_stall, mem.aw_stall = float(still & 1), float(still >> 1 & 1)
-        link.hold_credits(bool(still & 4))
-        places = [(config, line) for config in self.configs for line in range(config.lines)]
-        # One request a line: the next one would wait for its answer.
-        for config, line in rng.sample(places, rng.randrange(len(places) // 2, len(places))):
-            await self.access(config, line)
-        for at in dict.fromkeys(self.plain):
-            await self.ordinary(at)
-        await self.env.clocks(rng.randint(20, 60))
-        for ram in drawn:
-            await self.draw(ram)
-        link.hold_credits(False)
-        mem.ar_stall = mem.aw_stall = 0.0
+        with self.memory(ar_stall=float(still & 1), aw_stall=float(still >> 1 & 1)):
+            link.hold_credits(bool(still & 4))
+            places = [(config, line) for config in self.configs for line in range(config.lines)]
+            # One request on each line: the next one would wait for its response.
+            count = rng.randrange(len(places) // 2, len(places))
+            for config, line in rng.sample(places, count):
+                await self.access(config, line)
+            for at in dict.fromkeys(self.plain):
+                await self.ordinary(at)
+            await self.clocks(rng.randint(20, 60))
+            for ram in drawn:
+                await self.draw(ram)
+            link.hold_credits(False)
         await self.drain()
 
     async def draw(self, ram: str) -> None:
-        """A flip in a RAM: row and bit."""
-        rng, ecc = self.rng, self.cfg.hw.ecc
-        size = self.sizes[ram]
-        # Every second one in a row of the lowest, which are used first.
+        """Flip one or two bits of a random word; every second row is one of the lowest four.
+
+        The lowest rows are used first.
+        """
+        rng, size = self.rng, self.sizes[ram]
         rows = min(size.rows, rng.choice((4, size.rows)))
         row = rng.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
         self.flipped[ram] = self.flipped.get(ram, 0) + 1
-        place = rng.randrange(size.bits(ecc))
+        place = rng.randrange(size.bits(self.hw.ecc))
         await self.inject(ram, row, place)
         if self.double:
             await self.inject(ram, row, size.beside(place, rng))
 
     async def burst(self, count: int) -> None:
-        """Requests of every kind."""
+        """Issue random requests."""
         rng = self.rng
         for _ in range(count):
             if rng.random() < 0.2:
@@ -317,117 +345,120 @@ class FlipTrafficSequence(FlipSequence):
                 await self.access(config, rng.randrange(config.lines))
 
     async def ordinary(self, line: int) -> None:
-        """A write or a read of ordinary memory."""
+        """Issue a write or a read of ordinary memory."""
         if self.rng.random() < 0.5:
-            await self.write(line << 6, self.rng.randbytes(64), 1)
+            await self.write(line * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
         else:
-            await self.read(line << 6, 1)
+            await self.read(line * LINE_BYTES, 1)
 
     async def access(self, config: RegionConfig, line: int) -> None:
-        """A contribution or a read of a line of a region."""
+        """Issue a contribution or a read of a line of a region."""
         if self.rng.random() < 0.6:
             await self.contribute(config, self.rng.randrange(self.workers), line, limit=1)
         else:
             await self.read_region(config, line, limit=1)
 
 
-# Data that waits in a RAM is damaged there (controller, second edition, section 8).
-
-
 _OF_SLOTS = ("PLANES", "MARKS")
-"""Of lines that leave their slots for the deferred ones."""
+"""RAMs with data of lines that are evicted for the deferred ones."""
 
 
 class HeldDataSequence(FlipSequence):
-    """Memory stands still, data waits in a RAM, bits of it flip: then everything is read.
+    """Flips in a RAM in which data waits because memory is stalled; then everything is read.
 
-    Behind a reset a RAM is filled from row 0; later rounds take rows as they come.
+    After a reset a RAM is filled from row 0; later rounds use the rows in order.
     """
 
     ram: str = "PARKED"
     workers: int = 4
     rounds: int = 12
-    reads: int = 0  # so far: each answer with data takes a row of ANSWERS, one behind the other
-    reads_before: int = 0  # this round
-    evictions: int = 0  # so far: each takes a row of EVICT
+    reads: int = 0
+    """Reads so far: each response with data takes the next row of ANSWERS."""
+    reads_before: int = 0
+    """Reads before this round."""
+    evictions: int = 0
+    """Evictions so far: each takes the next row of EVICT."""
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        lines_log2 = hw.slots.bit_length() + 1
+        lines_log2 = self.hw.slots.bit_length() + 1
         low = self.layout.region(Mode.G_BINARY, lines_log2, self.workers)
         fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
-        size = rams(hw)[self.ram]
         total = 0
         for number in range(self.rounds):
-            await self.commit(0, low)
-            await self.commit(1, fp32)
-            await self.env.clocks(60 * low.lines)  # the initialiser
-            self.reads_before = self.reads
-            await self.fill(low, fp32, number)
-            evicted = await self.env.registers.read("EVICTION")
-            self.evictions += evicted
-            rows = [row % size.rows for row in self.rows(number)]
-            begun = self.ram == "EVICT" and number % 2 == 1
-            if begun:  # the oldest: all but one or two beats of its burst have left
-                rows = [(self.evictions - 3) % size.rows]
-            for row in rows:
-                # In turn in the lowest line of the row, whose bits are all used, and anywhere.
-                whole = number % 2 or self.ram == "MARKS"  # whose rows are short
-                bits = size.bits(hw.ecc) if whole else LINE_BITS
-                place = rng.randrange(bits)
-                if begun:  # of its bitmap: with a worker less the burst would be shorter
-                    place = hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
-                plane = 2 * LINE_BITS + rng.randrange(LINE_BITS)  # the last of so many workers
-                if begun and hw.ecc != SECDED:  # beats that have not left
-                    await self.inject(self.ram, row, plane)
-                elif begun and rng.random() < 0.5:
-                    place = plane
-                await self.inject(self.ram, row, place)
-                if hw.ecc == SECDED and number % 3 != 2:  # else each is put right
-                    await self.inject(self.ram, row, size.beside(place, rng))
-            # What there is to find is found while a commit waits for it, or without.
-            waits = cocotb.start_soon(self.drains()) if number % 2 else None
-            await self.env.clocks(900 if self.ram == "ANSWERS" else 20)
-            mem = self.env.cfg.mem
-            mem.aw_stall = mem.ar_stall = mem.w_stall = mem.r_stall = 0.0
-            if waits is not None:
-                await waits
-            await self.drain()
-            for config, selectors in ((low, (0, 8, 9, 10)), (fp32, (0, 64))):
-                for line in range(config.lines):
-                    for selector in selectors:  # planes show what a vote may not
-                        await self.read_region(config, line, selector, limit=1)
-                    if self.ram == "DEFERRED":  # none of these is
-                        await self.drain()
-            for line in self.plain:
-                await self.read(line << 6, 1)
-            await self.drain()
-            self.evictions += await self.env.registers.read("EVICTION") - evicted
-            if self.ram == "EVICT" and not begun:
-                poison = await self.env.registers.read("MEM_POISON")
-                assert not poison, f"{poison} beats of lines that were lost before they left"
-            bad = (await self.counted())[0]
-            assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
-            if self.ram == "PARKED":  # each is used, once; two bits at most are wrong at a time
-                wrong = int(number % 3 != 2) if hw.ecc == SECDED else len(rows)
-                assert bad == wrong, f"{bad} errors of {wrong} words that were used"
-            losses = self.losses()
-            assert bad or not losses, f"{losses} poisoned answers, and no error was counted"
-            # Deferred misses take every slot before a commit goes on that waits for them.
-            total += bad if self.ram not in _OF_SLOTS or waits is not None else 0
+            await self.commit_all(low, fp32)
+            await self.clocks(60 * low.lines)  # the initialiser
+            total += await self.one_round(low, fp32, number)
             if total and number >= 2:
                 break
         assert total, f"no damaged row of {self.ram} was ever used"
 
+    async def one_round(self, low: RegionConfig, fp32: RegionConfig, number: int) -> int:
+        """Fill the RAM, damage rows, read everything; return the errors that prove their use."""
+        self.reads_before = self.reads
+        await self.hold_data(low, fp32, number)
+        evicted = await self.registers.read("EVICTION")
+        self.evictions += evicted
+        begun = self.ram == "EVICT" and number % 2 == 1
+        size = self.size_of(self.ram)
+        # If the burst has begun: the oldest row, of which all but one or two beats have been sent.
+        rows = [row % size.rows for row in ([self.evictions - 3] if begun else self.rows(number))]
+        for row in rows:
+            await self.damage(row, number, begun)
+        # The damage is found while a commit waits for the data, or without one.
+        waits = cocotb.start_soon(self.drains()) if number % 2 else None
+        await self.clocks(900 if self.ram == "ANSWERS" else 20)
+        self.mem.aw_stall = self.mem.ar_stall = self.mem.w_stall = self.mem.r_stall = 0.0
+        if waits is not None:
+            await waits
+        await self.drain()
+        for config, selectors in ((low, (0, 8, 9, 10)), (fp32, (0, 64))):
+            for line in range(config.lines):  # planes show what a vote may hide
+                deferred = self.ram == "DEFERRED"  # none of these reads may be deferred
+                await self.read_lines(config, line, selectors, limit=1, wait=deferred)
+        for line in self.plain:
+            await self.read(line * LINE_BYTES, 1)
+        await self.drain()
+        self.evictions += await self.registers.read("EVICTION") - evicted
+        if self.ram == "EVICT" and not begun:
+            poison = await self.registers.read("MEM_POISON")
+            assert not poison, f"{poison} beats of lines that were lost before they were sent"
+        bad = (await self.counted())[0]
+        assert bad <= len(rows), f"{bad} errors of {len(rows)} words"
+        if self.ram == "PARKED":  # each is used once
+            wrong = int(number % 3 != 2) if self.secded else len(rows)
+            assert bad == wrong, f"{bad} errors of {wrong} words that were used"
+        losses = self.losses()
+        assert bad or not losses, f"{losses} poisoned responses, but no error counted"
+        # Deferred misses use every slot before a commit continues that waits for them.
+        return bad if self.ram not in _OF_SLOTS or waits is not None else 0
+
+    async def damage(self, row: int, number: int, begun: bool) -> None:
+        """Flip bits of a row: one, or two if SECDED must not correct them.
+
+        Rounds alternate between any bit and the lowest line of the row, whose bits are all used.
+        """
+        rng, size = self.rng, self.size_of(self.ram)
+        whole = number % 2 or self.ram == "MARKS"  # rows of MARKS are short
+        place = rng.randrange(size.bits(self.hw.ecc) if whole else LINE_BITS)
+        if begun:  # in its bitmap: with a worker less the burst would be shorter
+            place = self.hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
+        plane = 2 * LINE_BITS + rng.randrange(LINE_BITS)  # the last one of so many workers
+        if begun and not self.secded:  # beats that have not been sent
+            await self.inject(self.ram, row, plane)
+        elif begun and rng.random() < 0.5:
+            place = plane
+        double = self.secded and number % 3 != 2  # else each flip is corrected
+        await self.flip(self.ram, row, self.draw_flips(self.ram, double, place))
+
     def rows(self, number: int) -> Sequence[int]:
-        """Two rows to be damaged, which are in use where slots, evictions and credits are few."""
+        """Return two rows to damage that are in use with few slots, evictions and credits."""
         if self.ram == "PARKED":
             return ((1, 4), (0, 2), (0, 3))[number % 3]
         first = {
-            "DEFERRED": 13 * number + 5,  # 12 or 13 were deferred in each round
-            "STORES": 3,  # the first two have left; a round brings all rows twice
-            "EVICT": self.evictions - 2,  # the last ones have not left
-            "ANSWERS": self.reads_before + 14,  # the first ones have
+            "DEFERRED": 13 * number + 5,  # 12 or 13 operations are deferred in each round
+            "STORES": 3,  # the first two have been sent; a round uses all rows twice
+            "EVICT": self.evictions - 2,  # the last ones have not been sent
+            "ANSWERS": self.reads_before + 14,  # the first ones have been sent
             "WRITES": self.rng.randrange(8),
             "PLANES": number,  # each slot has a line that must be written back
             "MARKS": 0,  # of the low-bit region: each such line is marked there
@@ -435,353 +466,305 @@ class HeldDataSequence(FlipSequence):
         return first, first + 1
 
     async def read(self, addr: int, limit: int | None = None, **fields: Any) -> Any:
-        """Counts the reads."""
+        """Issue a read and count it."""
         self.reads += 1
         return await super().read(addr, limit, **fields)
 
-    async def fill(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
-        """Requests that leave data in the RAM, in a round of this number."""
-        mem, lines, slots = self.env.cfg.mem, list(range(low.lines)), self.cfg.hw.slots
+    async def hold_data(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
+        """Stall memory and send requests that leave data in the RAM."""
+        mem, lines, slots, ram = self.mem, list(range(low.lines)), self.hw.slots, self.ram
         self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
-        if self.ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
-            # Lines whose records are in memory, one at a time: nothing of this waits in a RAM.
+        if ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
+            # Write records to memory, one line at a time: none of this data waits in a RAM.
             for config in (fp32, low):
-                for line in lines if self.ram != "EVICT" else lines[:slots]:
-                    for worker in range(self.workers if self.ram == "EVICT" else 1):
-                        await self.contribute(config, worker, line)
-                    await self.drain()
-        mem.aw_stall = float(self.ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
-        mem.w_stall = float(self.ram == "EVICT")
-        mem.ar_stall = float(self.ram not in ("ANSWERS", *_OF_SLOTS))
-        if self.ram == "PARKED":
+                for line in lines if ram != "EVICT" else lines[:slots]:
+                    await self.fill_lines(
+                        config, line, range(self.workers if ram == "EVICT" else 1)
+                    )
+        mem.aw_stall = float(ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
+        mem.w_stall = float(ram == "EVICT")
+        mem.ar_stall = float(ram not in ("ANSWERS", *_OF_SLOTS))
+        if ram == "PARKED":
             mem.ar_stall, mem.r_stall = float(number % 2 == 0), float(number % 2)
             await self.parked(low, fp32, asked=number % 2 == 1, reads=number % 3 == 0)
-        elif self.ram in ("DEFERRED", *_OF_SLOTS):
+        elif ram in ("DEFERRED", *_OF_SLOTS):
             await self.deferred(low)
-        elif self.ram == "STORES":
-            for line in lines:
-                await self.contribute(fp32, 0, line, limit=1)
-        elif self.ram == "WRITES":
+        elif ram == "STORES":
+            await self.fill_lines(fp32, lines, 0, limit=1, wait=False)
+        elif ram == "WRITES":
             for line in self.plain:
-                await self.write(line << 6, self.rng.randbytes(64), 1)
-        elif self.ram == "ANSWERS":
+                await self.write(line * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+        elif ram == "ANSWERS":
             for line in lines + self.plain:
-                await self.read(line << 6, 1)
-            await self.env.clocks(60)
-            mem.ar_stall = 1.0  # a last one, for which a commit has to wait
-            await self.read(self.layout.plain_lines - 1 << 6, 1)
+                await self.read(line * LINE_BYTES, 1)
+            await self.clocks(60)
+            mem.ar_stall = 1.0  # a last read, for which a commit has to wait
+            await self.read((self.layout.plain_lines - 1) * LINE_BYTES, 1)
         else:
-            for line in reversed(lines):
-                await self.contribute(low, 1, line, limit=1)
-        await self.env.clocks(60)
+            await self.fill_lines(low, lines[::-1], 1, limit=1, wait=False)
+        await self.clocks(60)
 
     async def parked(self, low: RegionConfig, fp32: RegionConfig, asked: bool, reads: bool) -> None:
-        """Rows 0 to 3: a store that goes to memory early, a contribution, another one, and one
-        behind it. ``asked``: memory has taken the requests for their lines; the store is in row 3
-        then, as the device may have looked at the first of them, which is to be damaged behind
-        that. ``reads``: in row 4 a read of the last line, which has no data to lose. While it is
-        there nothing else of that line may be damaged."""
+        """Park operations in rows 0 to 3: an early store, and three contributions to two lines.
+
+        Args:
+            low: the low-bit region.
+            fp32: the FP32 region.
+            asked: memory has accepted the requests for their lines. The store is in row 3 then, as
+                the device may have read the first operation already, whose row is damaged later.
+            reads: park a read of the last line in row 4, which has no data to lose. Nothing else
+                of that line may be damaged then.
+        """
         if not asked:
             await self.contribute(fp32, 1, 0)
         for worker, line in ((1, 0), (1, 1), (2, 1)):
             await self.contribute(low, worker, line)
-        await self.env.clocks(60)
+        await self.clocks(60)
         if asked:
             await self.contribute(fp32, 1, 0)
         if reads:
-            await self.env.clocks(60)
+            await self.clocks(60)
             await self.read_region(low, 1, PLANE_SELECTOR)
 
     async def deferred(self, low: RegionConfig) -> None:
-        """All slots wait for their records, or one for the write-backs of the others; a read and a
-        write by turns find none."""
-        slots = self.cfg.hw.slots
-        for line in range(slots):
-            await self.contribute(low, 1, line)
-        await self.env.clocks(60)
+        """Defer reads and writes in turn: all slots wait for records or for write-backs."""
+        slots = self.hw.slots
+        await self.fill_lines(low, range(slots), 1, wait=False)
+        await self.clocks(60)
         for number, line in enumerate(range(slots, low.lines)):
             if number % 2:
                 await self.contribute(low, 1, line)
             else:
                 await self.read_region(low, line, PLANE_SELECTOR)
-            await self.env.clocks(20)
-
-
-# Lines that are lost to a damaged slot (second edition, section 8).
+            await self.clocks(20)
 
 
 class LostSlotSequence(FlipSequence):
-    """One bit of the state of a slot flips, or one in each of its RAMs: the line is lost, and each
-    word counted, exactly once.
+    """A flip in the state of a slot, or one in each of its RAMs: the line is lost.
 
-    Lines take the slots in turn behind a reset, so that line i is in slot i.
+    Each damaged word is counted exactly once. After a reset line i fills slot i.
     """
 
     mode: Mode = Mode.G_BINARY
     workers: int = 3
     rams: tuple[str, ...] = ("BOOK", "PLANES")
-    flipped: int = 0  # lines so far
+    flipped: int = 0
+    """Lines damaged so far."""
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        lines = hw.slots
-        config = self.layout.region(self.mode, lines.bit_length(), self.workers)
-        region = rng.randrange(hw.regions)
-        self.region = region
-        await self.env.registers.write("IRQ_ENABLE", REG_MAP.expand()["IRQ_STATUS"].mask())
-        await self.commit(region, config)
-        await self.env.clocks(20 * lines)  # the initialiser
-        # Slots that need not be written back, until their line is lost.
-        clean = rng.sample(range(lines), lines // 2)
-        for line in range(lines):
+        rng, lines = self.rng, range(self.hw.slots)
+        config = self.layout.region(self.mode, len(lines).bit_length(), self.workers)
+        self.region = self.any_region()
+        await self.registers.write("IRQ_ENABLE", IRQ_STATUS.mask())
+        await self.commit(self.region, config)
+        await self.clocks(20 * len(lines))  # the initialiser
+        # Clean slots, which need no write-back until their line is lost.
+        clean = rng.sample(lines, len(lines) // 2)
+        for line in lines:
             if line in clean:
-                await self.read_region(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
+                await self.read_lines(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
             else:
-                await self.contribute(config, 0, line)
-            await self.drain()
-        # One of them at least is found lost by a read, which by itself does not make it dirty.
-        others = [line for line in range(lines) if line != clean[0]]
-        picked = (clean[0], *rng.sample(others, lines // 2 - 1))
+                await self.fill_lines(config, line, 0)
+        # A read finds at least one of them lost, which by itself does not make it dirty.
+        others = [line for line in lines if line != clean[0]]
+        picked = (clean[0], *rng.sample(others, len(lines) // 2 - 1))
         for number, line in enumerate(picked):
-            # Of one of them both RAMs are used in one clock.
+            # For one of the lines both RAMs are used in one cycle.
             damaged = self.rams if number == 1 else (rng.choice(self.rams),)
             await self.lose(config, line, damaged, reads=not number)
-            if line == clean[0] or rng.random() < 0.5:  # what was found is not found again
-                await self.read_region(config, line, INFO_SELECTOR)
-                await self.drain()
-                assert await self.counted() == (0, 0), "one loss was counted twice"
-        for line in range(lines, 2 * lines):  # all of them leave
-            await self.contribute(config, 0, line)
-            await self.drain()
-        lines = config.lines
-        order = [(worker, line) for worker in range(self.workers) for line in range(lines)]
+            if line == clean[0] or rng.random() < 0.5:
+                await self.read_lines(config, line, INFO_SELECTOR)
+                await self.expect((0, 0), f"second use of lost line {line}")
+        # Evict all of them.
+        await self.fill_lines(config, range(len(lines), 2 * len(lines)), 0, alone=True)
+        order = [(worker, line) for worker in range(self.workers) for line in range(config.lines)]
         rng.shuffle(order)
         for worker, line in order:
             await self.contribute(config, worker, line, limit=1)
         await self.drain()
-        for line in range(lines):
+        for line in range(config.lines):
             for selector in (None, INFO_SELECTOR):
                 await self.read_region(config, line, selector, limit=1)
         await self.drain()
-        await self.env.registers.read(f"REGION[{region}].COMPLETE_LINES")
-        assert await self.counted() == (0, 0), "an error was counted twice"
+        await self.read_registers("COMPLETE_LINES", region=self.region)
+        await self.expect((0, 0), "use of all lines after their eviction")
 
     async def lose(
         self, config: RegionConfig, line: int, damaged: tuple[str, ...], reads: bool
     ) -> None:
-        """Flips a bit of the line's slot in each of these RAMs and uses the slot, by a read if
-        `reads`. A store of FP32 may be under way instead: then memory's answer to it finds the
-        damage."""
-        rng, ecc, mem = self.rng, self.cfg.hw.ecc, self.env.cfg.mem
+        """Damage the slot of a line and use it.
+
+        Args:
+            config: descriptor of the region.
+            line: index of the line.
+            damaged: RAMs in which to flip a bit, or two with SECDED.
+            reads: use the slot by a read. Otherwise a store of FP32 may be in flight, whose memory
+                response finds the damage.
+        """
+        rng = self.rng
         self.flipped += 1
-        if rng.random() < 0.5:  # the slot that was used last is not written by that
-            await self.read_region(config, line, INFO_SELECTOR)
-            await self.drain()
-        commits = self.flipped % 2 == 0  # a commit waits for that answer, too
+        if rng.random() < 0.5:  # make it the last used slot, which this does not write
+            await self.read_lines(config, line, INFO_SELECTOR)
+        commits = self.flipped % 2 == 0  # a commit waits for the response of the store, too
         stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
-        if stores:
-            mem.b_stall = 1.0
-            await self.contribute(config, rng.randrange(self.workers), line)
-            await self.env.clocks(40)
-        flips = 2 if ecc == SECDED and rng.random() < 0.5 else 1
-        places = []
-        for ram in damaged:
-            size = rams(self.cfg.hw)[ram]
-            places.append((ram, rng.randrange(size.bits(ecc))))
-            if flips == 2:
-                places.append((ram, size.beside(places[-1][1], rng)))
-        for ram, place in places:
-            await self.inject(ram, line, place)
-        bad = ecc != NONE and not (ecc == SECDED and flips == 1)
-        if bad:
-            self.env.scoreboard.quiescence.lose(self.region, line)
-        ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
-        what = rng.choice(ways[1:] if reads else ways)
-        if stores:
-            waits = cocotb.start_soon(self.drains()) if commits else None
-            await self.env.clocks(40)
-            mem.b_stall = 0.0
-            if waits is not None:
-                await waits
-        elif what == "write":
-            await self.contribute(config, rng.randrange(self.workers), line)
-        else:
-            selector = INFO_SELECTOR if what == "info" else PLANE_SELECTOR
-            if self.mode is Mode.FP32 and what != "info":
-                selector = 0
-            await self.read_region(config, line, selector)
+        with self.memory(b_stall=1.0 if stores else self.mem.b_stall):
+            if stores:
+                await self.fill_lines(
+                    config, line, rng.randrange(self.workers), apart=40, wait=False
+                )
+            flips = 2 if self.secded and rng.random() < 0.5 else 1
+            places = [(ram, self.draw_flips(ram, flips == 2)) for ram in damaged]
+            for ram, bits in places:
+                await self.flip(ram, line, bits)
+            if self.outcome(flips)[0]:
+                self.env.scoreboard.quiescence.lose(self.region, line)
+            ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
+            what = rng.choice(ways[1:] if reads else ways)
+            waits = cocotb.start_soon(self.drains()) if stores and commits else None
+            await self.clocks(40 if stores else 0)
+        if waits is not None:
+            await waits
+        if not stores:
+            await self.use(config, line, what)
         await self.drain()
         if rng.random() < 0.8:
+            bad, corrected = self.outcome(flips)
             words = len(damaged)  # each counts
-            want = (words, 0) if bad else (0, words if ecc == SECDED else 0)
-            assert await self.counted() == want, places
+            await self.expect((bad * words, corrected * words), places)
         else:
             await self.counted()
 
+    async def use(self, config: RegionConfig, line: int, what: str) -> None:
+        """Issue an operation that reads the slot."""
+        if what == "write":
+            await self.contribute(config, self.rng.randrange(self.workers), line)
+        else:
+            result = 0 if self.mode is Mode.FP32 else PLANE_SELECTOR
+            await self.read_region(config, line, INFO_SELECTOR if what == "info" else result)
 
-class MendedSequence(FlipSequence):
-    """With SECDED a word that was corrected is right in its RAM: the next flip of the same word is
-    a single one again. Lines take the slots in turn behind a reset."""
+
+class SlotFlipSequence(FlipSequence):
+    """Base of sequences that damage one slot after another; after a reset line i fills slot i."""
+
+    async def slots_of(self, mode: Mode, workers: int, **options: Any) -> RegionConfig:
+        """Start region 0 with more lines than slots and wait for its records."""
+        return await self.start_region(
+            0, mode, self.hw.slots.bit_length(), workers, ready=True, **options
+        )
+
+    async def damage_slot(
+        self, ram: str, line: int, double: bool, place: int | None = None, written: bool = False
+    ) -> tuple[int, int]:
+        """Flip bits of a slot and announce the loss; return the counters after its next use."""
+        places = self.draw_flips(ram, double, place)
+        await self.flip(ram, line, places)
+        bad, corrected = self.outcome(len(places))
+        if bad:
+            self.env.scoreboard.quiescence.lose(0, line, written=written)
+        return bad, corrected
+
+
+class MendedSequence(SlotFlipSequence):
+    """SECDED writes a corrected word back: the next flip of the same word is a single one again."""
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        config = self.layout.region(Mode.G_BINARY, 2, 3)
-        await self.commit(0, config)
-        await self.env.clocks(200)  # the initialiser
+        config = await self.start_region(0, Mode.G_BINARY, 2, 3, ready=True)
         for line in range(config.lines):
-            for worker in range(config.workers):
-                await self.contribute(config, worker, line)
-            await self.drain()
+            await self.fill_lines(config, line)
         for line in range(config.lines):
             for ram in ("PLANES", "BOOK"):
-                size = rams(hw)[ram]
-                place = rng.randrange(size.bits(hw.ecc))
-                for bit in (place, size.beside(place, rng)):
+                for bit in self.draw_flips(ram, double=True):
                     await self.inject(ram, line, bit)
-                    for want in ((0, 1), (0, 0)):
-                        await self.read_region(config, line, PLANE_SELECTOR)
-                        await self.drain()
-                        assert await self.counted() == want, f"{ram}, bit {bit} behind {place}"
+                    for wanted in ((0, 1), (0, 0)):
+                        await self.read_lines(config, line, PLANE_SELECTOR)
+                        await self.expect(wanted, f"{ram}, bit {bit}")
 
 
-class LossAtOnceSequence(FlipSequence):
-    """Operations in the clocks in which a loss is written find the line lost, and it is counted
-    once. Lines take the slots in turn behind a reset."""
+class LossAtOnceSequence(SlotFlipSequence):
+    """Operations in the cycles in which a loss is written: they find the line lost.
+
+    The loss is counted once.
+    """
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
-        await self.commit(0, config)
-        await self.env.clocks(20 * hw.slots)  # the initialiser
-        for line in range(hw.slots):
-            await self.contribute(config, rng.randrange(3), line)
-            await self.drain()
+        config = await self.slots_of(Mode.G_BINARY, 3)
+        await self.fill_lines(config, range(self.hw.slots), ANY, alone=True)
         for line, ram in enumerate(("BOOK", "PLANES")):
-            size = rams(hw)[ram]
-            place = rng.randrange(size.bits(hw.ecc))
-            await self.inject(ram, line, place)
-            if hw.ecc == SECDED:
-                await self.inject(ram, line, size.beside(place, rng))
-            self.env.scoreboard.quiescence.lose(0, line)
+            await self.damage_slot(ram, line, self.secded)
             await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
-            assert await self.counted() == (1, 0), (ram, place)
+            await self.expect((1, 0), f"{ram} of slot {line}")
 
 
-class ForwardedSequence(FlipSequence):
-    """A slot is damaged between operations that take its state from the one before: they are right,
-    and the first one that reads it from the RAM again finds it lost, or puts it right, once. Lines
-    take the slots in turn behind a reset.
+class ForwardedSequence(SlotFlipSequence):
+    """Damage between operations that take the state of a slot by forwarding.
 
-    With SECDED two lines take turns: the stage that corrects is ahead of the one that forwards.
+    These operations are right. The next one that reads the RAM finds the line lost, or corrects it,
+    once. With SECDED two lines alternate: the stage that corrects precedes the one that forwards.
     """
 
     reads: int = 8
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        config = self.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 3)
-        size = rams(hw)["BOOK"]
-        await self.commit(0, config)
-        await self.env.clocks(20 * hw.slots)  # the initialiser
-        for line in range(hw.slots):
-            await self.contribute(config, 0, line)
-            await self.drain()
-        for line in range(hw.slots - 1):
-            places = [rng.randrange(size.bits(hw.ecc))]
-            lines = [line]
-            if hw.ecc == SECDED:
-                places += [size.beside(places[0], rng)] * (line % 2 == 0)
-                lines.append(hw.slots - 1)
-            lost = hw.ecc != SECDED or len(places) == 2
+        slots = self.hw.slots
+        config = await self.slots_of(Mode.G_BINARY, 3)
+        await self.fill_lines(config, range(slots), 0, alone=True)
+        for line in range(slots - 1):
+            places = self.draw_flips("BOOK", self.secded and line % 2 == 0)
+            lines = [line, slots - 1] if self.secded else [line]
             reads = [(config, one, INFO_SELECTOR) for one in self.reads * lines]
             await self.at_once(reads, [("BOOK", line, place) for place in places])
-            assert await self.counted() == (0, 0), "what is forwarded was not read"
-            if lost:
+            await self.expect((0, 0), "forwarded state")
+            wanted = self.outcome(len(places))
+            if wanted[0]:
                 self.env.scoreboard.quiescence.lose(0, line)
-            await self.contribute(config, 1, line)
-            await self.drain()
-            assert await self.counted() == (int(lost), int(not lost)), places
-            await self.read_region(config, line, INFO_SELECTOR)
-            await self.drain()
-            assert await self.counted() == (0, 0), "it was found twice"
+            await self.fill_lines(config, line, 1)
+            await self.expect(wanted, f"flips at {places}")
+            await self.read_lines(config, line, INFO_SELECTOR)
+            await self.expect((0, 0), f"second use of line {line}")
 
 
-class LostKeptSequence(FlipSequence):
-    """A slot that keeps a sum is damaged, and found so when its line leaves: the line is lost, and
-    the sum with it. Lines take the slots in turn behind a reset."""
+class LostKeptSequence(SlotFlipSequence):
+    """Damage of a slot with a kept sum that an eviction finds: line and sum are lost."""
 
     workers: int = 3
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.cfg.hw
-        lines_log2 = hw.slots.bit_length()
-        config = self.layout.region(Mode.FP32, lines_log2, self.workers, keep_sum=True)
-        await self.commit(0, config)
-        await self.initialised()
-        for line in range(hw.slots):
-            for worker in range(self.workers):
-                await self.contribute(config, worker, line)
-            await self.drain()
-        for line in range(hw.slots):
-            await self.read_region(config, line, 0)
-            await self.drain()
-        for line in range(hw.slots):
+        slots = range(self.hw.slots)
+        config = await self.slots_of(Mode.FP32, self.workers, keep_sum=True)
+        for line in slots:
+            await self.fill_lines(config, line)
+        await self.read_lines(config, slots, alone=True)
+        for line in slots:
             ram = ("BOOK", "PLANES")[line // 2 % 2]
-            size = rams(hw)[ram]
-            places = [rng.randrange(size.bits(hw.ecc))]
-            places += [size.beside(places[0], rng)] * (hw.ecc == SECDED and line % 2)
-            lost = hw.ecc != SECDED or len(places) == 2
-            for place in places:
-                await self.inject(ram, line, place)
-            if lost:
-                self.env.scoreboard.quiescence.lose(0, line)
-            await self.contribute(config, 0, hw.slots + line)  # takes its slot
-            await self.drain()
-            found = await self.counted()
-            assert found == (int(lost), int(not lost)), f"{ram}, {places}: {found} counted"
+            wanted = await self.damage_slot(ram, line, self.secded and line % 2 > 0)
+            await self.fill_lines(config, len(slots) + line, 0)  # evicts it
+            await self.expect(wanted, f"{ram} of slot {line}")
         for _ in range(2):
-            for line in range(hw.slots):
-                await self.read_region(config, line, 0)
-                await self.drain()
+            await self.read_lines(config, slots, alone=True)
 
 
-class KeptOverDamageSequence(FlipSequence):
-    """A slot is damaged while the sum of its line is gathered: the sum that comes back to be kept
-    finds the line lost, and hands nothing of what it was on to a read right behind it.
+class KeptOverDamageSequence(SlotFlipSequence):
+    """Damage of a slot while the sum of its line is gathered.
 
-    The read comes some clocks before to some clocks behind the sum, over all lines. Lines take the
-    slots in turn behind a reset.
+    The sum that returns to be kept finds the line lost and leaves nothing of its operation to the
+    read right after it. The distance of that read varies over the lines, from some cycles before to
+    some cycles after the sum.
     """
 
     workers: int = 3
     places: int = 24
 
     async def body(self) -> None:
-        rng, hw, mem = self.rng, self.cfg.hw, self.env.cfg.mem
-        config = self.layout.region(Mode.FP32, hw.slots.bit_length(), self.workers, keep_sum=True)
-        size = rams(hw)["BOOK"]
-        await self.commit(0, config)
-        await self.initialised()
-        for worker in range(self.workers):
-            for line in range(hw.slots):
-                await self.contribute(config, worker, line)
-                await self.drain()
+        rng, slots = self.rng, range(self.hw.slots)
+        config = await self.slots_of(Mode.FP32, self.workers, keep_sum=True)
+        await self.fill_lines(config, slots, alone=True)
         shift = rng.randrange(self.places)
-        for line in range(hw.slots):
-            mem.r_stall = 1.0
-            await self.read_region(config, line, 0)
-            await self.env.clocks(40)
-            worker = rng.randrange(self.workers)
-            places = [worker]  # this worker has not contributed, says the bitmap now
-            places += [size.beside(worker, rng)] * (hw.ecc == SECDED and line % 2)
-            lost = hw.ecc != SECDED or len(places) == 2
-            for place in places:
-                await self.inject("BOOK", line, place)
-            if lost:
-                self.env.scoreboard.quiescence.lose(0, line, written=True)
-            mem.r_stall = 0.0
-            await self.env.clocks(1 + (line + shift) % self.places)
-            await self.read_region(config, line, INFO_SELECTOR)
-            await self.drain()
-            found = await self.counted()
-            assert found == (int(lost), int(not lost)), f"flips at {places}: {found} counted"
+        for line in slots:
+            with self.memory(r_stall=1.0):
+                await self.read_lines(config, line, apart=40, wait=False)
+                worker = rng.randrange(self.workers)  # the bitmap denies its contribution now
+                double = self.secded and line % 2 > 0
+                wanted = await self.damage_slot("BOOK", line, double, worker, written=True)
+            await self.clocks(1 + (line + shift) % self.places)
+            await self.read_lines(config, line, INFO_SELECTOR)
+            await self.expect(wanted, f"bitmap of worker {worker}, slot {line}")

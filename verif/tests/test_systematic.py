@@ -29,10 +29,10 @@ from verif.sequences.eviction import (
 from verif.sequences.int_codes import EveryIntSequence
 from verif.sequences.pipeline_programs import (
     BadBeatSequence,
-    DuplicateSequence,
     HeldBackSequence,
     LookupSequence,
     OwnMarkSequence,
+    PipelineDuplicateSequence,
     PipelineSequence,
     ReadStateSequence,
     StoredStateSequence,
@@ -141,7 +141,7 @@ async def write_states(_dut: Any) -> None:
 @cocotb.test()
 async def duplicates(_dut: Any) -> None:
     """Duplicates of every kind, and every number of illegal codes."""
-    await _run(DuplicateSequence)
+    await _run(PipelineDuplicateSequence)
 
 
 @cocotb.test()
