@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import cocotb
-
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
@@ -165,15 +164,11 @@ class LevelsTest(NfBaseTest):
             assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def capacity_fallback(_dut: Any, profile: str) -> None:
+@nf_test(CapacityTest, profiles=ALL)
+def capacity_fallback() -> None:
     """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
-    await run_uvm(CapacityTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def devload_levels(_dut: Any, profile: str) -> None:
+@nf_test(LevelsTest, profiles=ALL)
+def devload_levels() -> None:
     """DevLoad follows the queue occupancy against the three thresholds."""
-    await run_uvm(LevelsTest, profile)

@@ -14,9 +14,10 @@ from cocotb.triggers import RisingEdge
 
 from cocotbext.cxl.config import CxlConfig
 from models.line_packing import Mode
-from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import nf_test
 
 MAX_LATENCY = 5
 RUN_WANTED = 12
@@ -179,8 +180,7 @@ class EngineTimingTest(NfBaseTest):
         return longest_run(probe.taken[FILLER:])
 
 
-@cocotb.test()
-async def latency_and_interval(_dut: Any) -> None:
+@nf_test(EngineTimingTest)
+def latency_and_interval() -> None:
     """Contribution and vote read within 5 cycles; initiation interval 1, also on one line, and of
     FP32 stores."""
-    await run_uvm(EngineTimingTest)

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
-
-import cocotb
 
 from cocotbext.cxl.wire.messages import M2SRwD
 from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 WORKERS = 64
 
@@ -48,15 +45,6 @@ class StoresUnderSum(NfSequence):
         return self.write_msg(config.address(worker, 0), self._line(), ldid=ldid)
 
 
-class SumTest(NfBaseTest):
-    """The device must give a sum that one order of the requests explains."""
-
-    async def scenario(self) -> None:
-        await StoresUnderSum(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def stores_under_sum(_dut: Any, profile: str) -> None:
+@nf_test(StoresUnderSum, profiles=ALL)
+def stores_under_sum() -> None:
     """Second stores of workers while their line's sum is gathered."""
-    await run_uvm(SumTest, profile)

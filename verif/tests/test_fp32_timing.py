@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage
 from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import nf_test
 
 WORKERS = 8
 NEAR, FAR = 48, 300
@@ -90,7 +88,6 @@ class FpTimingTest(NfBaseTest):
         return began + answers
 
 
-@cocotb.test()
-async def clocks(_dut: Any) -> None:
+@nf_test(FpTimingTest)
+def clocks() -> None:
     """First store, first sum, kept sum, alone and in streams."""
-    await run_uvm(FpTimingTest)

@@ -7,8 +7,6 @@ import random
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import cocotb
-
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
@@ -19,7 +17,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
-from verif.env.base_test import run_uvm
+from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import HandMadeTest, LinkTest, Swap, control
 
 _H4, _H5, _G4, _G5 = 4, 5, 4, 5
@@ -370,61 +368,51 @@ class WrapValues(RetryAfter):
         await self.check_faults()
 
 
-@cocotb.test()
-async def link_byte_enables_inside_adf(_dut: Any) -> None:
+@nf_test(ByteEnablesInAdf)
+def link_byte_enables_inside_adf() -> None:
     """Byte enables travel as the last slot of an all-data flit."""
-    await run_uvm(ByteEnablesInAdf)
 
 
-@cocotb.test()
-async def link_header_in_slot_0_over_rollover(_dut: Any) -> None:
+@nf_test(HeaderOverRollover)
+def link_header_in_slot_0_over_rollover() -> None:
     """A header in slot 0 while three chunks of the last line roll over."""
-    await run_uvm(HeaderOverRollover)
 
 
-@cocotb.test()
-async def link_replay_begins_with_adf(_dut: Any) -> None:
+@nf_test(ReplayFromAdf)
+def link_replay_begins_with_adf() -> None:
     """The rollover count is held at the last good flit, both ways."""
-    await run_uvm(ReplayFromAdf)
 
 
-@cocotb.test()
-async def link_adf_like_retry(_dut: Any) -> None:
+@nf_test(AdfLikeRetry)
+def link_adf_like_retry() -> None:
     """An all-data flit that looks like a RETRY flit in the shadow of an error."""
-    await run_uvm(AdfLikeRetry)
 
 
-@cocotb.test()
-async def link_num_free_buf(_dut: Any) -> None:
+@nf_test(NumFreeBuf)
+def link_num_free_buf() -> None:
     """With NumFreeBuf 2 only flits with an acknowledgement leave, with 1 no retryable flit."""
-    await run_uvm(NumFreeBuf)
 
 
-@cocotb.test()
-async def link_all_zero_flit(_dut: Any) -> None:
+@nf_test(AllZeroFlit)
+def link_all_zero_flit() -> None:
     """The all-zero flit is a valid empty protocol flit and is acknowledged."""
-    await run_uvm(AllZeroFlit)
 
 
-@cocotb.test()
-async def link_foreign_flits(_dut: Any) -> None:
+@nf_test(ForeignFlits)
+def link_foreign_flits() -> None:
     """Foreign protocol IDs, stray data and CXL.cache are counted; the remote retry state shows."""
-    await run_uvm(ForeignFlits)
 
 
-@cocotb.test()
-async def link_init_twice(_dut: Any) -> None:
+@nf_test(InitTwice)
+def link_init_twice() -> None:
     """A second INIT.Param is an error and changes no sequence number."""
-    await run_uvm(InitTwice)
 
 
-@cocotb.test()
-async def link_non_retry_before_init(_dut: Any) -> None:
+@nf_test(BeforeInit)
+def link_non_retry_before_init() -> None:
     """Non-RETRY flits before INIT.Param are errors and give no credits."""
-    await run_uvm(BeforeInit)
 
 
-@cocotb.test()
-async def link_wrap_9_before_init(_dut: Any) -> None:
+@nf_test(WrapValues)
+def link_wrap_9_before_init() -> None:
     """Wrap 9 before INIT.Param, the peer's value after it."""
-    await run_uvm(WrapValues)

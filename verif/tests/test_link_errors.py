@@ -14,8 +14,9 @@ from cocotbext.cxl.wire.crc import crc_ok, seal
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.nf_regs import REG_MAP
-from verif.env.base_test import run_negative, run_uvm
+from verif.env.base_test import run_negative
 from verif.env.config import EnvConfig
+from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, HandMadeTest, LinkTest
 
 _READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
@@ -250,28 +251,24 @@ class SilentCopyUp(SilentCopyDown):
         self.host.repeat_received()
 
 
-@cocotb.test()
-async def link_abort_and_reset(_dut: Any) -> None:
+@nf_test(Abort)
+def link_abort_and_reset() -> None:
     """Exhaustion to ABORT: quiet, readable, an interrupt; a reset leaves nothing of it over."""
-    await run_uvm(Abort)
 
 
-@cocotb.test()
-async def link_three_bit_errors(_dut: Any) -> None:
+@nf_test(ThreeBitErrors)
+def link_three_bit_errors() -> None:
     """10,000 random 3-bit errors are detected."""
-    await run_uvm(ThreeBitErrors)
 
 
-@cocotb.test()
-async def link_beyond_crc(_dut: Any) -> None:
+@nf_test(BeyondTheCrc)
+def link_beyond_crc() -> None:
     """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl."""
-    await run_uvm(BeyondTheCrc)
 
 
-@cocotb.test()
-async def link_illegal_size(_dut: Any) -> None:
+@nf_test(IllegalSize)
+def link_illegal_size() -> None:
     """A write with a wrong Sz or BE bit changes nothing, is answered, and is counted."""
-    await run_uvm(IllegalSize)
 
 
 @cocotb.test()

@@ -8,16 +8,15 @@ sequences commit meanwhile (controller spec §3: old memory content is never tak
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import cocotb
 from cocotb.utils import get_sim_time
 
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig, record_lines
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.env.config import CLOCK_NS
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 
 class CommitDuringInitSequence(NfSequence):
@@ -173,81 +172,31 @@ class FloodedSequence(NfSequence):
             await self.write(number % 64 * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
 
 
-class CommitDuringInitTest(NfBaseTest):
-    """Regression: a commit paused the initialiser that an eviction was waiting for."""
-
-    async def scenario(self) -> None:
-        await CommitDuringInitSequence(self.env).run()
-
-
-class CommitElsewhereTest(NfBaseTest):
-    """Commits of one region beside the initialiser of another."""
-
-    async def scenario(self) -> None:
-        await CommitElsewhereSequence(self.env).run()
-
-
-class FloodedTest(NfBaseTest):
-    """A region is committed into a flood of writes."""
-
-    async def scenario(self) -> None:
-        await FloodedSequence(self.env).run()
-
-
-class QueuedBesideTest(NfBaseTest):
-    """One region is initialised, one waits, and one is in use."""
-
-    async def scenario(self) -> None:
-        await QueuedBesideSequence(self.env).run()
-
-
-class CancelledAtOnceTest(NfBaseTest):
-    """Commits about the clock in which the initialiser goes on to the next region."""
-
-    async def scenario(self) -> None:
-        await CancelledAtOnceSequence(self.env).run()
-
-
-class ReshapeDuringInitTest(NfBaseTest):
-    """Regression: the initialiser overwrote memory that had become an IDENTITY region."""
-
-    async def scenario(self) -> None:
-        await ReshapeDuringInitSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def commit_during_init(_dut: Any, profile: str) -> None:
+@nf_test(CommitDuringInitSequence, profiles=ALL)
+def commit_during_init() -> None:
     """A commit elsewhere while evictions wait for the initialiser."""
-    await run_uvm(CommitDuringInitTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reshape_during_init(_dut: Any, profile: str) -> None:
+@nf_test(ReshapeDuringInitSequence, profiles=ALL)
+def reshape_during_init() -> None:
     """A region becomes IDENTITY before its records are all initialised."""
-    await run_uvm(ReshapeDuringInitTest, profile)
 
 
-@cocotb.test()
-async def commit_elsewhere(_dut: Any) -> None:
+@nf_test(CommitElsewhereSequence)
+def commit_elsewhere() -> None:
     """A commit, and who comes behind it, does not wait for another region's initialiser."""
-    await run_uvm(CommitElsewhereTest)
 
 
-@cocotb.test()
-async def queued_beside(_dut: Any) -> None:
+@nf_test(QueuedBesideSequence)
+def queued_beside() -> None:
     """Who waits for the initialiser makes no line of another region an empty one."""
-    await run_uvm(QueuedBesideTest)
 
 
-@cocotb.test()
-async def cancelled_at_once(_dut: Any) -> None:
+@nf_test(CancelledAtOnceSequence)
+def cancelled_at_once() -> None:
     """What needs no records any more is not initialised, whenever that becomes known."""
-    await run_uvm(CancelledAtOnceTest)
 
 
-@cocotb.test()
-async def flooded(_dut: Any) -> None:
+@nf_test(FloodedSequence)
+def flooded() -> None:
     """The initialiser comes to its end while the memory port is never idle."""
-    await run_uvm(FloodedTest)

@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cocotb
 import numpy as np
 
 from neuron_fabric.capture import write_capture
-from verif.env.base_test import PROFILES, run_uvm
 from verif.parameters import device_params
 from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
@@ -20,6 +18,7 @@ from verif.replay.options import ReplayOptions
 from verif.replay.signal.replay_bench import ReplayTest
 from verif.replay.signal.replay_sequence import ReplaySequence
 from verif.replay.signal.session import steps_of
+from verif.tests.decorator import ALL, nf_test
 
 WORKERS = 5
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -103,14 +102,11 @@ def damage(works: list[EpochLines], name: str, line: int, element: int) -> None:
                 lines.result[line, element * width // 8] ^= 1 << element * width % 8
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def mixed_routes(_dut: Any, profile: str) -> None:
+@nf_test(MixTest, profiles=ALL)
+def mixed_routes() -> None:
     """Tensors by all three routes at once come back as the reducers say."""
-    await run_uvm(MixTest, profile)
 
 
-@cocotb.test()
-async def broken_expectation(_dut: Any) -> None:
+@nf_test(TwinTest)
+def broken_expectation() -> None:
     """A single wrong bit is found and named by tensor, line and element."""
-    await run_uvm(TwinTest)

@@ -7,15 +7,15 @@ Each case ends in traffic that nobody waits for; the next case of the run begins
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import cocotb
 
 from models.line_packing import Mode
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.control_lines import CutCommitSequence, HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
 from verif.sequences.pipeline_programs import BurstSequence
+from verif.tests.decorator import ALL, nf_test
 
 
 class ResetTest(NfBaseTest):
@@ -85,40 +85,25 @@ class ResetInCommitTest(ResetTest):
         await self.commits.begin()
 
 
-class HeldStateTest(NfBaseTest):
-    """Every register and flag has its reset value again, whatever the case before has left."""
-
-    reset_clocks = 1
-
-    async def scenario(self) -> None:
-        await self.env.registers.read_all()
-        await HeldStateSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reset_in_traffic(_dut: Any, profile: str) -> None:
+@nf_test(ResetTest, profiles=ALL)
+def reset_in_traffic() -> None:
     """What comes after a reset does not know what was before it."""
-    await run_uvm(ResetTest, profile)
 
 
-@cocotb.test()
 @cocotb.parametrize(kind=["vote", "contribute", "plane"])
-async def reset_in_burst(_dut: Any, kind: str) -> None:
+@nf_test(ResetInBurstTest)
+def reset_in_burst() -> None:
     """No operation that was in a stage of the engine is executed or answered after the reset. The
     next case sees that, so the last kind is cut off for nobody."""
-    await run_uvm(ResetInBurstTest, kind=kind)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reset_in_commit(_dut: Any, profile: str) -> None:
+@nf_test(ResetInCommitTest, profiles=ALL)
+def reset_in_commit() -> None:
     """A commit of the control window that has not ended is forgotten, and is not answered."""
-    await run_uvm(ResetInCommitTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def held_state(_dut: Any, profile: str) -> None:
-    """What stays until somebody changes it: flags, captures, the control window, its owners."""
-    await run_uvm(HeldStateTest, profile)
+@nf_test(profiles=ALL, reset_clocks=1)
+async def held_state(test: NfBaseTest) -> None:
+    """Registers, flags, captures, the control window and its owners have their reset values."""
+    await test.env.registers.read_all()
+    await HeldStateSequence(test.env).run()
