@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec
+from typing import Any
 
+import cocotb
+from cocotb.regression import TestGenerator
 from cocotb.utils import get_sim_time
 
 from cocotbext.cxl.link.flit_event import FlitEvent
@@ -20,9 +22,6 @@ from verif.env.run_metrics import leave
 from verif.parameters import build_parameters
 
 _PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
-
-_P = ParamSpec("_P")
-_Test = Callable[_P, Coroutine[Any, Any, None]]
 
 
 def _never(text: str) -> None:
@@ -85,14 +84,14 @@ class LinkObserver:
         return event
 
 
-def covered(
-    test: Callable[_P, Coroutine[Any, Any, None]],
-) -> Callable[_P, Coroutine[Any, Any, None]]:
-    """A test of a bench leaves its hits for the runner when it has passed. A device that checks no
-    RAM may send anything: what it has sent covers nothing."""
+def link_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
+    """Register a test of a link bench with cocotb, which leaves its coverage when it has passed.
+
+    A device that checks no RAM may send anything: its flits cover nothing.
+    """
 
     @functools.wraps(test)
-    async def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    async def run(*args: Any, **kwargs: Any) -> None:
         global _points
         _points = _Points()
         began = get_sim_time("ns")
@@ -100,4 +99,4 @@ def covered(
         points = _points if _PARAMETERS["ECC"] else _Points()
         leave(points.model, {"cycles": round((get_sim_time("ns") - began) / CLOCK_NS)})
 
-    return run
+    return cocotb.test(run)

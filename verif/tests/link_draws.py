@@ -9,8 +9,15 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
-from verif.tests.link_retry_testbench import RetryTestbench, random_damage, tricky_data
-from verif.tests.link_testbench import random_drs, random_ndr, random_req, random_rwd
+from verif.tests.link_testbench import (
+    RetryTestbench,
+    random_damage,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+    tricky_data,
+)
 
 GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
 

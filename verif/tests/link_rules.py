@@ -48,7 +48,7 @@ def _check_error_kind(events: dict[str, int], kind: int) -> None:
 async def broken(bench: Any, payload: int) -> None:
     """A control flit that is none: one error, and one retry, which the bench ends at once."""
     errors, retries = bench.events["protocol_error"], bench.events["retry_local"]
-    bench.to_send.append((ProtocolCode.CACHEMEM.word, seal(payload)))
+    bench.raw.append((ProtocolCode.CACHEMEM.word, seal(payload)))
     await bench.clocks(4)
     for _ in range(60):
         if not unpack(STATUS, int(bench.dut.status.value))["lrsm"]:

@@ -14,9 +14,8 @@ import cocotb
 
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import RetryTestbench
-from verif.tests.link_testbench import random_drs, random_ndr, random_req
+from verif.tests.link_coverage import link_test
+from verif.tests.link_testbench import RetryTestbench, random_drs, random_ndr, random_req
 
 _CHUNK = 16
 """Bytes of a data slot."""
@@ -49,8 +48,7 @@ class HeldBench(RetryTestbench):
         return None
 
 
-@cocotb.test
-@covered
+@link_test
 async def retry_in_an_answer(dut: Any) -> None:
     """The last flit of an answer waits until a retry is over: `drs_gone` is low until it has left,
     and a CLOSE that waits for it is not answered before."""
@@ -75,14 +73,13 @@ async def retry_in_an_answer(dut: Any) -> None:
             assert bench.now < 10_000, "an answer does not leave"
         assert first is not None
         apart += last > first + 1
-        await bench.until(lambda: bench.complete, 400)
+        await bench.completed(400)
         await bench.clocks(20)
     bench.check()
     assert apart, "no retry came between the two flits of an answer"
 
 
-@cocotb.test
-@covered
+@link_test
 async def sequence_held_back(dut: Any) -> None:
     """Back-pressure at each place of a RETRY sequence: each is sent and counted once."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -104,7 +101,7 @@ async def sequence_held_back(dut: Any) -> None:
             bench.ready_rate = 0.0
             await bench.clocks(rng.randrange(5, 12))
             bench.ready_rate = 1.0
-            await bench.until(lambda: bench.complete, 400)
+            await bench.completed(400)
             await bench.clocks(40)
             sent = bench.controls(since)
             answers = sum(isinstance(one, RetryAck) for one in sent)

@@ -23,14 +23,16 @@ from models.nf_regs import REG_MAP
 from verif.env.ram_sizes import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_testbench import (
     RETRY_DEPTH,
     RETRY_TIMEOUT,
     RetryTestbench,
+    count_scale,
     random_damage,
+    random_drs,
+    random_ndr,
 )
-from verif.tests.link_testbench import count_scale, random_drs, random_ndr
 from verif.tests.packed_structs import layout, pack
 
 FLIP = layout("ram_flip_t")
@@ -96,8 +98,7 @@ def place_in_row(rng: random.Random) -> int:
     return rng.choice(rng.choices(parts, (2, 1, 1))[0])
 
 
-@cocotb.test
-@covered
+@link_test
 async def replays(dut: Any) -> None:
     """A damaged flit is replayed corrected, or not as a good one until the link is given up."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -172,8 +173,7 @@ def reduced(crc: int, bits: int, basis: dict[int, tuple[int, int]]) -> tuple[int
     return crc, bits
 
 
-@cocotb.test
-@covered
+@link_test
 async def wrong_crc(dut: Any) -> None:
     """A damaged flit is replayed with a wrong CRC, whatever the right one: all ones, or none."""
     rng = random.Random(cocotb.RANDOM_SEED)

@@ -27,20 +27,22 @@ from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_testbench import (
     ABORT,
+    FRAMES,
     LLRREQ,
     LOCAL_IDLE,
     NORMAL,
     PHY_REINIT,
+    PID,
     RETRY_TIMEOUT,
     RetryTestbench,
     fill,
+    random_ndr,
+    slots_flit,
 )
-from verif.tests.link_testbench import PID, random_ndr, slots_flit
 
-_FRAMES = [RetryFrame()] * 5
 _NULLS = (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
 _GOOD = ("data or header", "LLCRD", "INIT.Param")
 _SILENT = ("RETRY.Idle", "RETRY.Frame", "RETRY.Req alone", "RETRY.Ack alone")
@@ -134,8 +136,8 @@ class StateBench(RetryTestbench):
             "INIT.Param": [InitParam(rng.randrange(21, 255))],
             "RETRY.Idle": [RetryIdle()],
             "RETRY.Frame": [RetryFrame()],
-            "RETRY.Req alone": [*_FRAMES[: rng.randrange(5)], request],
-            "RETRY.Ack alone": [*_FRAMES[: rng.randrange(5)], answer],
+            "RETRY.Req alone": [*FRAMES[: rng.randrange(5)], request],
+            "RETRY.Ack alone": [*FRAMES[: rng.randrange(5)], answer],
             "RETRY.Req": [*[RetryFrame()] * rng.randrange(5, 9), request],
             "RETRY.Ack": [*[RetryFrame()] * rng.randrange(5, 9), answer],
         }
@@ -191,8 +193,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
     assert bench.lrsm in follows, f"{where}: it is in {bench.lrsm}"
 
 
-@cocotb.test
-@covered
+@link_test
 async def states(dut: Any) -> None:
     """What each state makes of each flit, and of a fall of phy_up."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -219,8 +220,7 @@ async def states(dut: Any) -> None:
             await _event(bench, state, event, 10, False)
 
 
-@cocotb.test
-@covered
+@link_test
 async def frames_in_a_row(dut: Any) -> None:
     """Whatever flit stands between RETRY.Frame flits ends their run, also what is discarded; NULL
     is no flit of the link, and a clock without a flit is nothing."""
@@ -231,32 +231,31 @@ async def frames_in_a_row(dut: Any) -> None:
         asked = await bench.lose()
         before = rng.randrange(1, 5)
         answer = RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq)
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         bench.raw.append(rng.choice([bench.bad(), (PID, 0), (PID, seal(1 << 40))]))
-        bench.put(*_FRAMES[before:], answer)
+        bench.put(*FRAMES[before:], answer)
         await bench.clocks(30)
         assert bench.lrsm == LOCAL_IDLE, f"{before} frames, a discarded flit, {5 - before} frames"
         # Nor do frames count together with those behind a retrain.
         wr = int(dut.u_retry_buffer.wr_q.value)
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         await bench.clocks(before + 3)
         await bench.cycle_phy()
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES[before:], RetryReq(wr, 1))
+        bench.put(*FRAMES[before:], RetryReq(wr, 1))
         await bench.clocks(40)
         assert not bench.answers(sent), f"{before} frames, a retrain, {5 - before} frames"
         # NULL in their midst: they still are five.
         null, asked = rng.choice(_NULLS), bench.requests(sent)[-1]
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         bench.raw.append((null.word, rng.getrandbits(528)))
         await bench.clocks(before + rng.randrange(1, 5))
-        bench.put(*_FRAMES[before:], RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
+        bench.put(*FRAMES[before:], RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
         await bench.clocks(30)
         assert bench.lrsm == NORMAL, f"{before} frames, {null.name}, {5 - before} frames"
 
 
-@cocotb.test
-@covered
+@link_test
 async def answers_and_requests(dut: Any) -> None:
     """RETRY.Ack goes before RETRY.Req, and each RETRY.Req that comes gets its answer."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -268,7 +267,7 @@ async def answers_and_requests(dut: Any) -> None:
             bench.answer(random_ndr(rng))
         await bench.clocks(8)
         wr = int(dut.u_retry_buffer.wr_q.value)
-        kinds: list[ControlFlit] = [*_FRAMES, RetryReq(wr, 7)]
+        kinds: list[ControlFlit] = [*FRAMES, RetryReq(wr, 7)]
         sequence = [(PID, seal(encode_control(kind))) for kind in kinds]
         lost = bench.bad() if number < 2 else bench.bad_id()
         bench.raw.extend([*sequence, lost] if number % 2 else [lost, *sequence])
@@ -287,11 +286,11 @@ async def answers_and_requests(dut: Any) -> None:
         assert order == [RetryAck, RetryReq], "the answer goes first"
         # The peer asks again while its answer is on its way.
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES, RetryReq(wr, 3))
+        bench.put(*FRAMES, RetryReq(wr, 3))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
         await bench.clocks(rng.randrange(2, 6))
         bench.ready_rate = 0.0
-        bench.put(*_FRAMES, RetryReq(wr, 4))
+        bench.put(*FRAMES, RetryReq(wr, 4))
         await bench.clocks(20)
         bench.ready_rate = 1.0
         await bench.clocks(40)
@@ -302,7 +301,7 @@ async def answers_and_requests(dut: Any) -> None:
         for _ in range(3):
             bench.answer(random_ndr(rng))
         await bench.clocks(8)
-        bench.put(*_FRAMES, RetryReq(wr, 5))
+        bench.put(*FRAMES, RetryReq(wr, 5))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
         await bench.cycle_phy()
         sent = len(bench.tx_log)
@@ -311,8 +310,7 @@ async def answers_and_requests(dut: Any) -> None:
         assert not bench.answers(sent), "an answer that a retrain has overtaken"
 
 
-@cocotb.test
-@covered
+@link_test
 async def counts_are_cleared(dut: Any) -> None:
     """NUM_RETRY by an answer with Empty; both counts by a good flit, by no answer without Empty;
     TIMEOUT counts flits alone."""
@@ -330,11 +328,11 @@ async def counts_are_cleared(dut: Any) -> None:
     sent = len(bench.tx_log)
     await bench.until(lambda: len(bench.requests(sent)) == 1, 2 * RETRY_TIMEOUT + 40)
     assert bench.requests(sent)[0].num_retry == 2
-    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
-    bench.put(*_FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
@@ -344,19 +342,18 @@ async def counts_are_cleared(dut: Any) -> None:
     await bench.cycle_phy()
     await bench.until(lambda: bool(bench.requests(sent)), 60)
     assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
-    bench.put(*_FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert (again.num_retry, again.num_phy_reinit) == (2, 1), "an answer leaves both counts"
-    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
+    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     await bench.clocks(10)
     again = await bench.lose()
     assert (again.num_retry, again.num_phy_reinit) == (1, 0), "a good flit clears both counts"
 
 
-@cocotb.test
-@covered
+@link_test
 async def retrain_at_a_sequence(dut: Any) -> None:
     """A retrain that cuts a sequence off: behind it the sequence begins anew, with five frames."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -390,5 +387,4 @@ async def retrain_at_a_sequence(dut: Any) -> None:
     fresh = RetryTestbench(dut, rng.getrandbits(32))
     await fresh.start(first=False)
     fill(fresh, 20)
-    await fresh.until(lambda: fresh.complete, 2000)
-    fresh.check()
+    await fresh.delivered(2000)
