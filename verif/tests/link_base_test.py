@@ -24,7 +24,7 @@ from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader
+from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
@@ -140,21 +140,7 @@ class LinkTest(NfBaseTest):
 
 
 class HandMadeTest(LinkTest):
-    """Base of tests that put data flits on the wire by hand."""
-
-    def flit(
-        self, slots: tuple[int, int, int, int], *bodies: int, be: bool = False, sz: bool = True
-    ) -> int:
-        """A data-carrying protocol flit; the body of slot 0 is given without its header."""
-        header = FlitHeader(sz=sz, be=be, slots=slots).encode()
-        payload = header | bodies[0] << 32
-        for slot, body in enumerate(bodies[1:], 1):
-            payload |= body << 128 * slot
-        return seal(payload)
-
-    def all_data(self, *chunks: int) -> int:
-        """An all-data flit."""
-        return seal(sum(chunk << 128 * k for k, chunk in enumerate(chunks)))
+    """Link test that puts data flits on the wire by hand (`link_messages`)."""
 
     def line(self) -> bytes:
         """Random data."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
-from verif.tests.link_testbench import (
-    RetryTestbench,
+from verif.tests.link_messages import (
     random_damage,
     random_drs,
     random_ndr,
@@ -18,6 +17,7 @@ from verif.tests.link_testbench import (
     random_rwd,
     tricky_data,
 )
+from verif.tests.link_testbench import RetryTestbench
 
 GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
 

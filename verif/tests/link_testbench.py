@@ -13,10 +13,9 @@ put flits of its own on the wire that the host accounts for.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import cocotb
@@ -29,24 +28,17 @@ from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire import flits
 from cocotbext.cxl.wire.control import (
     ControlFlit,
-    InitParam,
     Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
     decode_control,
     encode_control,
     is_retryable,
 )
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import (
-    BE_ALL,
     S2MDRS,
     S2MNDR,
     M2SReq,
     M2SRwD,
-    ReqOp,
     RwdOp,
     S2MMessage,
 )
@@ -54,20 +46,26 @@ from cocotbext.cxl.wire.packer import Credits
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests.link_coverage import LinkObserver
+from verif.tests.link_messages import (
+    PID,
+    Damage,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+    req_word,
+    rwd_word,
+    tricky_data,
+)
 from verif.tests.link_rules import EVENTS, STATUS, count_events
 from verif.tests.packed_structs import sampled, unpack
 
-PID = flits.ProtocolCode.CACHEMEM.word
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
 ALL_CREDITS = Credits(REQ_CREDITS, RWD_CREDITS)
 """Credits of the host when nothing is under way."""
 RETRY_TIMEOUT, RETRY_DEPTH = PARAMETERS.get("RETRY_TIMEOUT", 4096), PARAMETERS["RETRY_DEPTH"]
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
-FRAMES: list[ControlFlit] = [RetryFrame()] * 5
-"""Start of a RETRY.Req or RETRY.Ack sequence."""
-
-Damage = Callable[[WireFlit], WireFlit]
 
 
 class RetryTestbench:
@@ -299,7 +297,8 @@ class RetryTestbench:
 
     # ---- sampling
     def _sample(self) -> None:
-        dut, tracker = self.dut, self.tracker
+        """Take what the edge sees at all ports."""
+        dut = self.dut
         events, status = int(dut.events.value), self.status()
         count_events(self.events, events, status["error_kind"])
         if status["error_kind"]:
@@ -308,23 +307,38 @@ class RetryTestbench:
         # The strobes of a flit come a clock later than the flit.
         self.driven_flits += self._arriving
         self._arriving = self.driven is not None and self.phy
-        if tracker and self.driven is not None and self.phy:
-            tracker.observe(flits.Direction.M2S, *self.driven, self.now)
-        arriving: WireFlit | None = None
-        if int(dut.tx_valid.value):
-            flit = int(dut.tx_flit.value)
-            assert self.stalled in (None, flit), "tx_flit moved under back-pressure"
-            self.stalled = None if self.ready else flit
-            if self.ready:
-                arriving = int(dut.tx_protocol_id.value), flit
-                self.tx_log.append((self.now, flit))
-                self.observer.sent(self.now, arriving)
-                if tracker and self.phy:
-                    tracker.observe(flits.Direction.S2M, *arriving, self.now)
-        else:
+        if self.tracker and self.driven is not None and self.phy:
+            self.tracker.observe(flits.Direction.M2S, *self.driven, self.now)
+        self.upward.append(self._sent())
+        self._deliver(self.upward.popleft())
+        if self.req_ready and int(dut.req_valid.value):
+            self.got_req.append(sampled(dut.req))
+        if self.rwd_ready and int(dut.rwd_valid.value):
+            self.got_rwd.append(sampled(dut.rwd))
+        if self.ndr is not None and int(dut.ndr_ready.value):
+            self.ndr = None
+        if self.drs is not None and int(dut.drs_ready.value):
+            self.drs, self.drs_taken = None, self.drs_taken + 1
+
+    def _sent(self) -> WireFlit | None:
+        """Return the flit that the device transfers in this clock."""
+        if not int(self.dut.tx_valid.value):
             assert self.stalled is None, "tx_valid fell under back-pressure"
-        self.upward.append(arriving)
-        head = self.upward.popleft()
+            return None
+        flit = int(self.dut.tx_flit.value)
+        assert self.stalled in (None, flit), "tx_flit moved under back-pressure"
+        self.stalled = None if self.ready else flit
+        if not self.ready:
+            return None
+        wire = int(self.dut.tx_protocol_id.value), flit
+        self.tx_log.append((self.now, flit))
+        self.observer.sent(self.now, wire)
+        if self.tracker and self.phy:
+            self.tracker.observe(flits.Direction.S2M, *wire, self.now)
+        return wire
+
+    def _deliver(self, head: WireFlit | None) -> None:
+        """Give the host the flit that reaches it."""
         if head is not None:
             if self.to_host is not None:
                 head = self.to_host(head)
@@ -334,14 +348,6 @@ class RetryTestbench:
                     self.got_ndr.append(message)
                 elif isinstance(message, S2MDRS):
                     self.got_drs.append(message)
-        if self.req_ready and int(dut.req_valid.value):
-            self.got_req.append(sampled(dut.req))
-        if self.rwd_ready and int(dut.rwd_valid.value):
-            self.got_rwd.append(sampled(dut.rwd))
-        if self.ndr is not None and int(dut.ndr_ready.value):
-            self.ndr = None
-        if self.drs is not None and int(dut.drs_ready.value):
-            self.drs, self.drs_taken = None, self.drs_taken + 1
 
     # ---- what the device sent
     def controls(self, since: int = 0) -> list[ControlFlit]:
@@ -438,44 +444,6 @@ class LinkTestbench(RetryTestbench):
         assert host.credits.data <= RWD_CREDITS, "more writes granted than there are places"
 
 
-def random_damage(rng: random.Random, rate: float) -> Damage:
-    """Every kind of damage that the link must see, ``rate`` of the flits."""
-
-    def damage(wire: WireFlit) -> WireFlit:
-        if rng.random() >= rate:
-            return wire
-        pid, flit = wire
-        kind = rng.randrange(5)
-        if kind < 3:
-            for bit in rng.sample(range(528), kind + 1):
-                flit ^= 1 << bit
-        elif kind == 3:
-            length = rng.randrange(2, 15)
-            pattern = rng.getrandbits(length) | 1 | 1 << length - 1
-            flit ^= pattern << rng.randrange(528 - length)
-        else:
-            pid = rng.choice((pid ^ 0x2020, pid ^ 0x2000, pid ^ 0x20, 0x5587, 0x9955))
-        return pid, flit
-
-    return damage
-
-
-def tricky_data(rng: random.Random) -> bytes:
-    """A line that looks like a control flit when it is an all-data flit."""
-    kind = rng.choice(
-        (
-            RetryFrame(),
-            RetryFrame(),
-            RetryReq(rng.randrange(64), rng.randrange(4)),
-            RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
-            RetryIdle(),
-            Llcrd(8),
-            InitParam(63),
-        )
-    )
-    return encode_control(kind).to_bytes(64, "little")
-
-
 def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
     """``count`` random messages of each kind into each end."""
     rng = bench.rng
@@ -490,105 +458,3 @@ def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
             bench.send(message)
         bench.answer(random_ndr(rng))
         bench.answer(drs)
-
-
-def req_word(m: M2SReq) -> int:
-    return (m.opcode << 20 | m.tag << 4 | m.ldid) << 46 | m.addr >> 6
-
-
-def rwd_word(m: M2SRwD, illegal: bool = False, raw_be: bool = False) -> int:
-    head = ((illegal << 4 | m.opcode) << 20 | m.tag << 4 | m.ldid) << 46 | m.addr >> 6
-    be = m.be if m.carries_be or raw_be else BE_ALL
-    return ((head << 1 | m.poison) << 64 | be) << 512 | int.from_bytes(m.data, "little")
-
-
-def random_req(rng: random.Random) -> M2SReq:
-    op = rng.choice([*ReqOp, *[rng.randrange(16)] * 3])
-    return M2SReq(
-        op,
-        rng.getrandbits(16),
-        rng.getrandbits(46) << 6 | rng.getrandbits(1) << 5,
-        rng.getrandbits(4),
-        tc=rng.getrandbits(2),
-    )
-
-
-def random_rwd(rng: random.Random, partial: float = 0.3) -> M2SRwD:
-    is_partial = rng.random() < partial
-    whole = rng.choice([*[RwdOp.MEM_WR] * 4, rng.choice((0, *range(3, 16)))])  # or reserved
-    return M2SRwD(
-        RwdOp.MEM_WR_PTL if is_partial else whole,
-        rng.getrandbits(16),
-        rng.getrandbits(46) << 6,
-        rng.getrandbits(4),
-        tc=rng.getrandbits(2),
-        data=rng.randbytes(64),
-        be=rng.getrandbits(64) if is_partial else BE_ALL,
-        poison=rng.random() < 0.2,
-    )
-
-
-def random_ndr(rng: random.Random) -> S2MNDR:
-    return S2MNDR(0, rng.getrandbits(16), rng.getrandbits(4), rng.getrandbits(2))
-
-
-def random_drs(rng: random.Random) -> S2MDRS:
-    return S2MDRS(
-        0,
-        rng.getrandbits(16),
-        rng.getrandbits(4),
-        rng.getrandbits(2),
-        rng.random() < 0.2,
-        rng.randbytes(64),
-    )
-
-
-def count_scale() -> int:
-    return 1 if os.environ.get("NF_SIM", "verilator") == "icarus" else 5
-
-
-def slots_flit(
-    formats: Sequence[int], bodies: Sequence[int], sz: bool = False, be: bool = False
-) -> int:
-    """A sealed protocol flit of four slots given by format code and bits."""
-    a, b, c, d = formats
-    header = flits.FlitHeader(sz=sz, be=be, slots=(a, b, c, d)).encode()
-    a, b, c, d = bodies
-    return seal(header | a << 32 | b << 128 | c << 256 | d << 384)
-
-
-def data_flit(*chunks: int) -> int:
-    """Return a sealed all-data flit of up to four chunks of 128 bits."""
-    return seal(sum(chunk << flits.G_BITS * k for k, chunk in enumerate(chunks)))
-
-
-def write_flits(write: M2SRwD) -> tuple[int, int]:
-    """Return both flits of a write whose header is in slot 0."""
-    *first, last = flits.chunks_of_line(write.data)
-    head = slots_flit((4, 0, 0, 0), (write.pack(), *first), sz=True)
-    return head, slots_flit((5, 0, 4, 4), (0, last, 0, 0))
-
-
-def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
-    """A sealed protocol flit of random slots, legal or not.
-
-    At most ``plain`` requests and ``data`` data headers are valid.
-    """
-    formats, bodies = [], []
-    for slot in range(4):
-        odd = rng.random() < 0.3
-        code = rng.choice((0, 0, 0, 4, 4, 5, 5, 1, 2, 3, 6, 7) if odd else (0, 4, 5))
-        body = 0
-        if slot and code == 0:
-            body = rng.getrandbits(128)
-        elif code == (5 if slot else 4) and data and rng.random() < 0.7:
-            body, data = random_rwd(rng).pack(), data - 1
-        elif code == (4 if slot else 5) and plain and rng.random() < 0.7:
-            body, plain = random_req(rng).pack(), plain - 1
-        elif code < 4 and rng.random() < 0.3:
-            body = 1 << rng.randrange(96)
-        if slot and code in (4, 5) and rng.random() < 0.05:
-            body |= 1 << 88
-        formats.append(code)
-        bodies.append(body)
-    return slots_flit(formats, bodies, rng.random() < 0.9, rng.random() < 0.4)

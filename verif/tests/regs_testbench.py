@@ -25,6 +25,27 @@ COUNTED = {
     for port, members in EVENTS.items()
 }
 """Members that a counter counts; the others say where the first of them was."""
+INPUTS = [
+    "link_up",
+    "link_status",
+    "link_events",
+    "core_events",
+    "access_error",
+    "ram_events",
+    "commit_done",
+    "commit_code",
+    "init_busy",
+    "region_committed",
+    "region_done",
+    "region_closed",
+    "region_done_set",
+    "fallback_set",
+    "region_saturated",
+    "region_illegal",
+    "region_complete",
+    "ctrl_bus",
+]
+"""Inputs of the block other than clock, reset and the register port."""
 
 
 class Bench:
@@ -47,26 +68,7 @@ class Bench:
 
     async def start(self) -> Bench:
         dut = self.dut
-        for name in (
-            "link_up",
-            "link_status",
-            "link_events",
-            "core_events",
-            "access_error",
-            "ram_events",
-            "commit_done",
-            "commit_code",
-            "init_busy",
-            "region_committed",
-            "region_done",
-            "region_closed",
-            "region_done_set",
-            "fallback_set",
-            "region_saturated",
-            "region_illegal",
-            "region_complete",
-            "ctrl_bus",
-        ):
+        for name in INPUTS:
             getattr(dut, name).value = 0
         Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
         dut.rst_n.value = 0

@@ -18,14 +18,9 @@ from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import M2SUnpacker
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
+from verif.tests.link_messages import (
     FRAMES,
     PID,
-    REQ_CREDITS,
-    RETRY_DEPTH,
-    RWD_CREDITS,
-    LinkTestbench,
     count_scale,
     data_flit,
     random_req,
@@ -34,6 +29,13 @@ from verif.tests.link_testbench import (
     req_word,
     rwd_word,
     slots_flit,
+)
+from verif.tests.link_testbench import (
+    ALL_CREDITS,
+    REQ_CREDITS,
+    RETRY_DEPTH,
+    RWD_CREDITS,
+    LinkTestbench,
 )
 
 

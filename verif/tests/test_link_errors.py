@@ -11,15 +11,15 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
+from cocotbext.cxl.wire.flits import Direction, chunks_of_line
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.nf_regs import REG_MAP
 from verif.env.base_test import run_negative
 from verif.env.config import EnvConfig
 from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, HandMadeTest, LinkTest
+from verif.tests.link_messages import data_flit, slots_flit
 
-_READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
 _ABORT, _KIND_ABORT = REG_MAP.enums["Lrsm"]["ABORT"], REG_MAP.enums["LinkError"]["ABORT"]
 REGS = REG_MAP.expand()
 
@@ -115,43 +115,6 @@ class Flood(LinkTest):
         assert after["PROTOCOL_ERROR"] == 0
 
 
-class ThreeBitErrors(Flood):
-    """10,000 random 3-bit errors."""
-
-    async def scenario(self) -> None:
-        count = round((600 if ICARUS else 10_000) * min(1.0, self.cfg.scale))
-        await self.flood([random_flips(self.env.rng, 3) for _ in range(count)])
-        self.figure("three_bit_errors_detected", count)
-        await self.some_traffic()
-
-
-class BeyondTheCrc(Flood):
-    """Dense errors: about one in 2^16 escapes. An escape is a flit like any other."""
-
-    async def scenario(self) -> None:
-        rng = self.env.rng
-        count = round((200 if ICARUS else 2_000) * min(1.0, self.cfg.scale))
-        patterns = [rng.getrandbits(528) | 1 for _ in range(count)]
-        escapes = [p for p in patterns if crc_ok(p)]  # linear: a code word more is a code word
-        await self.flood([p for p in patterns if not crc_ok(p)])
-        await self.escape()
-        self.figure("beyond_crc", {"errors": count, "escapes": len(escapes), "made": 1})
-        self.logger.info("%d random errors, %d escapes, expected %.3f", count, len(escapes),
-                         count / 65536)  # fmt: skip
-
-    async def escape(self) -> None:
-        """An error that is a code word: the address is another one and nobody can know."""
-        await self.some_traffic()
-        sent = M2SReq(ReqOp.MEM_RD, 0x1234, 3 << 6)
-        pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
-        flit = seal(_READ | sent.pack() << 32)
-        before = await self.read("CRC_ERROR")
-        done = self.env.cxl.host.inject(flit ^ pattern, retryable=True, plain=1, expect=[sent])
-        answer = await done[0].wait()
-        assert isinstance(answer, S2MDRS)
-        assert await self.read("CRC_ERROR") == before, "it is not seen"
-
-
 class IllegalSize(HandMadeTest):
     """Writes whose Sz or BE does not fit the opcode are refused, among others that are not."""
 
@@ -184,9 +147,9 @@ class IllegalSize(HandMadeTest):
         sent = enables if be else BE_ALL
         write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
         d = chunks_of_line(write.data)
-        head = self.flit((5, 4, 5, 0), 0, 0, write.pack(), d[0], be=be, sz=sz)
+        head = slots_flit((5, 4, 5, 0), (0, 0, write.pack(), d[0]), sz, be)
         done = driver.inject(head, retryable=True, data=1, expect=[write])
-        rest = self.all_data(*d[1:], enables) if be else self.flit((5, 0, 0, 0), 0, *d[1:])
+        rest = data_flit(*d[1:], enables) if be else slots_flit((5, 0, 0, 0), (0, *d[1:]), sz=True)
         driver.inject(rest, retryable=True)
         await done[0].wait()
 
@@ -256,14 +219,37 @@ def link_abort_and_reset() -> None:
     """Exhaustion to ABORT: quiet, readable, an interrupt; a reset leaves nothing of it over."""
 
 
-@nf_test(ThreeBitErrors)
-def link_three_bit_errors() -> None:
+@nf_test(Flood)
+async def link_three_bit_errors(test: Flood) -> None:
     """10,000 random 3-bit errors are detected."""
+    count = round((600 if ICARUS else 10_000) * min(1.0, test.cfg.scale))
+    await test.flood([random_flips(test.env.rng, 3) for _ in range(count)])
+    test.figure("three_bit_errors_detected", count)
+    await test.some_traffic()
 
 
-@nf_test(BeyondTheCrc)
-def link_beyond_crc() -> None:
-    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl."""
+@nf_test(Flood)
+async def link_beyond_crc(test: Flood) -> None:
+    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl.
+
+    About one dense error in 2^16 is a code word and escapes: it is a flit like any other.
+    """
+    rng, host = test.env.rng, test.env.cxl.host
+    count = round((200 if ICARUS else 2_000) * min(1.0, test.cfg.scale))
+    patterns = [rng.getrandbits(528) | 1 for _ in range(count)]
+    escapes = [p for p in patterns if crc_ok(p)]  # linear: a code word more is a code word
+    await test.flood([p for p in patterns if not crc_ok(p)])
+    # An error that is a code word: the address is another one and nobody can know.
+    await test.some_traffic()
+    sent = M2SReq(ReqOp.MEM_RD, 0x1234, 3 << 6)
+    pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
+    before = await test.read("CRC_ERROR")
+    flit = slots_flit((5, 4, 4, 4), (sent.pack(), 0, 0, 0)) ^ pattern
+    answer = await host.inject(flit, retryable=True, plain=1, expect=[sent])[0].wait()
+    assert isinstance(answer, S2MDRS)
+    assert await test.read("CRC_ERROR") == before, "it is not seen"
+    test.figure("beyond_crc", {"errors": count, "escapes": len(escapes), "made": 1})
+    test.logger.info("%d escapes, expected %.3f", len(escapes), count / 65536)
 
 
 @nf_test(IllegalSize)

@@ -15,7 +15,8 @@ import cocotb
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import RetryTestbench, random_drs, random_ndr, random_req
+from verif.tests.link_messages import random_drs, random_ndr, random_req
+from verif.tests.link_testbench import RetryTestbench
 
 _CHUNK = 16
 """Bytes of a data slot."""

@@ -31,15 +31,9 @@ from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from cocotbext.cxl.wire.unpack import S2MUnpacker
 from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import PID, count_scale, random_drs
 from verif.tests.link_rules import broken
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
-    PID,
-    REQ_CREDITS,
-    LinkTestbench,
-    count_scale,
-    random_drs,
-)
+from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, LinkTestbench
 
 _FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a header takes
 

@@ -17,23 +17,25 @@ from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
-    ABORT,
-    ALL_CREDITS,
+from verif.tests.link_messages import (
     PID,
-    REQ_CREDITS,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    LinkTestbench,
-    RetryTestbench,
     data_flit,
-    fill,
     random_drs,
     random_req,
     random_rwd,
     req_word,
     rwd_word,
     slots_flit,
+)
+from verif.tests.link_testbench import (
+    ABORT,
+    ALL_CREDITS,
+    REQ_CREDITS,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    LinkTestbench,
+    RetryTestbench,
+    fill,
 )
 
 _EMPTY = (5, 4, 4, 4)

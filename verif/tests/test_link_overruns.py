@@ -13,17 +13,8 @@ import cocotb
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
-    REQ_CREDITS,
-    RWD_CREDITS,
-    LinkTestbench,
-    data_flit,
-    random_rwd,
-    rwd_word,
-    slots_flit,
-    write_flits,
-)
+from verif.tests.link_messages import data_flit, random_rwd, rwd_word, slots_flit, write_flits
+from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, RWD_CREDITS, LinkTestbench
 
 HELD = {"core": "core_rate", "wire": "ready_rate"}
 """Rate of the bench that is 0 while no credit may come back."""

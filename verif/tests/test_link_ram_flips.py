@@ -24,15 +24,8 @@ from verif.env.ram_sizes import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
-    count_scale,
-    random_damage,
-    random_drs,
-    random_ndr,
-)
+from verif.tests.link_messages import count_scale, random_damage, random_drs, random_ndr
+from verif.tests.link_testbench import RETRY_DEPTH, RETRY_TIMEOUT, RetryTestbench
 from verif.tests.packed_structs import layout, pack
 
 FLIP = layout("ram_flip_t")

@@ -16,12 +16,7 @@ from cocotbext.cxl.link.retry import Lrsm
 from verif.env.config import scale
 from verif.tests.link_coverage import link_test
 from verif.tests.link_draws import Episodes, host_settings, messages, rates
-from verif.tests.link_testbench import (
-    NORMAL,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
-)
+from verif.tests.link_testbench import NORMAL, RETRY_DEPTH, RETRY_TIMEOUT, RetryTestbench
 
 
 async def _settle(bench: RetryTestbench, clocks: int) -> None:

@@ -27,23 +27,25 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
-    ABORT,
+from verif.tests.link_messages import (
     FRAMES,
-    LOCAL_IDLE,
-    NORMAL,
-    PHY_REINIT,
     PID,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RWD_CREDITS,
     Damage,
-    RetryTestbench,
     count_scale,
-    fill,
     random_damage,
     random_drs,
     random_ndr,
+)
+from verif.tests.link_testbench import (
+    ABORT,
+    LOCAL_IDLE,
+    NORMAL,
+    PHY_REINIT,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RWD_CREDITS,
+    RetryTestbench,
+    fill,
 )
 
 _ERR_CRC, _ERR_ABORT = 1, 11

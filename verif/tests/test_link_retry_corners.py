@@ -27,21 +27,23 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import is_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import (
+from verif.tests.link_messages import (
     FRAMES,
-    LOCAL_IDLE,
-    NORMAL,
     PID,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
     count_scale,
-    fill,
     random_damage,
     random_drs,
     random_ndr,
     random_req,
     random_rwd,
+)
+from verif.tests.link_testbench import (
+    LOCAL_IDLE,
+    NORMAL,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    RetryTestbench,
+    fill,
 )
 
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10

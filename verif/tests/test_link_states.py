@@ -28,19 +28,16 @@ from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
 from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import FRAMES, PID, random_ndr, slots_flit
 from verif.tests.link_testbench import (
     ABORT,
-    FRAMES,
     LLRREQ,
     LOCAL_IDLE,
     NORMAL,
     PHY_REINIT,
-    PID,
     RETRY_TIMEOUT,
     RetryTestbench,
     fill,
-    random_ndr,
-    slots_flit,
 )
 
 _NULLS = (ProtocolCode.NULL, ProtocolCode.NULL_EDS)

@@ -30,30 +30,8 @@ from verif.sequences.memory_faults import (
 )
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
+from verif.tests import faulty_parts as faulty
 from verif.tests.decorator import pyuvm_class
-from verif.tests.faulty_parts import (
-    BelievingModel,
-    BlindScoreboard,
-    DeadResponder,
-    DeafToLoss,
-    DeafToPoison,
-    DeafToRefusals,
-    ForgetfulModel,
-    ForgettingEvictions,
-    HalfModel,
-    LateScoreboard,
-    LosingScoreboard,
-    LossyStore,
-    MisreadingScoreboard,
-    OkayResponder,
-    OneRoundModel,
-    RepeatingScoreboard,
-    UnawareOfClaims,
-    UncountingScoreboard,
-    UnpoisonedStore,
-    deaf_to,
-    misreading,
-)
 
 _PARTS = tuple(field.name for field in fields(Parts))
 
@@ -125,61 +103,78 @@ async def reset_inside(test: NfBaseTest) -> None:
 
 TWINS = {
     # Memory loses writes: of ordinary lines, of an IDENTITY region, of evicted lines.
-    "PlainLoss": Twin("MISMATCH", PlainMemorySequence, store=LossyStore),
-    "IdentityLoss": Twin("MISMATCH", IdentitySequence, store=LossyStore),
-    "RecordLoss": Twin("MISMATCH", EvictionSequence, store=LossyStore, factor=2.0),
+    "PlainLoss": Twin("MISMATCH", PlainMemorySequence, store=faulty.LossyStore),
+    "IdentityLoss": Twin("MISMATCH", IdentitySequence, store=faulty.LossyStore),
+    "RecordLoss": Twin("MISMATCH", EvictionSequence, store=faulty.LossyStore, factor=2.0),
     # Memory keeps no poison, or answers OKAY where errors were planned.
-    "PoisonLoss": Twin("MISMATCH", PlainMemorySequence, store=UnpoisonedStore, poison=0.3),
-    "QuietMemory": Twin("MISMATCH", MemoryErrorSequence, responder=OkayResponder),
+    "PoisonLoss": Twin("MISMATCH", PlainMemorySequence, store=faulty.UnpoisonedStore, poison=0.3),
+    "QuietMemory": Twin("MISMATCH", MemoryErrorSequence, responder=faulty.OkayResponder),
     # The scoreboard does not see lost records, refused write-backs, or poison of the medium.
-    "UnseenRecordErrors": Twin("MISMATCH", RecordErrorSequence, scoreboard=DeafToLoss, workers=2),
-    "UnseenRefusals": Twin(
-        "MISMATCH", RefusedWriteBackSequence, scoreboard=DeafToRefusals, workers=2
+    "UnseenRecordErrors": Twin(
+        "MISMATCH", RecordErrorSequence, scoreboard=faulty.DeafToLoss, workers=2
     ),
-    "SilentPoison": Twin("MISMATCH", MemoryErrorSequence, scoreboard=DeafToPoison),
+    "UnseenRefusals": Twin(
+        "MISMATCH", RefusedWriteBackSequence, scoreboard=faulty.DeafToRefusals, workers=2
+    ),
+    "SilentPoison": Twin("MISMATCH", MemoryErrorSequence, scoreboard=faulty.DeafToPoison),
     # One poisoned line of the memory is not counted.
     "UncountedPoison": Twin(
-        "COUNTER MEM_POISON", MemoryErrorSequence, scoreboard=UncountingScoreboard
+        "COUNTER MEM_POISON", MemoryErrorSequence, scoreboard=faulty.UncountingScoreboard
     ),
     # A commit starts no new epoch in the model; a contribution of the old epoch passes a commit;
     # the old content of memory is taken for state.
-    "StaleOther": Twin("MISMATCH", EpochOtherSequence, model=OneRoundModel),
-    "StaleSame": Twin("MISMATCH", EpochSameSequence, model=BelievingModel),
-    "ForgedState": Twin("MISMATCH", GarbageSequence, model=BelievingModel),
+    "StaleOther": Twin("MISMATCH", EpochOtherSequence, model=faulty.OneRoundModel),
+    "StaleSame": Twin("MISMATCH", EpochSameSequence, model=faulty.BelievingModel),
+    "ForgedState": Twin("MISMATCH", GarbageSequence, model=faulty.BelievingModel),
     # The predictor reads one field of each descriptor wrong.
     "OtherTie": Twin(
-        "MISMATCH", AggregateSequence, predictor=misreading({"tie_minus": True}), workers=4
+        "MISMATCH", AggregateSequence, predictor=faulty.misreading({"tie_minus": True}), workers=4
     ),
     "OtherThreshold": Twin(
-        "MISMATCH", AggregateSequence, predictor=misreading({"threshold": 2}), mode=Mode.G_TERNARY
+        "MISMATCH",
+        AggregateSequence,
+        predictor=faulty.misreading({"threshold": 2}),
+        mode=Mode.G_TERNARY,
     ),
-    "OtherStrict": Twin("Poison", EarlyReadSequence, predictor=misreading({"strict": True})),
-    "OtherMask": Twin("MISMATCH", ProtectionSequence, predictor=misreading({"ld_mask": 0xFFFF})),
+    "OtherStrict": Twin("Poison", EarlyReadSequence, predictor=faulty.misreading({"strict": True})),
+    "OtherMask": Twin(
+        "MISMATCH", ProtectionSequence, predictor=faulty.misreading({"ld_mask": 0xFFFF})
+    ),
     # The model has half of the memory and refuses commits that the device accepts.
-    "SmallerDevice": Twin("REGION", DescriptorErrorSequence, model=HalfModel),
+    "SmallerDevice": Twin("REGION", DescriptorErrorSequence, model=faulty.HalfModel),
     # A response is lost, seen twice, or reports another load.
-    "LostResponse": Twin("never answered", MixedRegionsSequence, scoreboard=LosingScoreboard),
+    "LostResponse": Twin(
+        "never answered", MixedRegionsSequence, scoreboard=faulty.LosingScoreboard
+    ),
     "RepeatedResponse": Twin(
-        "without request", MixedRegionsSequence, scoreboard=RepeatingScoreboard
+        "without request", MixedRegionsSequence, scoreboard=faulty.RepeatingScoreboard
     ),
-    "WrongLoad": Twin("DEVLOAD", wrong_load, scoreboard=MisreadingScoreboard),
+    "WrongLoad": Twin("DEVLOAD", wrong_load, scoreboard=faulty.MisreadingScoreboard),
     # Early reads or an eviction are not counted; records are written that nobody has claimed.
-    "UncountedEvents": Twin("COUNTER EARLY_READ", EventSequence, model=ForgetfulModel, early=0.3),
-    "UncountedEviction": Twin(
-        "COUNTER EVICTION", EvictionSequence, scoreboard=ForgettingEvictions, factor=2.0
+    "UncountedEvents": Twin(
+        "COUNTER EARLY_READ", EventSequence, model=faulty.ForgetfulModel, early=0.3
     ),
-    "UnknownClaim": Twin("without need", AggregateSequence, scoreboard=UnawareOfClaims, workers=3),
+    "UncountedEviction": Twin(
+        "COUNTER EVICTION", EvictionSequence, scoreboard=faulty.ForgettingEvictions, factor=2.0
+    ),
+    "UnknownClaim": Twin(
+        "without need", AggregateSequence, scoreboard=faulty.UnawareOfClaims, workers=3
+    ),
     # The predictor does not see a write of an interrupt register.
     "UnseenClear": Twin(
-        "IRQ_STATUS.ACCESS_ERROR is 0", unseen_clear, predictor=deaf_to("IRQ_STATUS")
+        "IRQ_STATUS.ACCESS_ERROR is 0", unseen_clear, predictor=faulty.deaf_to("IRQ_STATUS")
     ),
-    "UnseenEnable": Twin("IRQ pin is 1", unseen_enable, predictor=deaf_to("IRQ_ENABLE")),
+    "UnseenEnable": Twin("IRQ pin is 1", unseen_enable, predictor=faulty.deaf_to("IRQ_ENABLE")),
     # The second refused access is expected in the capture.
-    "OtherFirstError": Twin("ERR_ADDR_LO shows", other_first_error, scoreboard=LateScoreboard),
+    "OtherFirstError": Twin(
+        "ERR_ADDR_LO shows", other_first_error, scoreboard=faulty.LateScoreboard
+    ),
     # Memory stops: a hang must become an error. No request is seen: zero transactions.
-    "DeadMemory": Twin("STUCK", PlainMemorySequence, responder=DeadResponder, stuck_clocks=2000),
+    "DeadMemory": Twin(
+        "STUCK", PlainMemorySequence, responder=faulty.DeadResponder, stuck_clocks=2000
+    ),
     "SilentBus": Twin(
-        "zero transactions", PlainMemorySequence, scoreboard=BlindScoreboard, transactions=20
+        "zero transactions", PlainMemorySequence, scoreboard=faulty.BlindScoreboard, transactions=20
     ),
     "ResetInside": Twin("such a reset inside a test is not supported", reset_inside),
 }

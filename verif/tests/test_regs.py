@@ -36,25 +36,27 @@ CLOCK_NS = 10
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
 
 # Inputs of the device other than the register port, and their idle values.
-IDLE = {
-    "rx_valid": 0,
-    "rx_protocol_id": 0,
-    "rx_flit": 0,
-    "tx_ready": 1,
-    "phy_up": 0,
-    "m_axi_awready": 0,
-    "m_axi_wready": 0,
-    "m_axi_bid": 0,
-    "m_axi_bresp": 0,
-    "m_axi_bvalid": 0,
-    "m_axi_arready": 0,
-    "m_axi_rid": 0,
-    "m_axi_rdata": 0,
-    "m_axi_rresp": 0,
-    "m_axi_rlast": 0,
-    "m_axi_ruser": 0,
-    "m_axi_rvalid": 0,
-}
+IDLE = {"tx_ready": 1} | dict.fromkeys(
+    [
+        "rx_valid",
+        "rx_protocol_id",
+        "rx_flit",
+        "phy_up",
+        "m_axi_awready",
+        "m_axi_wready",
+        "m_axi_bid",
+        "m_axi_bresp",
+        "m_axi_bvalid",
+        "m_axi_arready",
+        "m_axi_rid",
+        "m_axi_rdata",
+        "m_axi_rresp",
+        "m_axi_rlast",
+        "m_axi_ruser",
+        "m_axi_rvalid",
+    ],
+    0,
+)
 PID_CACHEMEM = 0x5555
 
 
