@@ -11,12 +11,12 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from numpy.typing import NDArray
 
 from verif.sequences.line_data import FP32_CORNERS
 from verif.tests.packed_structs import layout, pack, sampled, unpack
+from verif.tests.ports import clock_and_reset, tie_inputs
 
 LINES_LOG2 = 4
 LINES = 1 << LINES_LOG2
@@ -121,16 +121,11 @@ class GatherBench:
     async def reset(self) -> None:
         """Clock, reset and a descriptor among others."""
         dut = self.dut
-        for pin in (dut.op_valid, dut.ar_ready, dut.r_valid, dut.drs_ready, dut.end_ready):
-            pin.value = 0
-        dut.op.value, dut.r_beat.value, dut.rst_n.value = 0, 0, 0
         kind = self._layouts["region_desc_t"]
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
-        dut.desc.value = mine << REGION * sum(width for _, width in kind)
-        Clock(dut.clk, 10, unit="ns", impl="gpi").start()
-        await ClockCycles(dut.clk, 2)
-        dut.rst_n.value = 1
-        await ClockCycles(dut.clk, 1)
+        desc = mine << REGION * sum(width for _, width in kind)
+        tie_inputs(dut, "nf_fp32_gather", desc=desc)
+        await clock_and_reset(dut, 2)
 
     def _stalled(self, name: str) -> bool:
         return self.rng.random() < self.stalls.get(name, 0.0)

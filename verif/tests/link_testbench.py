@@ -59,6 +59,7 @@ from verif.tests.link_messages import (
 )
 from verif.tests.link_rules import EVENTS, STATUS, count_events
 from verif.tests.packed_structs import sampled, unpack
+from verif.tests.ports import tie_inputs
 
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
 REQ_CREDITS, RWD_CREDITS = PARAMETERS["REQ_CREDITS"], PARAMETERS["RWD_CREDITS"]
@@ -112,11 +113,7 @@ class RetryTestbench:
         ``training``: clocks until phy_up rises.
         """
         dut = self.dut
-        for name in ("rx_valid", "tx_ready", "req_ready", "rwd_ready", "ndr_valid", "drs_valid"):
-            getattr(dut, name).value = 0
-        for name in ("rx_protocol_id", "rx_flit", "ndr", "drs", "multi_header", "ram_flip"):
-            getattr(dut, name).value = 0
-        dut.phy_up.value = not training
+        tie_inputs(dut, "nf_link", phy_up=not training)
         dut.rst_n.value = 0
         if first:
             await Timer(1, unit="ns")

@@ -14,40 +14,12 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 
-_INPUTS = [
-    "phy_up",
-    "lost",
-    "good_retryable",
-    "got_init",
-    "init_wrap",
-    "got_frame",
-    "got_req",
-    "got_ack",
-    "got_other",
-    "req_held",
-    "rx_eseq",
-    "rx_num_retry",
-    "rx_echo",
-    "rx_empty",
-    "req_sent",
-    "ack_begun",
-    "tx_flit",
-]
-
+from verif.tests.ports import ports, tie_inputs
 
 _OUTPUTS = [
-    "retrain_request",
-    "normal",
-    "discard",
-    "quiet",
-    "local_idle",
-    "aborted",
-    "lrsm",
-    "want_req",
-    "eseq",
-    "num_retry",
-    "num_phy_reinit",
-    "want_ack",
+    name
+    for name in ports("nf_link_lrsm.sv", "output")
+    if not name.startswith(("ev_", "bad_", "ack_"))
 ]
 _FLITS = ["lost", "good_retryable", "got_frame", "got_req", "got_ack", "got_other"]
 
@@ -67,9 +39,7 @@ class Bench:
 
     async def start(self) -> Bench:
         """Reset, with the physical layer up."""
-        for name in _INPUTS:
-            getattr(self.dut, name).value = 0
-        self.dut.phy_up.value = 1
+        tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
         for _ in range(2):  # the first edge may see the state before the reset
@@ -90,8 +60,7 @@ class Bench:
 
     async def reset(self) -> dict[str, int]:
         """Reset; the outputs behind it."""
-        for name in _INPUTS:
-            getattr(self.dut, name).value = name == "phy_up"
+        tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         await self.edge
         self.dut.rst_n.value = 1

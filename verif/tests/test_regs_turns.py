@@ -3,21 +3,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 
 from models.regions import CommitCode
 from verif.axi import Resp
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held
+from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held, regs_test
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def window_turns(dut: Any) -> None:
+@regs_test
+async def window_turns(bench: Bench) -> None:
     """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     rng, bus = bench.rng, layout("ctrl_bus_t")
     low, high = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("BASE_LO", "BASE_HI"))
     epoch, control = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("EPOCH", "CTRL"))
@@ -117,11 +115,11 @@ async def window_turns(dut: Any) -> None:
         assert await raw_read(dut, axil) == {**values, epoch: word}[axil]
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def move_code(dut: Any) -> None:
+@regs_test
+async def move_code(bench: Bench) -> None:
     """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
     next one is decided. A write without a strobe moves nothing."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     rng, register = bench.rng, bench.regs["CTRL_WINDOW_LO"]
     codes = [CommitCode.OK, CommitCode.BASE_ALIGN, CommitCode.WINDOW_MEMORY]
     before = place = 0
