@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of `nf_fp32_gather` alone: requests in, a memory behind it, answers and ends out."""
+"""Bench of `nf_fp32_gather` alone: requests, answers and ends, and a memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Sum:
 
 @dataclass
 class Taken:
-    """What came out, and in which clock."""
+    """Answer or end of a request, and its clock."""
 
     clock: int
     data: int
@@ -95,11 +95,11 @@ class GatherBench:
         self._noise = (1 << sum(width for _, width in self._layouts["read_beat_t"])) - 1
 
     def place(self, worker: int, index: int) -> int:
-        """Where the line of a worker lies (spec: controller §4)."""
+        """Return the memory line of a worker's line (spec: controller §4)."""
         return STATE_BASE + (worker << LINES_LOG2) + index
 
     def places(self, one: Sum) -> list[int]:
-        """Where the lines of a request lie, in worker order."""
+        """Return the memory lines of a request, in worker order."""
         return [self.place(worker, one.index) for worker in range(64) if one.bitmap >> worker & 1]
 
     def fill(self, error: float, poison: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage of the benches of ``nf_link``: what is seen at its pins, and the state that it tells."""
+"""Coverage of the benches of ``nf_link``: flits at its pins and its status port."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _points = _Points()
 
 
 class LinkObserver:
-    """Samples one bench: `clock` once a clock, `sent` for a flit of the device behind it.
+    """Coverage of one bench: `clock` once a clock, then `sent` for a flit of the device.
 
-    It has a tracker of its own, which judges nothing: a bench may break the rules.
+    It has a separate tracker that judges nothing, because a bench may break the rules.
     """
 
     def __init__(self, grant_plain: int, grant_data: int) -> None:
@@ -56,7 +56,7 @@ class LinkObserver:
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Start again after a reset of the link."""
         self.tracker.reset()
         self.points.link.bind(self.tracker, self._full)
         self.points.state.reset()
@@ -65,7 +65,7 @@ class LinkObserver:
     def clock(
         self, now: int, status: dict[str, int], phy: bool, driven: tuple[int, int] | None
     ) -> None:
-        """The state, phy_up, and the flit at the pins of the receiver."""
+        """Sample the status, phy_up and the flit at the pins of the receiver."""
         if phy != self._phy:
             self._phy = phy
             self.points.link.phy(phy)
@@ -75,7 +75,7 @@ class LinkObserver:
         self.points.state.clock(status, phy, event)
 
     def sent(self, now: int, flit: tuple[int, int]) -> None:
-        """A flit of the device that was transferred."""
+        """Sample a flit that the device has transferred."""
         self._observe(Direction.S2M, flit, now)
 
     def _observe(self, way: Direction, wire: tuple[int, int], now: int) -> FlitEvent:

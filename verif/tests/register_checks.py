@@ -58,7 +58,7 @@ async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
 
 
 async def no_aliases(port: AxiLitePort, registers: Registers, rng: random.Random) -> list[str]:
-    """All RW registers hold values of their own at once; ends with the reset values."""
+    """Check that all RW registers hold different values at once; end with the reset values."""
     out = []
     targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
     written = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}

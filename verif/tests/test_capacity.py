@@ -127,41 +127,18 @@ class CapacityTest(NfBaseTest):
         assert await registers.read("FALLBACK") == 0, "FALLBACK came back without misses"
 
 
-class LevelsTest(NfBaseTest):
-    """Thresholds that leave one level to be reported; whatever the occupancy, no other is seen."""
-
-    # (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
-    CASES = (
-        ((255, 255, 255), None),
-        ((128, 128, 128), None),  # as many as there are places: the upper bit counts
-        ((1, 255, 255), DevLoad.OPTIMAL),
-        ((1, 1, 255), DevLoad.MODERATE),
-        ((1, 1, 1), DevLoad.SEVERE),
-        ((0, 1, 0), DevLoad.MODERATE),
-        ((0, 0, 1), DevLoad.SEVERE),
-        ((0, 0, 0), None),
-    )
-
-    async def scenario(self) -> None:
-        run = NfSequence(self.env)
-        for (optimal, moderate, severe), busy in self.CASES:
-            word = severe << 16 | moderate << 8 | optimal
-            await self.env.registers.write("DEVLOAD_THRESHOLD", word)
-            await self.env.clocks(10)
-            trace = self.env.trace = []
-            for k in range(self.cfg.count(30)):
-                await run.write(k % 64 << 6, run.rng.randbytes(64))
-                await run.read(0x8000 | k % 64 << 6)
-            await run.drain()
-            self.env.trace = None
-            seen = {
-                DevLoad(item.message.devload)
-                for item in trace
-                if isinstance(item, ObservedResponse)
-            }
-            allowed = {DevLoad.LIGHT} | ({busy} if busy else set())
-            assert seen <= allowed, f"thresholds {word:#x}: loads {seen}"
-            assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"
+# (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
+LEVELS = (
+    ((255, 255, 255), None),
+    ((128, 128, 128), None),  # as many as there are places: the upper bit counts
+    ((1, 255, 255), DevLoad.OPTIMAL),
+    ((1, 1, 255), DevLoad.MODERATE),
+    ((1, 1, 1), DevLoad.SEVERE),
+    ((0, 1, 0), DevLoad.MODERATE),
+    ((0, 0, 1), DevLoad.SEVERE),
+    ((0, 0, 0), None),
+)
+"""Thresholds that leave one level to report; no other may be seen at any occupancy."""
 
 
 @nf_test(CapacityTest, profiles=ALL)
@@ -169,6 +146,23 @@ def capacity_fallback() -> None:
     """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
 
 
-@nf_test(LevelsTest, profiles=ALL)
-def devload_levels() -> None:
+@nf_test(profiles=ALL)
+async def devload_levels(test: NfBaseTest) -> None:
     """DevLoad follows the queue occupancy against the three thresholds."""
+    run = NfSequence(test.env)
+    for (optimal, moderate, severe), busy in LEVELS:
+        word = severe << 16 | moderate << 8 | optimal
+        await test.env.registers.write("DEVLOAD_THRESHOLD", word)
+        await test.env.clocks(10)
+        trace = test.env.trace = []
+        for k in range(test.cfg.count(30)):
+            await run.write(k % 64 << 6, run.rng.randbytes(64))
+            await run.read(0x8000 | k % 64 << 6)
+        await run.drain()
+        test.env.trace = None
+        seen = {
+            DevLoad(item.message.devload) for item in trace if isinstance(item, ObservedResponse)
+        }
+        allowed = {DevLoad.LIGHT} | ({busy} if busy else set())
+        assert seen <= allowed, f"thresholds {word:#x}: loads {seen}"
+        assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"

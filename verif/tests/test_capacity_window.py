@@ -151,16 +151,16 @@ def sliding_window() -> None:
 
 @nf_test()
 async def deferred_misses(test: NfBaseTest) -> None:
-    """A miss that is put off counts for its own region, whatever is behind it."""
+    """A deferred miss counts for its own region, whatever request follows it."""
     run, rng, registers = NfSequence(test.env), test.env.rng, test.env.registers
     hw = test.cfg.hw
     test.cfg.mem.latency = (60, 120)
     misses = 4 * hw.slots
-    region, beside, passing = rng.sample(range(hw.regions), 3)
+    region, busy, passing = rng.sample(range(hw.regions), 3)
     config = run.layout.region(Mode.G_BINARY, (misses - 1).bit_length(), 2)
     other = run.layout.region(Mode.G_TERNARY, 1, 64)
     third = run.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 1)
-    for number, one in ((region, config), (beside, other), (passing, third)):
+    for number, one in ((region, config), (busy, other), (passing, third)):
         await run.commit(number, one)
     for line in range(misses):
         await run.contribute(config, 0, line)

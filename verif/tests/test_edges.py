@@ -9,7 +9,7 @@ from verif.tests.decorator import nf_test
 
 @nf_test(EdgeSequence)
 def edges() -> None:
-    """What touches is taken, what overlaps by a line is refused; each address bit counts."""
+    """Areas that touch are accepted, an overlap of one line is refused; each address bit counts."""
 
 
 @nf_test(SelectorSequence)

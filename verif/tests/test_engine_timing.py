@@ -80,8 +80,8 @@ class EngineTimingTest(NfBaseTest):
 
     def configure(self, cfg: EnvConfig) -> None:
         def shape(link: CxlConfig) -> None:
-            # Completions stop when the credits are used up: the request queue fills up behind the
-            # engine. Then all credits come back at once.
+            # Completions stop when the credits are used up: the request queue in front of
+            # the engine fills up. Then all credits come back at once.
             link.link.grant_plain = CREDITS
             link.link.return_delay = (200, 200)
             link.link.return_batch = CREDITS

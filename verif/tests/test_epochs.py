@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New epochs while traffic runs, and state that an old epoch leaves behind."""
+"""New epochs while traffic runs, and the state that an old epoch leaves in memory."""
 
 from __future__ import annotations
 

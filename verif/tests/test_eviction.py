@@ -29,7 +29,7 @@ def eviction_shuffled() -> None:
 
 @nf_test(AgainAtOnceSequence)
 def again_at_once() -> None:
-    """A line that a miss throws out is wanted in each clock behind that miss."""
+    """A line that a miss evicts is accessed in each of the clocks that follow the miss."""
 
 
 @nf_test(PinnedSlotSequence)

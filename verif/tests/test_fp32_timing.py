@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that FP32 accesses take at the pins, beside plain memory, and rates of streams."""
+"""Clocks of FP32 accesses at the pins, compared with plain memory, and rates of streams."""
 
 from __future__ import annotations
 

@@ -44,4 +44,4 @@ def many_regions() -> None:
 
 @nf_test(AlmostDoneSequence)
 def almost_done() -> None:
-    """DONE comes with the last line of its own region."""
+    """DONE is set by the last line of its region alone."""

@@ -28,7 +28,7 @@ def same_as_votes() -> None:
 
 @nf_test(NeighbourSumsSequence)
 def neighbours() -> None:
-    """Sums of every code and sign, read one clock behind the other."""
+    """Sums of every code and sign, read in consecutive clocks."""
 
 
 @nf_test(IntRefusalSequence)
@@ -44,7 +44,7 @@ def refusals() -> None:
     signs=(True,),
 )
 def other_sign() -> None:
-    """A bench that takes two's complement codes for unsigned ones is told so."""
+    """A bench that takes two's complement codes for unsigned ones fails."""
 
 
 @nf_test()

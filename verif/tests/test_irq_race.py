@@ -57,7 +57,7 @@ async def irq_by_each_event(bench: Bench) -> None:
 
 @regs_test
 async def irq_event_in_clock_of_clear(bench: Bench) -> None:
-    """Of every source, masked and enabled: an event before a clear is cleared, one in the same
+    """For every source, masked and enabled: an event before a clear is cleared, one in the same
     clock or later is kept, and the pin follows."""
     status = bench.regs["IRQ_STATUS"]
     for source, (port, event) in EVENTS.items():
@@ -74,7 +74,7 @@ async def irq_event_in_clock_of_clear(bench: Bench) -> None:
 
 @regs_test
 async def irq_clears(bench: Bench) -> None:
-    """Of several pending sources exactly those are cleared that are written with 1."""
+    """A write clears exactly those of several pending sources that are written with 1."""
     status = bench.regs["IRQ_STATUS"]
     masks = {source: status.field(source).mask for source in EVENTS}
     choices = [sum(rest) for rest in combinations(masks.values(), 2)]

@@ -60,7 +60,7 @@ def commits() -> None:
 
 @nf_test(KeptTest, sequence=ReshapedSequence)
 def reshaped() -> None:
-    """What lay behind an area before it grew is never taken for state."""
+    """Memory that an area covers after it has grown is never taken for state."""
 
 
 @nf_test(KeptTest, sequence=StoreMissSequence)

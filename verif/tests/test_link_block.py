@@ -249,7 +249,7 @@ async def crc_errors(dut: Any) -> None:
 
 @link_test
 async def broken_flits(dut: Any) -> None:
-    """What breaks a rule is counted once a flit, and the rest of the flit is still used."""
+    """A broken rule is counted once a flit, and the rest of the flit is still used."""
     bench = await LinkTestbench(dut).up()
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]

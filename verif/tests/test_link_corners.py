@@ -165,7 +165,7 @@ class Gate(ReadyPattern):
 
 
 class ForeignFlits(LinkTest):
-    """What this device does not serve is counted; RRSM shows a RETRY.Ack that cannot leave."""
+    """Flits that this device does not serve; a RETRY.Ack that cannot leave."""
 
     shows = "test_link_corners::link_foreign_flits"
     waived = ("protocol_id", "framing")

@@ -35,7 +35,7 @@ class Abort(LinkTest):
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
-        cfg.link.retry_timeout = 1 << 40  # the host asks for no retrain of its own
+        cfg.link.retry_timeout = 1 << 40  # the host asks for no retrain
         cfg.link.idle_flit_rate = 0.05
 
     async def scenario(self) -> None:
@@ -57,7 +57,7 @@ class Abort(LinkTest):
         assert got["PHY_REINIT"] == 10
         assert fields["LINK_ERR_INFO"]["VALID"]
         assert fields["IRQ_STATUS"]["LINK_ERROR"]
-        assert dut.irq.value == 1, "nobody is told"
+        assert dut.irq.value == 1, "no interrupt"
         assert fields["LINK_ERR_INFO"]["KIND"] in (1, _KIND_ABORT), "the first error is kept"
         # Quiet, whatever comes in; readable and writable by registers.
         self.faults.armed = False
@@ -192,13 +192,13 @@ class SilentTest(LinkTest):
 
 
 class SilentLossUp(SilentTest):
-    """A response is lost behind the pins."""
+    """Undetected loss of a response."""
 
     way = Direction.S2M
 
 
 class SilentCopyDown(SilentTest):
-    """A request arrives twice."""
+    """Undetected copy of a request."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
@@ -208,7 +208,7 @@ class SilentCopyDown(SilentTest):
 
 
 class SilentCopyUp(SilentCopyDown):
-    """A response arrives twice, behind the pins."""
+    """Undetected copy of a response."""
 
     def hit(self) -> None:
         self.host.repeat_received()

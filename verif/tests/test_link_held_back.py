@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the device later than it wants to: a flit behind a retry, a RETRY sequence under
-back-pressure.
+"""Flits that leave the device late: after a retry, or a RETRY sequence under back-pressure.
 
 Top ``nf_link`` with a small RETRY_TIMEOUT (build link_retry; spec: link spec §6, §9).
 """
@@ -25,14 +24,13 @@ _SEQUENCE = 6
 
 
 class HeldBench(RetryTestbench):
-    """A bench that loses single flits, and tells what has left since."""
+    """Bench that loses single flits and finds data in the flits that left since."""
 
     def __init__(self, dut: Any, seed: int) -> None:
-        super().__init__(dut, seed, grant_plain=400, grant_data=400)
-        self.tracker = None
+        super().__init__(dut, seed, tracked=False, grant_plain=400, grant_data=400)
 
     def lose_one(self, to_host: bool) -> None:
-        """The next flit on one wire is damaged."""
+        """Damage the next flit on one wire."""
         name = "to_host" if to_host else "to_device"
 
         def damage(wire: WireFlit) -> WireFlit:
@@ -42,7 +40,7 @@ class HeldBench(RetryTestbench):
         setattr(self, name, damage)
 
     def place_of(self, chunk: bytes, since: int) -> int | None:
-        """The first flit from the `since`-th on that has this chunk of data."""
+        """Return the place of the first flit from the `since`-th on with this chunk of data."""
         for place, (_, flit) in enumerate(self.tx_log[since:], since):
             if chunk in flit.to_bytes(66, "little"):
                 return place

@@ -170,7 +170,7 @@ async def largest_grants(dut: Any) -> None:
 @link_test
 async def three_reads_in_a_slot(dut: Any, completions: int) -> None:
     """Each stage to the pins takes a flit. Then the headers of three reads wait, with credits for
-    no more: with H5 and G6 they leave in one flit, beside the completions that wait, too."""
+    no more: with H5 and G6 they leave in one flit, with the completions that wait, too."""
     bench = await LinkTestbench(dut, 2 + completions).up()
     dut.multi_header.value = 1
     drss = [replace(random_drs(bench.rng), data=bytes(64)) for _ in range(3)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flit of two messages, or an answer with two numbers, does with the second one.
+"""Second message of a flit, second number of an answer.
 
-Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). The message beside
-the one that is taken, and the field beside the one that is looked at, are those that get lost.
+Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). A message next
+to one that is taken and a field next to one that is compared are those that designs lose.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ async def answer_with_all_numbers(dut: Any) -> None:
     NumFreeBuf, each in its field."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-        bench.tracker = None
+        bench = RetryTestbench(
+            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
+        )
         await bench.up(first=not again)
         await bench.clocks(100)
         buffer = dut.u_retry_buffer
@@ -140,8 +141,7 @@ async def silent_before_the_first(dut: Any) -> None:
         return pid, flit
 
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32))
-        bench.tracker = None
+        bench = RetryTestbench(dut, rng.getrandbits(32), tracked=False)
         bench.to_device = spoil
         await bench.start(first=not again)
         await bench.clocks(rng.randrange(20, 200))
@@ -158,8 +158,7 @@ async def nothing_left_after_abort(dut: Any) -> None:
     """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
     that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-    bench.tracker = None
+    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False)
     await bench.up()
     bench.host.hold_acks(True)
     for _ in range(2 * RETRY_DEPTH):  # more than the retry buffer takes

@@ -83,8 +83,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
 async def damaged_from_the_start(dut: Any) -> None:
     """Also before the first clean flit and during INIT nothing that was lost stays lost."""
     for seed in range(6 * count_scale()):
-        bench = RetryTestbench(dut, seed, 1 + seed % 7)
-        bench.tracker = None
+        bench = RetryTestbench(dut, seed, 1 + seed % 7, tracked=False)
         rng = random.Random(seed)
         bench.to_device = random_damage(rng, 0.3)
         bench.to_host = random_damage(rng, (0.0, 0.3, 1.0)[seed % 3])
@@ -195,7 +194,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
 
 @link_test
 async def replay_begins_with_adf(dut: Any) -> None:
-    """A lost all-data flit, also while the device wants a retry of its own, either way round."""
+    """A lost all-data flit, also while the device itself wants a retry, either way round."""
     hits: Counter[str] = Counter()
     frame = seal(encode_control(RetryFrame()))
     for seed in range(4 * count_scale()):
@@ -228,7 +227,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
         ) -> WireFlit:
             newest = host.buffer._entries[host.buffer.wr_ptr - 1]
             data = newest == (wire[1], True) and host.retry.lrsm is Lrsm.NORMAL
-            # While the host waits for its replay the device gets an error of its own.
+            # While the host waits for its replay the device gets an error, too.
             late = host.retry.lrsm is Lrsm.LOCAL_IDLE and host.retry.timeout < 8
             if bench.rng.random() < 0.4 * data + 0.05 * late:
                 hits["lost by the device"] += data
@@ -238,7 +237,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
         bench.to_host, bench.to_device = to_host, to_device
         fill(bench, 60, tricky=0.8)
         await bench.delivered(100 * RETRY_TIMEOUT)
-        # What the device sends behind such a RETRY.Ack: the data, then its own sequence.
+        # The device sends after such a RETRY.Ack: the data, then its own sequence.
         log = [flit for _, flit in bench.tx_log]
         for i in places:
             # The data may look like a sixth RETRY.Frame.

@@ -94,8 +94,7 @@ async def num_free_buf(dut: Any) -> None:
 @link_test
 async def sequences(dut: Any) -> None:
     """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
-    bench = RetryTestbench(dut, 3)
-    bench.tracker = None
+    bench = RetryTestbench(dut, 3, tracked=False)
     await bench.up()
     await bench.clocks(100)
     bench.muted = True
@@ -216,8 +215,8 @@ async def full_at_any_place(dut: Any) -> None:
         bench.muted = True
         await bench.clocks(6)
         bench.answer_random(drs=40)
-        rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs beside its reads
-        # Three reads wait behind two owed slots only where back-pressure gives them the time.
+        rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs with its reads
+        # Three reads wait for two owed slots only where back-pressure gives them the time.
         bench.ready_rate = rng.choice((1.0, 0.5, 0.5))
         rate *= bench.ready_rate
         for _ in range(2 * RETRY_DEPTH + 20):
@@ -293,8 +292,7 @@ async def broken_control_flit(dut: Any) -> None:
     """A control flit with a static bit set starts a retry: whether it was a retryable one, and so
     counts in ESeq, nobody can know. Otherwise the next retry would begin a flit too early."""
     for bit in (19, 300):
-        bench = RetryTestbench(dut, bit)
-        bench.tracker = None
+        bench = RetryTestbench(dut, bit, tracked=False)
         await bench.up(first=bit == 19)
         await bench.clocks(100)
         spoilt: list[int] = []
@@ -329,10 +327,9 @@ async def broken_control_flit(dut: Any) -> None:
 
 @link_test
 async def dirty_request(dut: Any) -> None:
-    """A RETRY.Req behind its Frames, clean but for one static bit, is not obeyed: no RETRY.Ack."""
+    """A RETRY.Req after its Frames with one static bit set is not obeyed: no RETRY.Ack."""
     for number, dirt in enumerate((1 << 300, 0)):
-        bench = RetryTestbench(dut, number)
-        bench.tracker = None
+        bench = RetryTestbench(dut, number, tracked=False)
         await bench.up(first=not number)
         await bench.clocks(100)
         sent = len(bench.tx_log)
@@ -349,8 +346,9 @@ async def acknowledged_in_replay(dut: Any) -> None:
     """Acknowledgements that come while the device replays free their places, too."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-        bench.tracker = None
+        bench = RetryTestbench(
+            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
+        )
         await bench.up(first=not again)
         await bench.clocks(100)
         # Some flits leave, which nobody acknowledges; then the host asks for all of them.

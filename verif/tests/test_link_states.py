@@ -48,10 +48,10 @@ _BROKEN = "broken control flit"  # an error in NORMAL alone
 
 
 class StateBench(RetryTestbench):
-    """A bench whose host is silent: what comes in is put on the wire by hand."""
+    """Bench whose host is silent: the test puts all flits on the wire."""
 
     async def bring_up(self, first: bool) -> None:
-        """Up, quiet and muted."""
+        """Bring the link up, wait until it is quiet, and mute the host."""
         self.tracker, self.auto_phy = None, False
         await self.up(first=first)
         await self.clocks(80)
@@ -59,27 +59,27 @@ class StateBench(RetryTestbench):
         await self.clocks(10)
 
     def bad(self) -> WireFlit:
-        """A flit with one to three wrong bits."""
+        """Return a flit with one to three wrong bits."""
         flit = seal(self.rng.getrandbits(512))
         for bit in self.rng.sample(range(528), self.rng.randrange(1, 4)):
             flit ^= 1 << bit
         return PID, flit
 
     def bad_id(self) -> WireFlit:
-        """A good flit with a Protocol ID that is none."""
+        """Return a good flit with an unknown Protocol ID."""
         while True:
             word = self.rng.getrandbits(16)
             if decode_protocol_id(word).code is None:
                 return word, 0
 
     async def cycle_phy(self) -> None:
-        """phy_up falls and comes back."""
+        """Let phy_up fall and rise again."""
         self.set_phy(False)
         await self.clocks(self.rng.randrange(2, 6))
         self.set_phy(True)
 
     async def lose(self) -> RetryReq:
-        """A flit is lost; waits for the RETRY.Req and returns it."""
+        """Lose a flit, wait for the RETRY.Req and return it."""
         sent = len(self.tx_log)
         self.raw.append(self.bad())
         await self.until(lambda: self.lrsm == LOCAL_IDLE, 60)
@@ -87,15 +87,15 @@ class StateBench(RetryTestbench):
         return self.requests(sent)[-1]
 
     def requests(self, since: int = 0) -> list[RetryReq]:
-        """Every RETRY.Req among the flits from the ``since``-th on."""
+        """Return every RETRY.Req among the flits from the ``since``-th on."""
         return [c for c in self.controls(since) if isinstance(c, RetryReq)]
 
     def answers(self, since: int = 0) -> list[RetryAck]:
-        """Every RETRY.Ack among the flits from the ``since``-th on."""
+        """Return every RETRY.Ack among the flits from the ``since``-th on."""
         return [c for c in self.controls(since) if isinstance(c, RetryAck)]
 
     async def reach(self, state: int) -> None:
-        """Brings the device from NORMAL into a state, in which it stays for a while."""
+        """Bring the device from NORMAL into a state, in which it stays for a while."""
         if state == NORMAL:
             return
         if state == LLRREQ:
@@ -112,7 +112,7 @@ class StateBench(RetryTestbench):
         await self.until(lambda: self.lrsm == state, 12 * RETRY_TIMEOUT + 900)
 
     def flits_of(self, event: str, echo: int, pointer: int) -> list[WireFlit]:
-        """The flits that make an event."""
+        """Return the flits that make an event."""
         rng = self.rng
         request = RetryReq(pointer, rng.randrange(32), rng.randrange(11))
         viral, *unread = rng.random() < 0.5, *rng.randbytes(3)  # a device takes no notice of these
@@ -142,7 +142,7 @@ class StateBench(RetryTestbench):
 
 
 async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
-    """Lets the event happen in the state that was reached, and checks what follows."""
+    """Let the event happen in the state that was reached, and check the consequences."""
     dut = bench.dut
     eseq, taken = int(dut.u_lrsm.eseq_q.value), len(bench.got_req)
     pointer, wrap = int(dut.u_retry_buffer.wr_q.value), int(dut.u_lrsm.wrap_q.value)
@@ -192,7 +192,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
 
 @link_test
 async def states(dut: Any) -> None:
-    """What each state makes of each flit, and of a fall of phy_up."""
+    """Each state against each flit and a fall of phy_up."""
     rng = random.Random(cocotb.RANDOM_SEED)
     events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN]
     events.append("phy down")
@@ -233,7 +233,7 @@ async def frames_in_a_row(dut: Any) -> None:
         bench.put(*FRAMES[before:], answer)
         await bench.clocks(30)
         assert bench.lrsm == LOCAL_IDLE, f"{before} frames, a discarded flit, {5 - before} frames"
-        # Nor do frames count together with those behind a retrain.
+        # Frames do not count together with those after a retrain.
         wr = int(dut.u_retry_buffer.wr_q.value)
         bench.put(*FRAMES[:before])
         await bench.clocks(before + 3)
@@ -271,7 +271,7 @@ async def answers_and_requests(dut: Any) -> None:
         await bench.clocks(20)
         assert bench.status()["rrsm"] == 1, "a RETRY.Ack is owed"
         assert bench.lrsm == LLRREQ
-        # What is no request changes nothing of it.
+        # Other flits change nothing of it.
         for event in rng.sample(("RETRY.Req alone", "RETRY.Ack alone", "RETRY.Ack", "LLCRD"), 4):
             bench.raw.extend(bench.flits_of(event, 1, wr))
         await bench.clocks(40)
@@ -293,7 +293,7 @@ async def answers_and_requests(dut: Any) -> None:
         await bench.clocks(40)
         assert [a.num_retry for a in bench.answers(sent)] == [3, 4], "one answer for each"
         assert bench.status()["rrsm"] == 0
-        # What was asked for before a retrain is asked for again behind it.
+        # A request from before a retrain is not answered after it: the peer asks again.
         bench.ready_rate = 0.0
         for _ in range(3):
             bench.answer(random_ndr(rng))
@@ -352,7 +352,7 @@ async def counts_are_cleared(dut: Any) -> None:
 
 @link_test
 async def retrain_at_a_sequence(dut: Any) -> None:
-    """A retrain that cuts a sequence off: behind it the sequence begins anew, with five frames."""
+    """A retrain that cuts a sequence off: after it the sequence begins anew, with five frames."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(12):
         bench = StateBench(dut, rng.getrandbits(32))
@@ -361,7 +361,7 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         bench.raw.append(bench.bad())
         await bench.until(lambda b=bench: b.lrsm == LLRREQ, 20)  # type: ignore[misc]
         await bench.clocks(number % 6)
-        # What comes while the physical layer is down is no flit.
+        # Nothing is a flit while the physical layer is down.
         bench.set_phy(False)
         crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got_req)
         raw = M2SReq(ReqOp.MEM_RD, 1, 64).pack()
@@ -379,7 +379,7 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         frames = 0
         while frames < place and log[place - 1 - frames] == RetryFrame():
             frames += 1
-        assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req behind a retrain"
+        assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req after a retrain"
         assert len(bench.got_req) == taken
     fresh = RetryTestbench(dut, rng.getrandbits(32))
     await fresh.start(first=False)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may wait in ``nf_link``, and for how long (link spec §9): credits alone until the flush
-timer, LLCRD behind everything else that is new."""
+"""Waiting times in ``nf_link`` (link spec §9): credits, acknowledgements and LLCRD."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ async def credits_that_wait(dut: Any) -> None:
 @link_test
 async def llcrd_goes_last(dut: Any) -> None:
     """LLCRD has the lowest priority: none leaves while there is a message to send, however much
-    there is to acknowledge and to grant; all of it leaves behind the last."""
+    there is to acknowledge and to grant; all of it leaves after the last."""
     bench = await LinkTestbench(dut).up()
     rng = bench.rng
     bench.muted = True

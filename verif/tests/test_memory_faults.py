@@ -66,7 +66,7 @@ def errors_at_random() -> None:
 
 @nf_test(profiles=ALL, configure=filled_with_ones)
 async def garbage_memory(test: NfBaseTest) -> None:
-    """What memory held before is never taken for state."""
+    """Old content of memory is never taken for state."""
     for mode in (*LOW_BIT, Mode.FP32):
         await GarbageSequence(test.env, mode=mode).run()
 

@@ -20,7 +20,7 @@ def protection() -> None:
 
 @nf_test(CombinedCausesSequence)
 def combined_causes() -> None:
-    """Of all rules that a request breaks, the first is its cause."""
+    """The first rule that a request breaks is its cause."""
 
 
 @nf_test(BindShiftSequence)

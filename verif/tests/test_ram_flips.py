@@ -138,7 +138,7 @@ def mended() -> None:
 
 @nf_test(ForwardedSequence)
 def forwarded() -> None:
-    """What the operation before hands on is right, whatever flips in the slot meanwhile."""
+    """Forwarded state is right, whatever flips in the slot meanwhile."""
 
 
 @nf_test(KeptOverDamageSequence)
@@ -153,7 +153,7 @@ def lost_kept() -> None:
 
 @nf_test()
 async def damaged_marks(test: NfBaseTest) -> None:
-    """What may be in memory is not known: it is fetched, counted once, and nothing is lost."""
+    """Damaged marks: the records are fetched, counted once, and nothing is lost."""
     await DamagedMarksSequence(test.env).run()
     # As many as reach every plane, which a row that was mended must still tell.
     await DamagedMarksSequence(test.env, workers=16, rounds=1).run()
@@ -161,4 +161,4 @@ async def damaged_marks(test: NfBaseTest) -> None:
 
 @nf_test(LastMarksSequence, shows="test_ram_flips::last_marks")
 def last_marks() -> None:
-    """The last row of marks of a region, beside another region of fewer workers."""
+    """The last row of marks of a region, with another region of fewer workers."""

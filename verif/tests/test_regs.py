@@ -38,12 +38,12 @@ PID_CACHEMEM = 0x5555
 
 
 def registers() -> dict[str, Register]:
-    """The registers that this build must have."""
+    """Return the registers that this build must have."""
     return REG_MAP.expand(device_params())
 
 
 def identity_region(params: DeviceParams, workers: int) -> RegionConfig:
-    """A descriptor whose window lies just above the memory, naturally aligned."""
+    """Return a descriptor whose window lies just above the memory, naturally aligned."""
     return RegionConfig(params.mem_lines * 64, 0, 0, workers, Mode.IDENTITY)
 
 
@@ -194,7 +194,7 @@ async def commit(dut: Any) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def back_pressure(dut: Any) -> None:
-    """Random accesses with random pauses on all channels, reads beside writes."""
+    """Random accesses with random pauses on all channels, reads in parallel with writes."""
     port = await start(dut)
     rng = random.Random(cocotb.RANDOM_SEED)
     targets = [r for r in registers().values() if r.mask(Access.RW) == r.mask()]

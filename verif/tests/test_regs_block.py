@@ -146,7 +146,7 @@ async def ram_error(bench: Bench) -> None:
         watch.cancel()
         want = {"valid": 1, **{name.lower(): value for name, value in place.items()}}
         assert seen == [want], f"{seen}, not {want}"
-    # A reset flips nothing, nor does the clock behind it.
+    # A reset flips nothing, nor does the clock after it.
     dut.rst_n.value = 0
     await ClockCycles(dut.clk, 2)
     flipped: list[dict[str, int]] = []
@@ -158,7 +158,7 @@ async def ram_error(bench: Bench) -> None:
 
 @regs_test
 async def ram_error_in_clock_of_clear(bench: Bench) -> None:
-    """An error before the clear of RAS_ERROR is behind the first one; one in its clock is the first
+    """An error before the clear of RAS_ERROR is not captured; one in its clock is the first
     of the next."""
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
     moments: set[int] = set()
@@ -181,7 +181,7 @@ async def ram_error_in_clock_of_clear(bench: Bench) -> None:
 
 
 async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
-    """Collects what goes to the RAMs, clock by clock."""
+    """Collect the flips that go to the RAMs, clock by clock."""
     while True:
         await FallingEdge(dut.clk)
         flip = unpack(RAM_FLIP, int(dut.ram_flip.value))
@@ -338,7 +338,7 @@ async def commit(bench: Bench) -> None:
 
 @regs_test
 async def close(bench: Bench) -> None:
-    """CTRL.CLOSE reaches the core with its region, is answered behind commit_done, no commit."""
+    """CTRL.CLOSE reaches the core with its region, is answered after commit_done, no commit."""
     dut = bench.dut
     cases = [(strobe, bit) for strobe in (0xF, 0x1, 0xE) for bit in (0, 1)]
     for strobe, bit in bench.rng.sample(2 * cases, 2 * len(cases)):
@@ -356,7 +356,7 @@ async def close(bench: Bench) -> None:
 
 @regs_test
 async def held_reads(bench: Bench) -> None:
-    """What was read stays as it came until it is taken, also of a register that changes."""
+    """Read data is stable until it is taken, also of a register that changes."""
     dut = bench.dut
     reg = bench.regs["SLOT_HIT"]
     dut.core_events.value = pack(EVENTS["core_events"], slot_hit=1)

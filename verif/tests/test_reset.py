@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reset in the middle of traffic leaves nothing behind.
+"""A reset in the middle of traffic clears all state.
 
 Each case ends in traffic that nobody waits for; the next case of the run begins with a reset.
 """
@@ -87,7 +87,7 @@ class ResetInCommitTest(ResetTest):
 
 @nf_test(ResetTest, profiles=ALL)
 def reset_in_traffic() -> None:
-    """What comes after a reset does not know what was before it."""
+    """Traffic after a reset does not see anything from before it."""
 
 
 @cocotb.parametrize(kind=["vote", "contribute", "plane"])

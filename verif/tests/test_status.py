@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status bits that the other tests see at rest alone: busy while busy, flags of every region.
+"""Status bits that other tests see idle: BUSY while a commit drains, flags of every region.
 
-The register predictor compares each read; these tests see to it that the bits change meanwhile.
+The register predictor compares each read; these tests make the bits change meanwhile.
 """
 
 from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import cocotb
 
@@ -16,7 +20,6 @@ from verif.sequences.control_lines import ControlSequence
 from verif.tests.decorator import ALL, nf_test
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
-SLOW = (500, 500)
 KINDS = ("illegal", "saturated", "done")
 ILLEGAL = b"\x55" * 64
 ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
@@ -63,26 +66,32 @@ class FlagsTest(NfBaseTest):
                     await run.contribute(config, worker, line, data)
 
 
+async def watch_busy(
+    test: NfBaseTest, run: NfSequence, commit: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    """Start a commit while memory is slow; check that COMMIT_BUSY is 1 until it has drained."""
+    test.cfg.mem.latency = (500, 500)
+    for k in range(run.rng.randint(1, 8)):
+        await run.read(k << 6)
+    await test.env.clocks(60)  # they are on their way to memory
+    waiting = cocotb.start_soon(commit())
+    seen = set()
+    while not waiting.done():
+        seen.add(await test.env.registers.read("STATUS.COMMIT_BUSY"))
+    waiting.result()
+    assert 1 in seen, "COMMIT_BUSY was never seen"
+    test.cfg.mem.latency = (3, 3)
+    await run.drain()
+    assert not await test.env.registers.read("STATUS.COMMIT_BUSY")
+
+
 @nf_test(profiles=ALL, shows="test_status::commit_busy")
 async def commit_busy(test: NfBaseTest) -> None:
     """STATUS.COMMIT_BUSY while a commit drains."""
     run = NfSequence(test.env)
-    config = run.layout.region(Mode.G_BINARY, 1, 3)
     for _ in range(2):
-        test.cfg.mem.latency = SLOW
-        for k in range(run.rng.randint(1, 8)):
-            await run.read(k << 6)
-        await test.env.clocks(60)  # they are on their way to memory
-        commit = cocotb.start_soon(run.commit(run.rng.randrange(2), config))
-        seen = set()
-        while not commit.done():
-            seen.add(await test.env.registers.read("STATUS.COMMIT_BUSY"))
-        commit.result()
-        assert 1 in seen, "COMMIT_BUSY was never seen"
-        test.cfg.mem.latency = (3, 3)
-        await run.drain()
-        assert not await test.env.registers.read("STATUS.COMMIT_BUSY")
-        config = run.layout.region(Mode.G_BINARY, 1, 3)
+        region, config = run.rng.randrange(2), run.layout.region(Mode.G_BINARY, 1, 3)
+        await watch_busy(test, run, functools.partial(run.commit, region, config))
 
 
 @nf_test(profiles=ALL)
@@ -94,18 +103,7 @@ async def window_busy(test: NfBaseTest) -> None:
     for _ in range(2):
         config = run.layout.region(run.rng.choice(LOW_BIT), 1, 3)
         words = run.commit_words(region, config, run.rng.getrandbits(32))
-        test.cfg.mem.latency = SLOW
-        for k in range(run.rng.randint(1, 8)):
-            await run.read(k << 6)
-        await test.env.clocks(60)  # they are on their way to memory
-        commit = cocotb.start_soon(run.call(run.line_write(words, ldid)))
-        seen = set()
-        while not commit.done():
-            seen.add(await test.env.registers.read("STATUS.COMMIT_BUSY"))
-        assert 1 in seen, "COMMIT_BUSY was never seen"
-        test.cfg.mem.latency = (3, 3)
-        await run.drain()
-        assert not await test.env.registers.read("STATUS.COMMIT_BUSY")
+        await watch_busy(test, run, functools.partial(run.call, run.line_write(words, ldid)))
 
 
 @nf_test(profiles=ALL, shows="test_status::init_busy")

@@ -73,7 +73,7 @@ def read_states() -> None:
 
 @nf_test(pipeline_programs.OwnMarkSequence)
 def own_marks() -> None:
-    """Lines that come back by a mark of their own: clean, poisoned, lost, with workers or none."""
+    """Lines that are fetched by their own mark: clean, poisoned, lost, with workers or none."""
 
 
 @nf_test(pipeline_programs.WriteStateSequence)
@@ -103,7 +103,7 @@ def workers() -> None:
 
 @nf_test(aggregate.EveryRegionSequence)
 def regions() -> None:
-    """Everything that a region has of its own, in every region."""
+    """All state of a region, in every region."""
 
 
 @nf_test(aggregate.EveryChangeSequence)
@@ -118,7 +118,7 @@ def accesses() -> None:
 
 @nf_test(aggregate.EveryCountSequence)
 def counts() -> None:
-    """Every count beside the majority and the threshold, every content of a plane."""
+    """Every count next to the majority and the threshold, every content of a plane."""
 
 
 @nf_test(aggregate.EveryPairSequence)
@@ -168,7 +168,7 @@ def misses() -> None:
 
 @nf_test(eviction.EveryParkSequence)
 def parked() -> None:
-    """As many operations as the device admits wait for records."""
+    """The most operations that the device admits wait for records."""
 
 
 @nf_test(eviction.EveryFigureSequence)

@@ -39,4 +39,4 @@ def refusals() -> None:
     configure=faulty(predictor=misreading({"threshold": 2})),
 )
 def other_threshold() -> None:
-    """A bench that expects votes at another threshold is told so."""
+    """A bench that expects votes at another threshold fails."""

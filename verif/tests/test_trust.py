@@ -26,7 +26,7 @@ def slow_memory(cfg: EnvConfig) -> None:
 
 @nf_test()
 async def reshape(test: NfBaseTest) -> None:
-    """What an area held under another shape is never state."""
+    """Memory content from another shape of an area is never state."""
     for change in ("workers", "lines", "mode", "place"):
         await ReshapeSequence(test.env, change=change).run()
 
@@ -45,7 +45,7 @@ async def refused_front(test: NfBaseTest) -> None:
 
 @nf_test(MovedSequence)
 def moved() -> None:
-    """A commit during the initialisation of its own region, and of one that waits."""
+    """A commit while its region is being initialised, and while it waits for that."""
 
 
 @nf_test(InitialiserSequence)

@@ -77,7 +77,7 @@ def lines() -> None:
 
 @nf_test(EveryOwnerSequence)
 def owners() -> None:
-    """Each region of the device has an owner of its own, who alone may write its registers."""
+    """Each region of the device has a different owner, who alone may write its registers."""
 
 
 @nf_test(profiles=ALL)
@@ -88,7 +88,7 @@ async def commits(test: NfBaseTest) -> None:
 
 @nf_test(WaitingCommitSequence)
 def commit_behind_commit() -> None:
-    """A commit by AXI4-Lite waits for the window's of the same region, and is done behind it."""
+    """A commit by AXI4-Lite waits for the window's commit of the same region."""
 
 
 @nf_test(profiles=ALL)
