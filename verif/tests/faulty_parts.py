@@ -150,7 +150,7 @@ class ForgetfulModel(DeviceModel):
 
 
 def misreading(changes: dict[str, Any]) -> type[RegisterPredictor]:
-    """A predictor that takes some fields of every descriptor for others."""
+    """Return a predictor that reads some fields of every descriptor wrong."""
 
     class Misreading(RegisterPredictor):
         def config(self, region: int) -> RegionConfig:
@@ -168,7 +168,7 @@ class UnawareOfClaims(Scoreboard):
 
 
 def deaf_to(name: str) -> type[RegisterPredictor]:
-    """A predictor that does not see writes of one register."""
+    """Return a predictor that does not see writes of one register."""
 
     class Deaf(RegisterPredictor):
         def _write_begins(self, register: Register, *args: Any) -> None:

@@ -26,7 +26,7 @@ ONES = (1 << 512) - 1
 
 
 def as_line(data: Any) -> int:
-    """A line of 64 bytes as the value of its bus."""
+    """Return a line of 64 bytes as the value of its bus."""
     return int.from_bytes(np.asarray(data, dtype=np.uint8).tobytes(), "little")
 
 
@@ -39,7 +39,7 @@ class Line:
     poison: bool = False
 
     def array(self) -> NDArray[np.uint8]:
-        """uint8[64]."""
+        """Return the line as uint8[64]."""
         return np.frombuffer(self.data.to_bytes(64, "little"), dtype=np.uint8)
 
 
@@ -55,7 +55,7 @@ class Sum:
 
     @classmethod
     def draw(cls, rng: random.Random) -> Sum:
-        """Most often a sum of some workers; a raw line has one at most."""
+        """Draw a request: mostly a sum of some workers; a raw line has one at most."""
         index = rng.randrange(LINES)
         if rng.random() < 0.25:
             bitmap = 1 << rng.randrange(64) if rng.random() < 0.8 else 0
@@ -103,7 +103,7 @@ class GatherBench:
         return [self.place(worker, one.index) for worker in range(64) if one.bitmap >> worker & 1]
 
     def fill(self, error: float, poison: float) -> None:
-        """New values everywhere, corners among them; some lines fail, some are poisoned."""
+        """Draw new values for all lines, corner values too; some lines fail or are poisoned."""
         rng = self.rng
         self.memory.clear()
         for worker in range(64):
@@ -119,7 +119,7 @@ class GatherBench:
                 )
 
     async def reset(self) -> None:
-        """Clock, reset and a descriptor among others."""
+        """Reset, with the descriptor of the region among idle ones."""
         dut = self.dut
         kind = self._layouts["region_desc_t"]
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
@@ -131,7 +131,7 @@ class GatherBench:
         return self.rng.random() < self.stalls.get(name, 0.0)
 
     async def run(self, sums: list[Sum], limit: int) -> None:
-        """Gives all requests and waits for their answers; AssertionError after `limit` clocks."""
+        """Issue all requests and wait for their answers; AssertionError after `limit` clocks."""
         dut, kinds = self.dut, self._layouts
         self.answers: dict[int, Taken] = {}
         self.ends: dict[int, Taken] = {}

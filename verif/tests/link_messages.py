@@ -97,7 +97,7 @@ def count_scale() -> int:
 def slots_flit(
     formats: Sequence[int], bodies: Sequence[int], sz: bool = False, be: bool = False
 ) -> int:
-    """A sealed protocol flit of four slots given by format code and bits."""
+    """Return a sealed protocol flit of four slots given by format code and bits."""
     a, b, c, d = formats
     header = flits.FlitHeader(sz=sz, be=be, slots=(a, b, c, d)).encode()
     a, b, c, d = bodies
@@ -117,7 +117,7 @@ def write_flits(write: M2SRwD) -> tuple[int, int]:
 
 
 def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
-    """A sealed protocol flit of random slots, legal or not.
+    """Return a sealed protocol flit of random slots, legal or not.
 
     At most ``plain`` requests and ``data`` data headers are valid.
     """
@@ -142,7 +142,7 @@ def random_slots_flit(rng: random.Random, plain: int, data: int) -> int:
 
 
 def tricky_data(rng: random.Random) -> bytes:
-    """A line that looks like a control flit when it is an all-data flit."""
+    """Return a line that looks like a control flit when it is an all-data flit."""
     kind = rng.choice(
         (
             RetryFrame(),
@@ -158,7 +158,7 @@ def tricky_data(rng: random.Random) -> bytes:
 
 
 def random_damage(rng: random.Random, rate: float) -> Damage:
-    """Every kind of damage that the link must see, ``rate`` of the flits."""
+    """Return a hook that damages ``rate`` of the flits in every way that the link must detect."""
 
     def damage(wire: WireFlit) -> WireFlit:
         if rng.random() >= rate:

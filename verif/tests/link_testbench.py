@@ -149,7 +149,7 @@ class RetryTestbench:
         return self
 
     async def leave_unacknowledged(self, completions: int) -> None:
-        """The host falls silent; the device sends completions, which stay in its retry buffer."""
+        """Mute the host; the device sends completions, which stay in its retry buffer."""
         self.muted = True
         await self.clocks(10)
         for _ in range(completions):
@@ -203,7 +203,7 @@ class RetryTestbench:
         self.check()
 
     def check(self) -> None:
-        """Once each, in order, unchanged, and nobody complains."""
+        """Check that each message arrived once, in order and unchanged, without any error."""
         assert self.got_req == self.sent_req
         assert self.got_rwd == self.sent_rwd
         assert self.got_ndr == self.sent_ndr
@@ -278,7 +278,7 @@ class RetryTestbench:
         raise AssertionError(f"stuck: {counts}, LRSM {self.lrsm}, host {self.host.retry.lrsm}")
 
     def set_phy(self, up: bool) -> None:
-        """Both ends see the physical layer go down or come back; the wires are emptied."""
+        """Let both ends see the physical layer go down or come back; empty the wires."""
         self.phy = up
         self.dut.phy_up.value = up
         self.host.set_phy(up)
@@ -292,7 +292,7 @@ class RetryTestbench:
         return self.status()["lrsm"]
 
     def status(self) -> dict[str, int]:
-        """Members of the port `status`."""
+        """Return the members of the port `status`."""
         return unpack(STATUS, int(self.dut.status.value))
 
     # ---- sampling
@@ -351,7 +351,7 @@ class RetryTestbench:
 
     # ---- what the device sent
     def controls(self, since: int = 0) -> list[ControlFlit]:
-        """Control flits among the flits from the ``since``-th on (all-data flits may look so)."""
+        """Return the control flits from the ``since``-th flit on (all-data flits may look so)."""
         return [
             decode_control(f & PAYLOAD_MASK)[0]
             for _, f in self.tx_log[since:]
@@ -444,7 +444,7 @@ class LinkTestbench(RetryTestbench):
 
 
 def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
-    """``count`` random messages of each kind into each end."""
+    """Queue ``count`` random messages of each kind in each end."""
     rng = bench.rng
     for _ in range(count):
         rwd, drs = random_rwd(rng), random_drs(rng)

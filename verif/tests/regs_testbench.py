@@ -55,7 +55,7 @@ class Bench:
         return self
 
     async def _close(self) -> None:
-        """Answers each CLOSE some clocks later, as the core would; commits are left to the test."""
+        """Answer each CLOSE some clocks later, as the core would; commits are left to the test."""
         dut = self.dut
         while True:
             await RisingEdge(dut.commit_close)
@@ -151,7 +151,7 @@ async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: 
 
 
 async def raw_write_held(dut: Any, address: int, data: int) -> None:
-    """One write on the bare pins, until its response has come; it is left to be taken."""
+    """Write on the bare pins until the response is there, and leave it untaken."""
     await _send(dut, "aw", 0, addr=address, prot=0)
     await _send(dut, "w", 0, data=data, strb=0xF)
     while not int(dut.s_axil_bvalid.value):

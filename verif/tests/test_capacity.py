@@ -71,7 +71,7 @@ class CapacityTest(NfBaseTest):
         await self.clear(run, wide)
 
     async def mixed_pairs(self, run: NfSequence, wide: Any, calm: Any) -> int:
-        """Writes of both regions, close together: their NDRs share flits with unlike DevLoads.
+        """Write to both regions, close together: their NDRs share flits with unlike DevLoads.
 
         The scoreboard checks each of them; here it is made sure that such pairs were there.
         """
@@ -93,7 +93,7 @@ class CapacityTest(NfBaseTest):
         return pairs
 
     async def others(self, run: NfSequence, wide: Any) -> None:
-        """FALLBACK says nothing of what is outside its region, and nothing less than SEVERE."""
+        """Check that FALLBACK affects its region alone, and never lowers SEVERE."""
         beyond = run.layout.params.mem_lines << 6
         for line in range(6):
             await run.write(line << 6, run.rng.randbytes(64))
@@ -110,7 +110,7 @@ class CapacityTest(NfBaseTest):
         await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def clear(self, run: NfSequence, wide: Any) -> None:
-        """FALLBACK is sticky until written 1, over a commit too."""
+        """Check that FALLBACK is sticky until written 1, also across a commit."""
         registers = self.env.registers
         await run.commit(0)
         assert await registers.read("FALLBACK") == 1, "a commit cleared FALLBACK"

@@ -80,7 +80,7 @@ class SlidingWindowTest(NfBaseTest):
             await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
 
     async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
-        """One operation that misses with probability `share`, and what it did."""
+        """Play one operation that misses with probability `share`, and read its effect."""
         rng, registers = run.rng, self.env.registers
         config = rng.choice(configs)
         line = rng.randrange(2) if rng.random() > share else rng.randrange(config.lines)

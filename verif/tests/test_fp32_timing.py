@@ -57,27 +57,27 @@ class FpTimingTest(NfBaseTest):
         self.rate("plain_reads_per_clock", round(reads, 4))
 
     def latency(self, clocks: int) -> None:
-        """Memory answers so many clocks after the last beat of a request."""
+        """Let memory answer this many clocks after the last beat of a request."""
         self.cfg.mem.latency = (clocks, clocks)
 
     def store(
         self, run: NfSequence, config: RegionConfig, line: int, worker: int = 0
     ) -> M2SMessage:
-        """A whole line of a worker."""
+        """Return a write of a whole line of a worker."""
         return run.write_msg(config.address(worker, line), run.rng.randbytes(64))
 
     async def alone(self, message: M2SMessage) -> int:
-        """Clocks from the flit of a request to the flit of its answer."""
+        """Return the clocks from the flit of a request to the flit of its answer."""
         cycles = await self.trace([message])
         return cycles[-1] - cycles[0]
 
     async def stream(self, messages: Sequence[M2SMessage]) -> float:
-        """Answers a clock, from the third to the last."""
+        """Return the answers a clock, from the third to the last."""
         cycles = (await self.trace(messages))[-len(messages) + 2 :]
         return (len(cycles) - 1) / (cycles[-1] - cycles[0])
 
     async def trace(self, messages: Sequence[M2SMessage]) -> list[int]:
-        """Clocks of all requests, then of all answers."""
+        """Return the clocks of all requests, then of all answers."""
         trace = self.env.trace = []
         for message in messages:
             await self.env.cxl.host.issue(message)

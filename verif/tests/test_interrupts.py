@@ -65,7 +65,7 @@ class InterruptTest(NfBaseTest):
         assert await registers.read("DONE") == 0, "a commit starts a new epoch"
 
     async def one(self, name: str, enabled: bool, run: FlipSequence, lone: RegionConfig) -> None:
-        """An event of a source, which is masked while all others are enabled, or the reverse."""
+        """Raise a source that is masked while all others are enabled, or the reverse."""
         registers, irq = self.env.registers, self.dut.irq
         others = sum(IRQ.values()) & ~IRQ[name]
         await registers.write("IRQ_ENABLE", IRQ[name] if enabled else others)

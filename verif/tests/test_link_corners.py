@@ -33,7 +33,7 @@ MIMICS = (
 
 
 def line_of(flit: int) -> bytes:
-    """The 64 bytes of a payload."""
+    """Return the 64 bytes of a payload."""
     return (flit & PAYLOAD_MASK).to_bytes(64, "little")
 
 
@@ -211,7 +211,7 @@ class RetryAfter(LinkTest):
     rules = (FaultRule(FaultKind.FLIP_1, rate=0.03, spare_retry=True),)
 
     async def retries(self) -> None:
-        """Traffic with errors."""
+        """Run traffic with errors."""
         self.faults.armed = True
         await self.some_traffic(80)
         self.faults.armed = False
@@ -220,7 +220,7 @@ class RetryAfter(LinkTest):
         await self.check_faults()
 
     async def captured(self, kind: int, errors: int) -> None:
-        """PROTOCOL_ERROR, the captured first error and the interrupt."""
+        """Check PROTOCOL_ERROR, the captured first error and the interrupt."""
         regs = REG_MAP.expand()
         got = await self.read("PROTOCOL_ERROR", "LINK_ERR_INFO", "IRQ_STATUS")
         assert got["PROTOCOL_ERROR"] == errors, got

@@ -98,7 +98,7 @@ class Flood(LinkTest):
         cfg.link.retry_depth = 64
 
     async def flood(self, patterns: list[int]) -> None:
-        """Random flits with these error patterns; every one of them must be counted."""
+        """Send random flits with these error patterns; every one of them must be counted."""
         rng, driver = self.env.rng, self.env.cxl.host
         before = await self.read("CRC_ERROR")
         for start in range(0, len(patterns), 50):
@@ -142,7 +142,7 @@ class IllegalSize(HandMadeTest):
         assert {name: after[name] - before[name] for name in after} == dict.fromkeys(after, wrong)
 
     async def send(self, op: RwdOp, addr: int, sz: bool, be: bool) -> None:
-        """A write by hand, its header in slot 2; the scoreboard knows what becomes of it."""
+        """Write by hand, the header in slot 2; the scoreboard predicts the outcome."""
         driver, enables = self.env.cxl.host, self.env.rng.getrandbits(64)
         sent = enables if be else BE_ALL
         write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
@@ -184,10 +184,10 @@ class SilentTest(LinkTest):
         assert told or not late, "a request is unanswered and nobody says so"
 
     async def finish(self) -> None:
-        """Skips the wait for responses: some of them never come."""
+        """Skip the wait for responses: some of them never come."""
 
     def hit(self) -> None:
-        """Selects the next flit."""
+        """Select the next flit."""
         self.faults.armed = True
 
 

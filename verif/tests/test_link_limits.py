@@ -109,7 +109,7 @@ async def more_credits_than_fit(dut: Any) -> None:
 
 
 def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
-    """Clock and content of each LLCRD of the device among the flits from the ``since``-th on."""
+    """Return clock and content of each LLCRD of the device from the ``since``-th flit on."""
     log = [
         (clock, decode_control(flit & PAYLOAD_MASK)[0])
         for clock, flit in bench.tx_log[since:]

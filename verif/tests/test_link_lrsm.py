@@ -38,7 +38,7 @@ class Bench:
         self.edge = FallingEdge(dut.clk)
 
     async def start(self) -> Bench:
-        """Reset, with the physical layer up."""
+        """Reset, with the physical layer up; return the bench."""
         tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()

@@ -20,7 +20,7 @@ from verif.tests.link_testbench import NORMAL, RETRY_DEPTH, RETRY_TIMEOUT, Retry
 
 
 async def _settle(bench: RetryTestbench, clocks: int) -> None:
-    """Everything arrives, and both ends end as they began."""
+    """Wait until all has arrived and both ends are idle."""
     await bench.completed(clocks)
     await bench.clocks(3 * RETRY_TIMEOUT if bench.events["retry_local"] else 100)
     bench.check()
@@ -37,7 +37,7 @@ async def _settle(bench: RetryTestbench, clocks: int) -> None:
 
 
 def _rounds() -> int:
-    """Settings that a run draws; NF_SCALE multiplies them."""
+    """Return the number of settings that a run draws; NF_SCALE multiplies it."""
     return max(2, round(4 * scale()))
 
 

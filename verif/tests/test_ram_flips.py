@@ -70,7 +70,7 @@ class FlipTrafficTest(NfBaseTest):
 
 
 def few_credits(config: CxlConfig) -> None:
-    """A host that takes an answer now and then, so that the others wait."""
+    """Let the host return credits for answers rarely, so that other answers wait."""
     config.link.grant_data = 2
     config.link.return_delay = (150, 200)
 

@@ -21,7 +21,7 @@ from verif.tests.decorator import ALL, nf_test
 
 
 async def _fill(run: NfSequence, config: RegionConfig, lines: range) -> None:
-    """One contribution to each line, and again to some whose write-back has to wait."""
+    """Contribute to each line, and again to some whose write-back has to wait."""
     workers = 3
     back = run.cfg.hw.slots + 1
     for line in lines:
@@ -31,7 +31,7 @@ async def _fill(run: NfSequence, config: RegionConfig, lines: range) -> None:
 
 
 async def _flood(run: NfSequence) -> None:
-    """Writes of ordinary memory, faster than memory takes them."""
+    """Write ordinary memory, faster than memory accepts it."""
     writes = 300
     for number in range(writes):
         await run.write(number % 64 * LINE_BYTES, run.rng.randbytes(LINE_BYTES))

@@ -37,7 +37,7 @@ ROUTES = ("body.gate=G_TERNARY", "one=G_BINARY", "scalar=G_TERNARY", "head.scale
 
 
 def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Values of many magnitudes, zeros and negative zeros among them."""
+    """Draw values of many magnitudes, zeros and negative zeros among them."""
     rng = np.random.default_rng(seed)
     out = {}
     for name, shape in SHAPES.items():
@@ -50,7 +50,7 @@ def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
-    """Two training steps of a random capture, packed for the device of this build."""
+    """Return two training steps of a random capture, packed for the device of this build."""
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)

@@ -38,7 +38,7 @@ class ResetTest(NfBaseTest):
         await self.cut_off()
 
     async def cut_off(self) -> None:
-        """The traffic at the end."""
+        """Start the traffic that the next reset cuts off."""
         cocotb.start_soon(self.traffic())
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
         mem = self.env.cfg.mem
@@ -53,7 +53,7 @@ class ResetTest(NfBaseTest):
         return self.said
 
     async def traffic(self) -> None:
-        """All modes, and an initialiser at work."""
+        """Run traffic in all modes while the initialiser is at work."""
         run = MixedRegionsSequence(self.env, transactions=10_000)
         configs = run.make_regions()
         configs[0] = run.layout.region(Mode.G_BINARY, 8, 3)

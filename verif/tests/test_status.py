@@ -55,7 +55,7 @@ class FlagsTest(NfBaseTest):
                 await self.env.registers.read_status()
 
     async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
-        """Contributions to a region that set one of its flags (a region that cannot: none)."""
+        """Contribute so that one flag of a region is set (a region that cannot: nothing)."""
         if kind == "illegal":
             await run.contribute(config, 0, 0, ILLEGAL)
         elif kind != "nothing":

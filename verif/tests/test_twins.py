@@ -103,7 +103,7 @@ async def _clock(dut: Any, pairs: list[Pair]) -> None:
 
 
 def _ended(pairs: list[Pair]) -> None:
-    """The clock is over: what has been asked for was answered."""
+    """End the clock: give each stimulus the answer to its request."""
     for pair in pairs:
         if pair.meant:
             pair.stimulus.answered(pair.outputs())
