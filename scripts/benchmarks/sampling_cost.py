@@ -19,7 +19,8 @@ from verif.coverage.link_points import LinkPoints
 from verif.env import run_metrics
 from verif.env.base_test import PROFILES, run_uvm
 from verif.scoreboard.memory_port import MemoryPort
-from verif.tests.test_mixed import InterleaveTest
+from verif.sequences.mixed import InterleaveSequence
+from verif.tests.decorator import pyuvm_class
 
 _SAMPLED = ("__init__", "watch", "op", "judged", "committed", "beat", "register", "finished")
 _now = time.perf_counter_ns
@@ -81,7 +82,7 @@ setattr(MemoryPort, "located", METER.shared(MemoryPort.located))  # noqa: B010 (
 async def interleaved_workers(_dut: Any, profile: str) -> None:
     """As the test of that name; leaves what sampling has added to its time, in percent."""
     METER.spent, start = 0, _now()
-    await run_uvm(InterleaveTest, profile)
+    await run_uvm(pyuvm_class("InterleaveTest", InterleaveSequence), profile)
     whole = _now() - start
     figure = 100 * METER.spent / (whole - METER.spent)
     run_metrics.leave(None, {f"{FIGURE}.{profile}": figure})

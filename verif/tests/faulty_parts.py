@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from cocotbext.cxl.wire.messages import S2MNDR, M2SMessage, S2MMessage
+from cocotbext.cxl.wire.messages import S2MNDR, S2MMessage
 from models.device import DeviceModel
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
@@ -23,6 +23,84 @@ from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 
 
+def inert(base: type[Any], *methods: str) -> type[Any]:
+    """Return a subclass whose `methods` do nothing and return None."""
+    return type(f"Inert{base.__name__}", (base,), dict.fromkeys(methods, lambda *_, **__: None))
+
+
+def shown(change: Callable[[int, S2MMessage], Sequence[S2MMessage]]) -> type[Scoreboard]:
+    """Return a scoreboard that sees other responses: those that `change` makes of each.
+
+    Args:
+        change: Function of the number of the response, from 1 on, and of the response.
+    """
+
+    class Shown(Scoreboard):
+        seen = 0
+
+        def response(self, msg: S2MMessage) -> None:
+            self.seen += 1
+            for one in change(self.seen, msg):
+                super().response(one)
+
+    return Shown
+
+
+def without_first(counter: Callable[[Scoreboard], Any]) -> type[Scoreboard]:
+    """Return a scoreboard that takes the first event of one of its port counters back."""
+
+    class WithoutFirst(Scoreboard):
+        def memory_beat(self, beat: MemBeat) -> None:
+            super().memory_beat(beat)
+            if counter(self).total == 1:
+                counter(self).add(-1)
+
+    return WithoutFirst
+
+
+def _another_load(number: int, msg: S2MMessage) -> list[S2MMessage]:
+    is_late = number >= 40 and isinstance(msg, S2MNDR)
+    return [dataclasses.replace(msg, devload=2) if is_late else msg]
+
+
+UnpoisonedStore = inert(MemStore, "poison")
+"""Keeps no poison."""
+OkayResponder = inert(MemResponder, "read_fails", "write_fails")
+"""Answers OKAY, whatever was planned."""
+DeadResponder = inert(MemResponder, "next_read")
+"""Never chooses a read to answer."""
+BlindScoreboard = inert(Scoreboard, "request", "response")
+"""Sees nothing."""
+LosingScoreboard = shown(lambda number, msg: [] if number == 40 else [msg])
+"""Does not see one response."""
+RepeatingScoreboard = shown(lambda number, msg: [msg] * (2 if number == 40 else 1))
+"""Sees one response twice."""
+MisreadingScoreboard = shown(_another_load)
+"""Sees another load from one response on."""
+UncountingScoreboard = without_first(lambda board: board.memory.ports["MEM_POISON"])
+"""Does not count the first poisoned line of the memory."""
+ForgettingEvictions = without_first(lambda board: board.memory.evictions)
+"""Does not count the first record that is written back."""
+
+
+class DeafToLoss(Scoreboard):
+    """Scoreboard that does not know which state records were lost."""
+
+    quiescence_type = inert(Quiescence, "lose")
+
+
+class DeafToRefusals(Scoreboard):
+    """Scoreboard that does not know which write-backs were refused."""
+
+    quiescence_type = inert(Quiescence, "lose", "distrust")
+
+
+class DeafToPoison(Scoreboard):
+    """Scoreboard that does not know what the medium has poisoned."""
+
+    quiescence_type = inert(Quiescence, "poison")
+
+
 class LossyStore(MemStore):
     """Drops every fifth write."""
 
@@ -32,30 +110,6 @@ class LossyStore(MemStore):
         self.count += 1
         if self.count % 5:
             super().write(*args, **options)
-
-
-class UnpoisonedStore(MemStore):
-    """Keeps no poison."""
-
-    def poison(self, line: int) -> None:
-        pass
-
-
-class OkayResponder(MemResponder):
-    """Answers OKAY, whatever was planned."""
-
-    def read_fails(self, line: int) -> bool:
-        return False
-
-    def write_fails(self, lines: range) -> bool:
-        return False
-
-
-class DeadResponder(MemResponder):
-    """Never chooses a read to answer."""
-
-    def next_read(self) -> None:
-        return None
 
 
 class OneRoundModel(DeviceModel):
@@ -96,7 +150,7 @@ class ForgetfulModel(DeviceModel):
 
 
 def misreading(changes: dict[str, Any]) -> type[RegisterPredictor]:
-    """A predictor that takes some fields of every descriptor for others."""
+    """Return a predictor that reads some fields of every descriptor wrong."""
 
     class Misreading(RegisterPredictor):
         def config(self, region: int) -> RegionConfig:
@@ -105,111 +159,16 @@ def misreading(changes: dict[str, Any]) -> type[RegisterPredictor]:
     return Misreading
 
 
-class LosingScoreboard(Scoreboard):
-    """Is not shown one response."""
-
-    seen = 0
-
-    def response(self, msg: S2MMessage) -> None:
-        self.seen += 1
-        if self.seen != 40:
-            super().response(msg)
-
-
-class RepeatingScoreboard(Scoreboard):
-    """Is shown one response twice."""
-
-    seen = 0
-
-    def response(self, msg: S2MMessage) -> None:
-        self.seen += 1
-        super().response(msg)
-        if self.seen == 40:
-            super().response(msg)
-
-
-class MisreadingScoreboard(Scoreboard):
-    """Is shown another load from one response on."""
-
-    seen = 0
-
-    def response(self, msg: S2MMessage) -> None:
-        self.seen += 1
-        if self.seen >= 40 and isinstance(msg, S2MNDR):
-            msg = dataclasses.replace(msg, devload=2)
-        super().response(msg)
-
-
-class BlindScoreboard(Scoreboard):
-    """Is shown nothing."""
-
-    def request(self, msg: M2SMessage, misframed: bool = False) -> None:
-        pass
-
-    def response(self, msg: S2MMessage) -> None:
-        pass
-
-
-class DeafToLoss(Scoreboard):
-    """Is not told that state records were lost."""
-
-    class quiescence_type(Quiescence):
-        def lose(self, region: int, line: int, written: bool = False) -> None:
-            pass
-
-
-class DeafToRefusals(Scoreboard):
-    """Is not told that write-backs were refused."""
-
-    class quiescence_type(DeafToLoss.quiescence_type):
-        def distrust(self, region: int) -> None:
-            pass
-
-
-class DeafToPoison(Scoreboard):
-    """Does not know what the medium has poisoned."""
-
-    class quiescence_type(Quiescence):
-        def poison(self, memory_line: int) -> None:
-            pass
-
-
-class UncountingScoreboard(Scoreboard):
-    """Does not count the first poisoned line of the memory."""
-
-    def memory_beat(self, beat: MemBeat) -> None:
-        super().memory_beat(beat)
-        poisoned = self.memory.ports["MEM_POISON"]
-        if poisoned.total == 1:
-            poisoned.add(-1)
-
-
-class ForgettingEvictions(Scoreboard):
-    """Does not count the first record that is written back."""
-
-    def memory_beat(self, beat: MemBeat) -> None:
-        super().memory_beat(beat)
-        if self.memory.evictions.total == 1:
-            self.memory.evictions.add(-1)
-
-
-class BlindInitialiser(Initialiser):
-    """Hears of no commit."""
-
-    def committed(self, *_: Any) -> None:
-        pass
-
-
 class UnawareOfClaims(Scoreboard):
     """Does not know that a commit has records initialised."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.memory.initialiser = BlindInitialiser()
+        self.memory.initialiser = inert(Initialiser, "committed")()
 
 
 def deaf_to(name: str) -> type[RegisterPredictor]:
-    """A predictor that does not see writes of one register."""
+    """Return a predictor that does not see writes of one register."""
 
     class Deaf(RegisterPredictor):
         def _write_begins(self, register: Register, *args: Any) -> None:

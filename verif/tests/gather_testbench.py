@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bench of `nf_fp32_gather` alone: requests in, a memory behind it, answers and ends out."""
+"""Bench of `nf_fp32_gather` alone: requests, answers and ends, and a memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from numpy.typing import NDArray
 
 from verif.sequences.line_data import FP32_CORNERS
 from verif.tests.packed_structs import layout, pack, sampled, unpack
+from verif.tests.ports import clock_and_reset, tie_inputs
 
 LINES_LOG2 = 4
 LINES = 1 << LINES_LOG2
@@ -26,7 +26,7 @@ ONES = (1 << 512) - 1
 
 
 def as_line(data: Any) -> int:
-    """A line of 64 bytes as the value of its bus."""
+    """Return a line of 64 bytes as the value of its bus."""
     return int.from_bytes(np.asarray(data, dtype=np.uint8).tobytes(), "little")
 
 
@@ -39,7 +39,7 @@ class Line:
     poison: bool = False
 
     def array(self) -> NDArray[np.uint8]:
-        """uint8[64]."""
+        """Return the line as uint8[64]."""
         return np.frombuffer(self.data.to_bytes(64, "little"), dtype=np.uint8)
 
 
@@ -55,7 +55,7 @@ class Sum:
 
     @classmethod
     def draw(cls, rng: random.Random) -> Sum:
-        """Most often a sum of some workers; a raw line has one at most."""
+        """Draw a request: mostly a sum of some workers; a raw line has one at most."""
         index = rng.randrange(LINES)
         if rng.random() < 0.25:
             bitmap = 1 << rng.randrange(64) if rng.random() < 0.8 else 0
@@ -66,7 +66,7 @@ class Sum:
 
 @dataclass
 class Taken:
-    """What came out, and in which clock."""
+    """Answer or end of a request, and its clock."""
 
     clock: int
     data: int
@@ -95,15 +95,15 @@ class GatherBench:
         self._noise = (1 << sum(width for _, width in self._layouts["read_beat_t"])) - 1
 
     def place(self, worker: int, index: int) -> int:
-        """Where the line of a worker lies (spec: controller §4)."""
+        """Return the memory line of a worker's line (spec: controller §4)."""
         return STATE_BASE + (worker << LINES_LOG2) + index
 
     def places(self, one: Sum) -> list[int]:
-        """Where the lines of a request lie, in worker order."""
+        """Return the memory lines of a request, in worker order."""
         return [self.place(worker, one.index) for worker in range(64) if one.bitmap >> worker & 1]
 
     def fill(self, error: float, poison: float) -> None:
-        """New values everywhere, corners among them; some lines fail, some are poisoned."""
+        """Draw new values for all lines, corner values too; some lines fail or are poisoned."""
         rng = self.rng
         self.memory.clear()
         for worker in range(64):
@@ -119,24 +119,19 @@ class GatherBench:
                 )
 
     async def reset(self) -> None:
-        """Clock, reset and a descriptor among others."""
+        """Reset, with the descriptor of the region among idle ones."""
         dut = self.dut
-        for pin in (dut.op_valid, dut.ar_ready, dut.r_valid, dut.drs_ready, dut.end_ready):
-            pin.value = 0
-        dut.op.value, dut.r_beat.value, dut.rst_n.value = 0, 0, 0
         kind = self._layouts["region_desc_t"]
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
-        dut.desc.value = mine << REGION * sum(width for _, width in kind)
-        Clock(dut.clk, 10, unit="ns", impl="gpi").start()
-        await ClockCycles(dut.clk, 2)
-        dut.rst_n.value = 1
-        await ClockCycles(dut.clk, 1)
+        desc = mine << REGION * sum(width for _, width in kind)
+        tie_inputs(dut, "nf_fp32_gather", desc=desc)
+        await clock_and_reset(dut, 2)
 
     def _stalled(self, name: str) -> bool:
         return self.rng.random() < self.stalls.get(name, 0.0)
 
     async def run(self, sums: list[Sum], limit: int) -> None:
-        """Gives all requests and waits for their answers; AssertionError after `limit` clocks."""
+        """Issue all requests and wait for their answers; AssertionError after `limit` clocks."""
         dut, kinds = self.dut, self._layouts
         self.answers: dict[int, Taken] = {}
         self.ends: dict[int, Taken] = {}

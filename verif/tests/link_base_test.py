@@ -24,7 +24,7 @@ from cocotbext.cxl.link.flit_event import FlitEvent
 from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader
+from cocotbext.cxl.wire.flits import Direction
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.env.env import Sink
@@ -36,7 +36,7 @@ ICARUS = os.environ.get("NF_SIM") == "icarus"
 
 
 def control(flit: ControlFlit) -> int:
-    """A sealed control flit."""
+    """Return a sealed control flit."""
     return seal(encode_control(flit))
 
 
@@ -53,11 +53,11 @@ class LinkTest(NfBaseTest):
         self.faults = FaultInjector(FaultPlan(self.plan(), cfg.seed))
 
     def plan(self) -> tuple[FaultRule, ...]:
-        """The faults to inject."""
+        """Return the faults to inject."""
         return self.rules
 
     def shape(self, cfg: CxlConfig) -> None:
-        """Changes of the host's configuration."""
+        """Change the configuration of the host."""
         cfg.link.retry = True
         cfg.link.retry_timeout = RETRY_TIMEOUT
         cfg.device_wrap = self.cfg.hw.retry_depth - 1
@@ -70,7 +70,7 @@ class LinkTest(NfBaseTest):
         self.env.cxl.link_port.connect(Sink("fault_sink", self, self.on_flit))
 
     def on_flit(self, event: FlitEvent) -> None:
-        """Called with every flit at the pins."""
+        """Take a flit that was seen at the pins."""
         self.faults.observed(event)
 
     async def start(self) -> None:
@@ -97,11 +97,11 @@ class LinkTest(NfBaseTest):
         return link
 
     def memory(self) -> PlainMemorySequence:
-        """Verbs for reads and writes."""
+        """Return a sequence with verbs for reads and writes."""
         return PlainMemorySequence(self.env)
 
     async def some_traffic(self, count: int = 30) -> None:
-        """Writes and reads that only pass when the link works."""
+        """Write and read, which only passes if the link works."""
         run = self.memory()
         for k in range(count):
             await run.write(k << 6, run.rng.randbytes(64), 4)
@@ -109,7 +109,7 @@ class LinkTest(NfBaseTest):
         await run.drain()
 
     async def until(self, reached: Any, limit: int, what: str) -> None:
-        """Waits clock by clock; AssertionError after ``limit`` of them."""
+        """Wait clock by clock; AssertionError after ``limit`` of them."""
         edge = RisingEdge(self.dut.clk)
         for _ in range(limit):
             if reached():
@@ -119,49 +119,35 @@ class LinkTest(NfBaseTest):
 
     # -- counters ---------------------------------------------------------------------------------
     async def read(self, *names: str) -> dict[str, int]:
-        """Registers by name."""
+        """Return the values of registers by name."""
         return {name: await self.env.registers.read(name) for name in names}
 
     async def table(self, flits: tuple[int, int]) -> FaultTable:
-        """The table of the run so far."""
+        """Return the fault table of the run so far."""
         device = await self.read(*COUNTERS)
         host = {name: self.host.counters[name.lower()] for name in COUNTERS}
         return judge(self.faults, device, host, flits)
 
     async def check_faults(self) -> FaultTable:
-        """AssertionError unless every injected fault was detected and recovered."""
+        """Check that every injected fault was detected and recovered; return the table."""
         table = await self.table((0, 0))
         assert not table.problems, table.problems
         return table
 
     def pin(self, name: str) -> Any:
-        """A function that reads a pin of the device."""
+        """Return a function that reads a pin of the device."""
         return bits_reader(getattr(self.dut, name))
 
 
 class HandMadeTest(LinkTest):
-    """Base of tests that put data flits on the wire by hand."""
-
-    def flit(
-        self, slots: tuple[int, int, int, int], *bodies: int, be: bool = False, sz: bool = True
-    ) -> int:
-        """A data-carrying protocol flit; the body of slot 0 is given without its header."""
-        header = FlitHeader(sz=sz, be=be, slots=slots).encode()
-        payload = header | bodies[0] << 32
-        for slot, body in enumerate(bodies[1:], 1):
-            payload |= body << 128 * slot
-        return seal(payload)
-
-    def all_data(self, *chunks: int) -> int:
-        """An all-data flit."""
-        return seal(sum(chunk << 128 * k for k, chunk in enumerate(chunks)))
+    """Link test that puts data flits on the wire by hand (`link_messages`)."""
 
     def line(self) -> bytes:
-        """Random data."""
+        """Return random data."""
         return self.env.rng.randbytes(64)
 
     async def check(self, *addresses: int) -> None:
-        """Reads the addresses; the scoreboard compares the data."""
+        """Read the addresses; the scoreboard compares the data."""
         run = self.memory()
         for addr in addresses:
             await run.fetch(addr)

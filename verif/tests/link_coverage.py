@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage of the benches of ``nf_link``: what is seen at its pins, and the state that it tells."""
+"""Coverage of the benches of ``nf_link``: flits at its pins and its status port."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec
+from typing import Any
 
+import cocotb
+from cocotb.regression import TestGenerator
 from cocotb.utils import get_sim_time
 
 from cocotbext.cxl.link.flit_event import FlitEvent
@@ -20,9 +22,6 @@ from verif.env.run_metrics import leave
 from verif.parameters import build_parameters
 
 _PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
-
-_P = ParamSpec("_P")
-_Test = Callable[_P, Coroutine[Any, Any, None]]
 
 
 def _never(text: str) -> None:
@@ -40,9 +39,9 @@ _points = _Points()
 
 
 class LinkObserver:
-    """Samples one bench: `clock` once a clock, `sent` for a flit of the device behind it.
+    """Coverage of one bench: `clock` once a clock, then `sent` for a flit of the device.
 
-    It has a tracker of its own, which judges nothing: a bench may break the rules.
+    It has a separate tracker that judges nothing, because a bench may break the rules.
     """
 
     def __init__(self, grant_plain: int, grant_data: int) -> None:
@@ -57,7 +56,7 @@ class LinkObserver:
         self.reset()
 
     def reset(self) -> None:
-        """A reset of the link."""
+        """Start again after a reset of the link."""
         self.tracker.reset()
         self.points.link.bind(self.tracker, self._full)
         self.points.state.reset()
@@ -66,7 +65,7 @@ class LinkObserver:
     def clock(
         self, now: int, status: dict[str, int], phy: bool, driven: tuple[int, int] | None
     ) -> None:
-        """The state, phy_up, and the flit at the pins of the receiver."""
+        """Sample the status, phy_up and the flit at the pins of the receiver."""
         if phy != self._phy:
             self._phy = phy
             self.points.link.phy(phy)
@@ -76,7 +75,7 @@ class LinkObserver:
         self.points.state.clock(status, phy, event)
 
     def sent(self, now: int, flit: tuple[int, int]) -> None:
-        """A flit of the device that was transferred."""
+        """Sample a flit that the device has transferred."""
         self._observe(Direction.S2M, flit, now)
 
     def _observe(self, way: Direction, wire: tuple[int, int], now: int) -> FlitEvent:
@@ -85,14 +84,14 @@ class LinkObserver:
         return event
 
 
-def covered(
-    test: Callable[_P, Coroutine[Any, Any, None]],
-) -> Callable[_P, Coroutine[Any, Any, None]]:
-    """A test of a bench leaves its hits for the runner when it has passed. A device that checks no
-    RAM may send anything: what it has sent covers nothing."""
+def link_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
+    """Register a test of a link bench with cocotb, which leaves its coverage when it has passed.
+
+    A device that checks no RAM may send anything: its flits cover nothing.
+    """
 
     @functools.wraps(test)
-    async def run(*args: _P.args, **kwargs: _P.kwargs) -> None:
+    async def run(*args: Any, **kwargs: Any) -> None:
         global _points
         _points = _Points()
         began = get_sim_time("ns")
@@ -100,4 +99,4 @@ def covered(
         points = _points if _PARAMETERS["ECC"] else _Points()
         leave(points.model, {"cycles": round((get_sim_time("ns") - began) / CLOCK_NS)})
 
-    return run
+    return cocotb.test(run)

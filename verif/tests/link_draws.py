@@ -9,14 +9,21 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
-from verif.tests.link_retry_testbench import RetryTestbench, random_damage, tricky_data
-from verif.tests.link_testbench import random_drs, random_ndr, random_req, random_rwd
+from verif.tests.link_messages import (
+    random_damage,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+    tricky_data,
+)
+from verif.tests.link_testbench import RetryTestbench
 
 GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
 
 
 def pack_options(rng: random.Random) -> PackOptions:
-    """Dense one time in three, else every slot by drawn weights."""
+    """Draw how to pack: dense one time in three, else every slot by random weights."""
     weights = (0.2, 1.0, 5.0)
     return PackOptions(
         dense=rng.random() < 0.33,
@@ -28,7 +35,7 @@ def pack_options(rng: random.Random) -> PackOptions:
 
 
 def host_settings(rng: random.Random) -> dict[str, Any]:
-    """Members of LinkConfig: every legal way of a host to grant, acknowledge and pack."""
+    """Draw fields of LinkConfig: every legal way of a host to grant, acknowledge and pack."""
     return {
         "pack": pack_options(rng),
         "grant_plain": rng.choice(GRANTS),
@@ -46,7 +53,7 @@ def host_settings(rng: random.Random) -> dict[str, Any]:
 
 
 def rates(bench: RetryTestbench) -> None:
-    """New rates of both sides of the link and of the core."""
+    """Draw new rates of both sides of the link and of the core."""
     rng = bench.rng
     bench.ready_rate = rng.choice((1.0, 1.0, 0.9, 0.5))
     bench.core_rate = rng.choice((1.0, 1.0, 0.7, 0.3))
@@ -54,7 +61,7 @@ def rates(bench: RetryTestbench) -> None:
 
 
 def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
-    """``count`` messages, their channels by drawn weights; some data looks like a control flit."""
+    """Queue ``count`` messages, channels by random weights; some data looks like a control flit."""
     rng = bench.rng
     weights = [rng.choice((0.0, 1.0, 1.0, 4.0)) for _ in range(4)]
     if not any(weights):
@@ -84,7 +91,7 @@ class Episodes:
         self.bench, self.kinds = bench, kinds
 
     async def one(self) -> None:
-        """One episode of a drawn length."""
+        """Play one episode of a random length."""
         bench, rng = self.bench, self.bench.rng
         kind = rng.choice(self.kinds)
         clocks = rng.choice((3, 20, 60, 150, 320))
@@ -113,7 +120,7 @@ class Episodes:
         bench.host.hold_credits(False)
 
     async def _retrain(self, clocks: int) -> None:
-        """phy_up falls within some clocks, if it can before the link asks for it itself."""
+        """Let phy_up fall within some clocks, unless the link asks for a retrain before."""
         bench = self.bench
         await bench.clocks(bench.rng.randrange(1, 1 + min(clocks, 40)))
         if bench.phy and not bench._phy_back:
@@ -123,7 +130,7 @@ class Episodes:
             bench.set_phy(True)
 
     def calm(self) -> None:
-        """All rates 1, nothing held, nothing damaged."""
+        """Set all rates to 1; hold and damage nothing."""
         bench = self.bench
         bench.ready_rate = bench.core_rate = bench.rx_rate = 1.0
         bench.to_device = bench.to_host = None

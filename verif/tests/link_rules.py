@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds of the strobes of ``nf_link`` in every clock of every bench (controller spec §7)."""
+"""Rules for the strobes of ``nf_link`` in every clock of every bench (controller spec §7)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from verif.tests.packed_structs import layout, unpack
 EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
 _KIND = REG_MAP.enums["LinkError"]
 _NAMES = {code: name for name, code in _KIND.items()}
-_NO_STROBE = ("NONE", "ABORT")  # ABORT is told beside whatever came in its clock
+_NO_STROBE = ("NONE", "ABORT")  # ABORT is reported with any strobe of its clock
 _OWN_STROBE = {"crc_error": "CRC", "pid_uncorrectable": "PROTOCOL_ID"}
 
 
@@ -27,7 +27,7 @@ def count_events(total: dict[str, int], events: int, kind: int) -> None:
 
 
 def _check_error_kind(events: dict[str, int], kind: int) -> None:
-    """The kind of error is that of the strobe beside it: none without one, none left out.
+    """Check that the kind of error is that of the strobe: none without one, none left out.
 
     A flit is judged once: a bad CRC or Protocol ID hides what its content would be, and everything
     else that is wrong counts as a protocol error.
@@ -42,13 +42,13 @@ def _check_error_kind(events: dict[str, int], kind: int) -> None:
     else:
         allowed = _NO_STROBE
     told = [one for one, value in events.items() if value]
-    assert name in allowed, f"error kind {name} beside the strobes {told}"
+    assert name in allowed, f"error kind {name} with the strobes {told}"
 
 
 async def broken(bench: Any, payload: int) -> None:
-    """A control flit that is none: one error, and one retry, which the bench ends at once."""
+    """Drive a broken control flit; check one error and one retry, which the host ends at once."""
     errors, retries = bench.events["protocol_error"], bench.events["retry_local"]
-    bench.to_send.append((ProtocolCode.CACHEMEM.word, seal(payload)))
+    bench.raw.append((ProtocolCode.CACHEMEM.word, seal(payload)))
     await bench.clocks(4)
     for _ in range(60):
         if not unpack(STATUS, int(bench.dut.status.value))["lrsm"]:

@@ -15,7 +15,7 @@ Layout = tuple[tuple[str, int], ...]
 
 @functools.cache
 def layout(struct: str) -> Layout:
-    """(member, bits) of a packed structure, most significant first; KeyError if there is none."""
+    """Return (member, bits) of a packed structure, most significant first; KeyError for none."""
     kind = structure(struct)
     if not isinstance(kind, pyslang.ast.PackedStructType):
         raise KeyError(f"no package has a structure {struct}")
@@ -24,7 +24,7 @@ def layout(struct: str) -> Layout:
 
 
 def pack(layout: Layout, **values: int) -> int:
-    """Value of a packed structure; members that are not named are 0."""
+    """Return the value of a packed structure; members that are not named are 0."""
     word = 0
     for name, width in layout:
         value = values.pop(name, 0)
@@ -35,7 +35,7 @@ def pack(layout: Layout, **values: int) -> int:
 
 
 def unpack(layout: Layout, word: int) -> dict[str, int]:
-    """Members of a packed structure."""
+    """Return the members of a packed structure."""
     out = {}
     for name, width in reversed(layout):
         out[name] = word & ((1 << width) - 1)
@@ -44,7 +44,7 @@ def unpack(layout: Layout, word: int) -> dict[str, int]:
 
 
 def sampled(pins: Any) -> int:
-    """Value of pins that are valid now: X or Z on them is a fault of the design."""
+    """Return the value of pins that are valid now; X or Z on them is a fault of the design."""
     value = pins.value
     assert value.is_resolvable, f"{pins._name} holds X or Z while it is valid: {value}"
     return int(value)

@@ -36,7 +36,7 @@ async def _write(port: AxiLitePort, reg: Register, data: int, strobe: int = 0xF)
 
 
 async def reset_values(port: AxiLitePort, registers: Registers) -> list[str]:
-    """Every register reads its reset value, reserved bits 0."""
+    """Check that every register reads its reset value, reserved bits 0."""
     out = []
     for reg in registers.values():
         out += await _expect(port, reg, reg.reset, "after reset")
@@ -44,7 +44,7 @@ async def reset_values(port: AxiLitePort, registers: Registers) -> list[str]:
 
 
 async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
-    """RW bits take every pattern, all others keep their value; ends with the reset values."""
+    """Check that RW bits take every pattern and all others keep their value; restore the resets."""
     out = []
     for reg in registers.values():
         writable = reg.mask(Access.RW)
@@ -58,7 +58,7 @@ async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
 
 
 async def no_aliases(port: AxiLitePort, registers: Registers, rng: random.Random) -> list[str]:
-    """All RW registers hold values of their own at once; ends with the reset values."""
+    """Check that all RW registers hold different values at once; end with the reset values."""
     out = []
     targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
     written = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}
@@ -76,7 +76,7 @@ async def no_aliases(port: AxiLitePort, registers: Registers, rng: random.Random
 async def byte_strobes(
     port: AxiLitePort, registers: Registers, strobes: Iterable[int], rng: random.Random
 ) -> list[str]:
-    """A write changes the enabled bytes only."""
+    """Check that a write changes the enabled bytes only."""
     out = []
     chosen = tuple(strobes)
     for reg in registers.values():
@@ -94,7 +94,7 @@ async def byte_strobes(
 
 
 async def read_only(port: AxiLitePort, registers: Registers) -> list[str]:
-    """Writing a read-only or command register is answered OKAY and changes no register."""
+    """Check that a write of a read-only or command register is answered OKAY without effect."""
     out = []
     for reg in registers.values():
         if reg.access is Access.RO:
@@ -111,7 +111,7 @@ async def read_only(port: AxiLitePort, registers: Registers) -> list[str]:
 async def unmapped(
     port: AxiLitePort, registers: Registers, writes: int, rng: random.Random
 ) -> list[str]:
-    """Every address that is no register answers SLVERR: all reads, and `writes` of the writes.
+    """Check SLVERR of every address without a register: all reads, and `writes` of the writes.
 
     Read data is 0 then. Afterwards every register still has its reset value.
     """
@@ -136,7 +136,7 @@ async def unmapped(
 
 
 async def write_one_to_clear(port: AxiLitePort, reg: Register, is_set: int) -> list[str]:
-    """The W1C bits `is_set` are set now: zeros and other ones keep them, their ones clear them."""
+    """Check the W1C bits `is_set`: zeros and other ones keep them, their ones clear them."""
     out = []
     clearable = reg.mask(Access.W1C)
     data, _ = await port.read(reg.address)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
+from cocotb.regression import TestGenerator
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, RisingEdge
 from cocotb.utils import get_sim_time
 
@@ -17,6 +19,7 @@ from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
 from verif.tests.packed_structs import layout
+from verif.tests.ports import clock_and_reset, tie_inputs
 
 CLOCK_NS = 10
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events", "ram_events")}
@@ -46,38 +49,13 @@ class Bench:
         return round((get_sim_time("ns") - self._began) / CLOCK_NS)
 
     async def start(self) -> Bench:
-        dut = self.dut
-        for name in (
-            "link_up",
-            "link_status",
-            "link_events",
-            "core_events",
-            "access_error",
-            "ram_events",
-            "commit_done",
-            "commit_code",
-            "init_busy",
-            "region_committed",
-            "region_done",
-            "region_closed",
-            "region_done_set",
-            "fallback_set",
-            "region_saturated",
-            "region_illegal",
-            "region_complete",
-            "ctrl_bus",
-        ):
-            getattr(dut, name).value = 0
-        Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
-        dut.rst_n.value = 0
-        await ClockCycles(dut.clk, 3)
-        dut.rst_n.value = 1
-        await RisingEdge(dut.clk)
+        tie_inputs(self.dut, "nf_regs")
+        await clock_and_reset(self.dut, 3)
         cocotb.start_soon(self._close())
         return self
 
     async def _close(self) -> None:
-        """Answers each CLOSE some clocks later, as the core would; commits are left to the test."""
+        """Answer each CLOSE some clocks later, as the core would; commits are left to the test."""
         dut = self.dut
         while True:
             await RisingEdge(dut.commit_close)
@@ -173,7 +151,7 @@ async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: 
 
 
 async def raw_write_held(dut: Any, address: int, data: int) -> None:
-    """One write on the bare pins, until its response has come; it is left to be taken."""
+    """Write on the bare pins until the response is there, and leave it untaken."""
     await _send(dut, "aw", 0, addr=address, prot=0)
     await _send(dut, "w", 0, data=data, strb=0xF)
     while not int(dut.s_axil_bvalid.value):
@@ -201,3 +179,20 @@ async def raw_read(dut: Any, address: int, held: int = 0) -> int:
     await RisingEdge(dut.clk)
     dut.s_axil_rready.value = 0
     return data
+
+
+def regs_test(
+    test: Callable[[Bench], Coroutine[Any, Any, None]], limit_ms: int = 5
+) -> TestGenerator:
+    """Register a test of the register block with cocotb; it gets the bench, out of reset.
+
+    Args:
+        test: The test.
+        limit_ms: Simulated time after which it fails, in ms.
+    """
+
+    @functools.wraps(test)
+    async def run(dut: Any) -> None:
+        await test(await Bench(dut).start())
+
+    return cocotb.test(timeout_time=limit_ms, timeout_unit="ms")(run)

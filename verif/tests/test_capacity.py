@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import cocotb
-
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.monitor import ObservedResponse
 from cocotbext.cxl.wire.messages import S2MNDR, DevLoad
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig, Profile
 from verif.sequences.base import RACE_LIMIT, NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
@@ -72,7 +71,7 @@ class CapacityTest(NfBaseTest):
         await self.clear(run, wide)
 
     async def mixed_pairs(self, run: NfSequence, wide: Any, calm: Any) -> int:
-        """Writes of both regions, close together: their NDRs share flits with unlike DevLoads.
+        """Write to both regions, close together: their NDRs share flits with unlike DevLoads.
 
         The scoreboard checks each of them; here it is made sure that such pairs were there.
         """
@@ -94,7 +93,7 @@ class CapacityTest(NfBaseTest):
         return pairs
 
     async def others(self, run: NfSequence, wide: Any) -> None:
-        """FALLBACK says nothing of what is outside its region, and nothing less than SEVERE."""
+        """Check that FALLBACK affects its region alone, and never lowers SEVERE."""
         beyond = run.layout.params.mem_lines << 6
         for line in range(6):
             await run.write(line << 6, run.rng.randbytes(64))
@@ -111,7 +110,7 @@ class CapacityTest(NfBaseTest):
         await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def clear(self, run: NfSequence, wide: Any) -> None:
-        """FALLBACK is sticky until written 1, over a commit too."""
+        """Check that FALLBACK is sticky until written 1, also across a commit."""
         registers = self.env.registers
         await run.commit(0)
         assert await registers.read("FALLBACK") == 1, "a commit cleared FALLBACK"
@@ -128,52 +127,42 @@ class CapacityTest(NfBaseTest):
         assert await registers.read("FALLBACK") == 0, "FALLBACK came back without misses"
 
 
-class LevelsTest(NfBaseTest):
-    """Thresholds that leave one level to be reported; whatever the occupancy, no other is seen."""
-
-    # (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
-    CASES = (
-        ((255, 255, 255), None),
-        ((128, 128, 128), None),  # as many as there are places: the upper bit counts
-        ((1, 255, 255), DevLoad.OPTIMAL),
-        ((1, 1, 255), DevLoad.MODERATE),
-        ((1, 1, 1), DevLoad.SEVERE),
-        ((0, 1, 0), DevLoad.MODERATE),
-        ((0, 0, 1), DevLoad.SEVERE),
-        ((0, 0, 0), None),
-    )
-
-    async def scenario(self) -> None:
-        run = NfSequence(self.env)
-        for (optimal, moderate, severe), busy in self.CASES:
-            word = severe << 16 | moderate << 8 | optimal
-            await self.env.registers.write("DEVLOAD_THRESHOLD", word)
-            await self.env.clocks(10)
-            trace = self.env.trace = []
-            for k in range(self.cfg.count(30)):
-                await run.write(k % 64 << 6, run.rng.randbytes(64))
-                await run.read(0x8000 | k % 64 << 6)
-            await run.drain()
-            self.env.trace = None
-            seen = {
-                DevLoad(item.message.devload)
-                for item in trace
-                if isinstance(item, ObservedResponse)
-            }
-            allowed = {DevLoad.LIGHT} | ({busy} if busy else set())
-            assert seen <= allowed, f"thresholds {word:#x}: loads {seen}"
-            assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"
+# (optimal, moderate, severe): the load of a busy device; a threshold of 0 switches it off
+LEVELS = (
+    ((255, 255, 255), None),
+    ((128, 128, 128), None),  # as many as there are places: the upper bit counts
+    ((1, 255, 255), DevLoad.OPTIMAL),
+    ((1, 1, 255), DevLoad.MODERATE),
+    ((1, 1, 1), DevLoad.SEVERE),
+    ((0, 1, 0), DevLoad.MODERATE),
+    ((0, 0, 1), DevLoad.SEVERE),
+    ((0, 0, 0), None),
+)
+"""Thresholds that leave one level to report; no other may be seen at any occupancy."""
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def capacity_fallback(_dut: Any, profile: str) -> None:
+@nf_test(CapacityTest, profiles=ALL)
+def capacity_fallback() -> None:
     """Capacity check, FALLBACK, its interrupt, DevLoad of each NDR of a pair."""
-    await run_uvm(CapacityTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def devload_levels(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL)
+async def devload_levels(test: NfBaseTest) -> None:
     """DevLoad follows the queue occupancy against the three thresholds."""
-    await run_uvm(LevelsTest, profile)
+    run = NfSequence(test.env)
+    for (optimal, moderate, severe), busy in LEVELS:
+        word = severe << 16 | moderate << 8 | optimal
+        await test.env.registers.write("DEVLOAD_THRESHOLD", word)
+        await test.env.clocks(10)
+        trace = test.env.trace = []
+        for k in range(test.cfg.count(30)):
+            await run.write(k % 64 << 6, run.rng.randbytes(64))
+            await run.read(0x8000 | k % 64 << 6)
+        await run.drain()
+        test.env.trace = None
+        seen = {
+            DevLoad(item.message.devload) for item in trace if isinstance(item, ObservedResponse)
+        }
+        allowed = {DevLoad.LIGHT} | ({busy} if busy else set())
+        assert seen <= allowed, f"thresholds {word:#x}: loads {seen}"
+        assert busy is None or busy in seen, f"thresholds {word:#x}: never {busy.name}"

@@ -3,37 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.events import CapacityKindsSequence, FallbackAnswersSequence
+from verif.tests.decorator import ALL, nf_test
 
 
-class CapacityKindsTest(NfBaseTest):
-    """Poisoned and late ones beside clean ones."""
-
-    async def scenario(self) -> None:
-        await CapacityKindsSequence(self.env).run()
-
-
-class FallbackAnswersTest(NfBaseTest):
-    """A region in FALLBACK, committed anew in other modes."""
-
-    async def scenario(self) -> None:
-        await FallbackAnswersSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def kinds(_dut: Any, profile: str) -> None:
+@nf_test(CapacityKindsSequence, profiles=ALL)
+def kinds() -> None:
     """FALLBACK by contributions that change nothing, and its interrupt a second time."""
-    await run_uvm(CapacityKindsTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def answers(_dut: Any, profile: str) -> None:
+@nf_test(FallbackAnswersSequence, profiles=ALL)
+def answers() -> None:
     """DevLoad of every kind of answer of a region in FALLBACK."""
-    await run_uvm(FallbackAnswersTest, profile)

@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
 from cocotbext.cxl.monitor import ObservedRequest, ObservedResponse
 from cocotbext.cxl.wire.messages import DevLoad
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import RegionConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import Profile
 from verif.scoreboard.devload import level
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 IRQ = {f.name: f.mask for f in REG_MAP.expand()["IRQ_STATUS"].fields}
 THRESHOLDS = REG_MAP.expand()["DEVLOAD_THRESHOLD"]
@@ -83,7 +80,7 @@ class SlidingWindowTest(NfBaseTest):
             await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
 
     async def step(self, run: NfSequence, configs: list[RegionConfig], share: float) -> None:
-        """One operation that misses with probability `share`, and what it did."""
+        """Play one operation that misses with probability `share`, and read its effect."""
         rng, registers = run.rng, self.env.registers
         config = rng.choice(configs)
         line = rng.randrange(2) if rng.random() > share else rng.randrange(config.lines)
@@ -103,39 +100,6 @@ class SlidingWindowTest(NfBaseTest):
                 await registers.read("FALLBACK")
             await registers.write("FALLBACK", fallen)
             await registers.write("IRQ_STATUS", IRQ["FALLBACK"])
-
-
-class DeferredMissesTest(NfBaseTest):
-    """Lines that were all driven out come back, each followed by a contribution to another region.
-
-    Slots wait for memory, so that most of these misses are put off, and looked up again while a
-    request of the other region is next. All of them together are one more than the threshold.
-    """
-
-    async def scenario(self) -> None:
-        run, rng, registers = NfSequence(self.env), self.env.rng, self.env.registers
-        hw = self.cfg.hw
-        self.cfg.mem.latency = (60, 120)
-        misses = 4 * hw.slots
-        region, beside, passing = rng.sample(range(hw.regions), 3)
-        config = run.layout.region(Mode.G_BINARY, (misses - 1).bit_length(), 2)
-        other = run.layout.region(Mode.G_TERNARY, 1, 64)
-        third = run.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 1)
-        for number, one in ((region, config), (beside, other), (passing, third)):
-            await run.commit(number, one)
-        for line in range(misses):
-            await run.contribute(config, 0, line)
-        for line in range(third.lines):
-            await run.read_region(third, line)
-        await run.drain()
-        await registers.write("CAP_THRESHOLD", misses - 1)
-        await registers.write("CAP_WINDOW", 256)
-        for number in range(misses):
-            await run.contribute(config, 1, number)
-            await run.contribute(other, number // 2 % 64, number % 2)
-        await run.drain()
-        fallen = await registers.read("FALLBACK")
-        assert fallen == 1 << region, f"FALLBACK {fallen:#x}, of region {region} alone it should be"
 
 
 class DevLoadEdgesTest(NfBaseTest):
@@ -180,21 +144,39 @@ class DevLoadEdgesTest(NfBaseTest):
             self.cfg.mem.latency = fast
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def sliding_window(_dut: Any, profile: str) -> None:
+@nf_test(SlidingWindowTest, profiles=ALL)
+def sliding_window() -> None:
     """FALLBACK after each contribution, for drawn windows, thresholds and misses."""
-    await run_uvm(SlidingWindowTest, profile)
 
 
-@cocotb.test()
-async def deferred_misses(_dut: Any) -> None:
-    """A miss that is put off counts for its own region, whatever is behind it."""
-    await run_uvm(DeferredMissesTest)
+@nf_test()
+async def deferred_misses(test: NfBaseTest) -> None:
+    """A deferred miss counts for its own region, whatever request follows it."""
+    run, rng, registers = NfSequence(test.env), test.env.rng, test.env.registers
+    hw = test.cfg.hw
+    test.cfg.mem.latency = (60, 120)
+    misses = 4 * hw.slots
+    region, busy, passing = rng.sample(range(hw.regions), 3)
+    config = run.layout.region(Mode.G_BINARY, (misses - 1).bit_length(), 2)
+    other = run.layout.region(Mode.G_TERNARY, 1, 64)
+    third = run.layout.region(Mode.G_BINARY, hw.slots.bit_length(), 1)
+    for number, one in ((region, config), (busy, other), (passing, third)):
+        await run.commit(number, one)
+    for line in range(misses):
+        await run.contribute(config, 0, line)
+    for line in range(third.lines):
+        await run.read_region(third, line)
+    await run.drain()
+    await registers.write("CAP_THRESHOLD", misses - 1)
+    await registers.write("CAP_WINDOW", 256)
+    for number in range(misses):
+        await run.contribute(config, 1, number)
+        await run.contribute(other, number // 2 % 64, number % 2)
+    await run.drain()
+    fallen = await registers.read("FALLBACK")
+    assert fallen == 1 << region, f"FALLBACK {fallen:#x}, of region {region} alone it should be"
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def devload_edges(_dut: Any, profile: str) -> None:
+@nf_test(DevLoadEdgesTest, profiles=ALL)
+def devload_edges() -> None:
     """The occupancy that a threshold names has the level, one less has not."""
-    await run_uvm(DevLoadEdgesTest, profile)

@@ -3,65 +3,33 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
-from cocotbext.cxl.config import CxlConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
-from verif.env.config import EnvConfig
+from verif.env.base_test import NfBaseTest
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
+from verif.tests.decorator import ALL, host_link, nf_test
 
 
-class StarvedTest(NfBaseTest):
-    """One response credit of each kind, given back late."""
-
-    plain = 1
-    data = 1
-    delay = (0, 30)
-
-    def configure(self, cfg: EnvConfig) -> None:
-        def shape(link: CxlConfig) -> None:
-            link.link.grant_plain = self.plain
-            link.link.grant_data = self.data
-            link.link.return_delay = self.delay
-
-        cfg.shape_link = shape
-
-    async def scenario(self) -> None:
-        # Answers come late: fewer requests on a line at a time keep their orders countable.
-        await PlainMemorySequence(self.env, transactions=80, race=2).run()
-        await MixedRegionsSequence(self.env, transactions=150, race=2).run()
+async def starved_traffic(test: NfBaseTest) -> None:
+    """Run traffic with fewer requests on a line at a time: late answers allow more orders."""
+    await PlainMemorySequence(test.env, transactions=80, race=2).run()
+    await MixedRegionsSequence(test.env, transactions=150, race=2).run()
 
 
-class DataStarvedTest(StarvedTest):
-    """Completions flow, data does not: writes must not wait behind reads."""
-
-    plain = 64
-    delay = (100, 160)
-
-    async def scenario(self) -> None:
-        await super().scenario()
-        # Reads fill whatever queue there is; the writes behind them must still be completed.
-        sequence = PlainMemorySequence(self.env)
-        reads = [await sequence.read(0x40 * k) for k in range(24)]
-        for k in range(24):
-            await sequence.write(0x8000 + 0x40 * k, bytes([k] * 64))
-        await self.env.host.drain_if(lambda msg: msg.addr >= 0x8000)
-        left = sum(not request.done for request in reads)
-        self.figure("reads_left_when_the_writes_were_done", left)
-        await sequence.drain()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def credit_starvation(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL, configure=host_link(grant_plain=1, grant_data=1, return_delay=(0, 30)))
+async def credit_starvation(test: NfBaseTest) -> None:
     """The device never sends without a credit and never loses a response."""
-    await run_uvm(StarvedTest, profile)
+    await starved_traffic(test)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def data_starvation(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL, configure=host_link(grant_plain=64, grant_data=1, return_delay=(100, 160)))
+async def data_starvation(test: NfBaseTest) -> None:
     """NDR does not wait for DRS credits."""
-    await run_uvm(DataStarvedTest, profile)
+    await starved_traffic(test)
+    # Reads fill every queue for data; the writes after them must still complete.
+    sequence = PlainMemorySequence(test.env)
+    reads = [await sequence.read(0x40 * k) for k in range(24)]
+    for k in range(24):
+        await sequence.write(0x8000 + 0x40 * k, bytes([k] * 64))
+    await test.env.host.drain_if(lambda msg: msg.addr >= 0x8000)
+    left = sum(not request.done for request in reads)
+    test.figure("reads_left_when_the_writes_were_done", left)
+    await sequence.drain()

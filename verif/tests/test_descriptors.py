@@ -3,25 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
 from verif.sequences.descriptors import DescriptorErrorSequence
+from verif.tests.decorator import ALL, nf_test
 
 
-class DescriptorErrorTest(NfBaseTest):
-    """Every code; the region stays as it was."""
-
-    shows = "test_descriptors::descriptor_errors"
-
-    async def scenario(self) -> None:
-        await DescriptorErrorSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def descriptor_errors(_dut: Any, profile: str) -> None:
+@nf_test(DescriptorErrorSequence, profiles=ALL, shows="test_descriptors::descriptor_errors")
+def descriptor_errors() -> None:
     """Each commit code, in order of priority."""
-    await run_uvm(DescriptorErrorTest, profile)

@@ -14,9 +14,10 @@ from cocotb.triggers import RisingEdge
 
 from cocotbext.cxl.config import CxlConfig
 from models.line_packing import Mode
-from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import nf_test
 
 MAX_LATENCY = 5
 RUN_WANTED = 12
@@ -42,7 +43,7 @@ class EngineProbe:
         cocotb.start_soon(self._run())
 
     def clear(self) -> None:
-        """Clears both lists."""
+        """Clear all lists."""
         self.taken: list[int] = []
         self.ndr: list[int] = []
         self.drs: list[int] = []
@@ -66,7 +67,7 @@ class EngineProbe:
 
 
 def longest_run(cycles: list[int]) -> int:
-    """Most operations that were taken in consecutive clocks."""
+    """Return the most operations that were accepted in consecutive clocks."""
     best = run = 1 if cycles else 0
     for before, after in pairwise(cycles):
         run = run + 1 if after == before + 1 else 1
@@ -79,8 +80,8 @@ class EngineTimingTest(NfBaseTest):
 
     def configure(self, cfg: EnvConfig) -> None:
         def shape(link: CxlConfig) -> None:
-            # Completions stop when the credits are used up: the request queue fills up behind the
-            # engine. Then all credits come back at once.
+            # Completions stop when the credits are used up: the request queue in front of
+            # the engine fills up. Then all credits come back at once.
             link.link.grant_plain = CREDITS
             link.link.return_delay = (200, 200)
             link.link.return_batch = CREDITS
@@ -106,7 +107,7 @@ class EngineTimingTest(NfBaseTest):
         await self.fp32_reads(run, config, probe)
 
     async def first_touch(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:
-        """A write that misses, of a line that has no record: as fast as a hit."""
+        """Check that a first write, a miss without a record, is as fast as a hit."""
         line = config.lines - 1
         probe.clear()
         await run.contribute(config, 1, line)
@@ -120,7 +121,7 @@ class EngineTimingTest(NfBaseTest):
         assert first == hit, f"the first contribution takes {first} cycles, one that hits {hit}"
 
     async def latency(self, run: NfSequence, config: Any, probe: EngineProbe, name: str) -> None:
-        """One write on a slot hit, then one read: input to answer."""
+        """Measure one write on a slot hit, then one read, from input to answer."""
         probe.clear()
         await run.contribute(config, 1, 0)
         await run.drain()
@@ -136,7 +137,7 @@ class EngineTimingTest(NfBaseTest):
         assert read <= MAX_LATENCY, f"vote read takes {read} cycles, limit {MAX_LATENCY}"
 
     async def warm(self, run: NfSequence, config: Any) -> None:
-        """Allocates a slot for every line."""
+        """Allocate a slot for every line."""
         for line in range(config.lines):
             await run.contribute(config, 0, line)
         await run.drain()
@@ -144,7 +145,7 @@ class EngineTimingTest(NfBaseTest):
     async def interval(
         self, run: NfSequence, config: Any, probe: EngineProbe, name: str, region: int
     ) -> None:
-        """Contributions that have queued up must be taken one a clock, on one line and on two."""
+        """Check that queued contributions are accepted one a clock, on one line and on two."""
         others = list(range(2, 64))
         filler = [(worker, line) for line in (2, 3) for worker in others]
         one = await self.burst(run, config, probe, filler + [(worker, 0) for worker in others])
@@ -157,7 +158,7 @@ class EngineTimingTest(NfBaseTest):
         assert min(one, two) >= RUN_WANTED, f"one operation a clock for {one} and {two} clocks only"
 
     async def fp32_reads(self, run: NfSequence, config: Any, probe: EngineProbe) -> None:
-        """Reads of one FP32 line are taken as fast as the link brings them, two in a flit."""
+        """Check that reads of one FP32 line are accepted at link rate, two in a flit."""
         await run.drain()
         probe.clear()
         for worker in range(64):
@@ -170,7 +171,7 @@ class EngineTimingTest(NfBaseTest):
     async def burst(
         self, run: NfSequence, config: Any, probe: EngineProbe, work: list[tuple[int, int]]
     ) -> int:
-        """More contributions than the queues hold; the longest run of one a clock at their end."""
+        """Contribute more than the queues hold; return the longest run of one a clock."""
         probe.clear()
         for worker, line in work:
             await run.contribute(config, worker, line)
@@ -179,8 +180,7 @@ class EngineTimingTest(NfBaseTest):
         return longest_run(probe.taken[FILLER:])
 
 
-@cocotb.test()
-async def latency_and_interval(_dut: Any) -> None:
+@nf_test(EngineTimingTest)
+def latency_and_interval() -> None:
     """Contribution and vote read within 5 cycles; initiation interval 1, also on one line, and of
     FP32 stores."""
-    await run_uvm(EngineTimingTest)

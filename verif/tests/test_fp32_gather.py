@@ -13,7 +13,7 @@ from verif.tests.gather_testbench import LINES, ONES, GatherBench, Sum, as_line
 
 
 def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
-    """Data, Poison, and whether the sum may be kept (spec: controller §4; hdl/README.md, Trust)."""
+    """Return data, Poison, and whether to keep the sum (controller §4; hdl/README.md, Trust)."""
     lines = [bench.memory[place] for place in bench.places(one)]
     error = any(line.error for line in lines)
     poison = error or one.poison or any(line.poison for line in lines)
@@ -29,7 +29,7 @@ def expected(bench: GatherBench, one: Sum) -> tuple[int, bool, bool]:
 
 
 async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None:
-    """Runs the sums and compares every answer and every end."""
+    """Run the sums and compare every answer and every end."""
     await bench.run(sums, limit)
     assert sorted(bench.answers) == list(range(len(sums))), "not every request was answered once"
     for tag, one in enumerate(sums):

@@ -3,60 +3,41 @@
 
 from __future__ import annotations
 
+import random
 import struct
-from typing import Any
 
-import cocotb
-
-from cocotbext.cxl.wire.messages import M2SRwD
 from models.line_packing import Mode
-from models.regions import RegionConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 WORKERS = 64
 
 
-class StoresUnderSum(NfSequence):
-    """A low worker stores again and is answered, then a high one, while the sum is gathered.
+def line(rng: random.Random) -> bytes:
+    """Return values of one scale: no infinity or NaN that would swallow all other workers."""
+    return struct.pack("<16f", *(rng.uniform(-1, 1) for _ in range(16)))
 
-    A sum that reads line after line would hold the later store without the earlier one.
+
+@nf_test(profiles=ALL)
+async def stores_under_sum(test: NfBaseTest) -> None:
+    """Second stores of workers while their line's sum is gathered.
+
+    A low worker stores again and is answered, then a high one. A sum that reads line after line
+    would hold the later store without the earlier one.
     """
-
-    repeats = 12
-
-    async def body(self) -> None:
-        config = self.layout.region(Mode.FP32, 0, WORKERS)
-        await self.commit(0, config)
-        for worker in range(WORKERS):
-            await self.contribute(config, worker, 0, self._line())
-        await self.drain()
-        for _ in range(self.cfg.count(self.repeats)):
-            await self.read_region(config, 0, 0)
-            await self.env.clocks(self.rng.randint(1, 40))
-            low = self.rng.randrange(1, WORKERS - 8)
-            await self.env.host.call(self._store(config, low))
-            await self.contribute(config, WORKERS - 1, 0, self._line())
-            await self.drain()
-
-    def _line(self) -> bytes:
-        """Values of one scale: no infinity or NaN that would swallow all other workers."""
-        return struct.pack("<16f", *(self.rng.uniform(-1, 1) for _ in range(16)))
-
-    def _store(self, config: RegionConfig, worker: int) -> M2SRwD:
-        ldid = self.ldid_for(config, worker)
-        return self.write_msg(config.address(worker, 0), self._line(), ldid=ldid)
-
-
-class SumTest(NfBaseTest):
-    """The device must give a sum that one order of the requests explains."""
-
-    async def scenario(self) -> None:
-        await StoresUnderSum(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def stores_under_sum(_dut: Any, profile: str) -> None:
-    """Second stores of workers while their line's sum is gathered."""
-    await run_uvm(SumTest, profile)
+    run = NfSequence(test.env)
+    config = run.layout.region(Mode.FP32, 0, WORKERS)
+    await run.commit(0, config)
+    for worker in range(WORKERS):
+        await run.contribute(config, worker, 0, line(run.rng))
+    await run.drain()
+    for _ in range(test.cfg.count(12)):
+        await run.read_region(config, 0, 0)
+        await test.env.clocks(run.rng.randint(1, 40))
+        low = run.rng.randrange(1, WORKERS - 8)
+        ldid = run.ldid_for(config, low)
+        store = run.write_msg(config.address(low, 0), line(run.rng), ldid=ldid)
+        await test.env.host.call(store)
+        await run.contribute(config, WORKERS - 1, 0, line(run.rng))
+        await run.drain()

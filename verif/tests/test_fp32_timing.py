@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that FP32 accesses take at the pins, beside plain memory, and rates of streams."""
+"""Clocks of FP32 accesses at the pins, compared with plain memory, and rates of streams."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import cocotb
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SMessage
 from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.env.base_test import NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import nf_test
 
 WORKERS = 8
 NEAR, FAR = 48, 300
@@ -59,27 +57,27 @@ class FpTimingTest(NfBaseTest):
         self.rate("plain_reads_per_clock", round(reads, 4))
 
     def latency(self, clocks: int) -> None:
-        """Memory answers so many clocks after the last beat of a request."""
+        """Let memory answer this many clocks after the last beat of a request."""
         self.cfg.mem.latency = (clocks, clocks)
 
     def store(
         self, run: NfSequence, config: RegionConfig, line: int, worker: int = 0
     ) -> M2SMessage:
-        """A whole line of a worker."""
+        """Return a write of a whole line of a worker."""
         return run.write_msg(config.address(worker, line), run.rng.randbytes(64))
 
     async def alone(self, message: M2SMessage) -> int:
-        """Clocks from the flit of a request to the flit of its answer."""
+        """Return the clocks from the flit of a request to the flit of its answer."""
         cycles = await self.trace([message])
         return cycles[-1] - cycles[0]
 
     async def stream(self, messages: Sequence[M2SMessage]) -> float:
-        """Answers a clock, from the third to the last."""
+        """Return the answers a clock, from the third to the last."""
         cycles = (await self.trace(messages))[-len(messages) + 2 :]
         return (len(cycles) - 1) / (cycles[-1] - cycles[0])
 
     async def trace(self, messages: Sequence[M2SMessage]) -> list[int]:
-        """Clocks of all requests, then of all answers."""
+        """Return the clocks of all requests, then of all answers."""
         trace = self.env.trace = []
         for message in messages:
             await self.env.cxl.host.issue(message)
@@ -90,7 +88,6 @@ class FpTimingTest(NfBaseTest):
         return began + answers
 
 
-@cocotb.test()
-async def clocks(_dut: Any) -> None:
+@nf_test(FpTimingTest)
+def clocks() -> None:
     """First store, first sum, kept sum, alone and in streams."""
-    await run_uvm(FpTimingTest)

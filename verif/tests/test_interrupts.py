@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.wire.crc import seal
 from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, RegionConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.control_lines import ClearsSequence
 from verif.sequences.ram_flips import FlipSequence
+from verif.tests.decorator import ALL, nf_test
 
 REGS = REG_MAP.expand()
 IRQ = {f.name: f.mask for f in REGS["IRQ_STATUS"].fields}
@@ -68,7 +65,7 @@ class InterruptTest(NfBaseTest):
         assert await registers.read("DONE") == 0, "a commit starts a new epoch"
 
     async def one(self, name: str, enabled: bool, run: FlipSequence, lone: RegionConfig) -> None:
-        """An event of a source, which is masked while all others are enabled, or the reverse."""
+        """Raise a source that is masked while all others are enabled, or the reverse."""
         registers, irq = self.env.registers, self.dut.irq
         others = sum(IRQ.values()) & ~IRQ[name]
         await registers.write("IRQ_ENABLE", IRQ[name] if enabled else others)
@@ -117,21 +114,11 @@ class InterruptTest(NfBaseTest):
             await env.registers.write("FALLBACK", 1)
 
 
-class ClearsTest(NfBaseTest):
-    """What is written to end one thing ends it alone."""
-
-    async def scenario(self) -> None:
-        await ClearsSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def interrupts(_dut: Any, profile: str) -> None:
+@nf_test(InterruptTest, profiles=ALL)
+def interrupts() -> None:
     """DONE and the interrupt: set, masked, cleared."""
-    await run_uvm(InterruptTest, profile)
 
 
-@cocotb.test()
-async def clears(_dut: Any) -> None:
+@nf_test(ClearsSequence)
+def clears() -> None:
     """Clears of counters, interrupts, captures and flags, and commits, with all of them set."""
-    await run_uvm(ClearsTest)

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from itertools import combinations
 from types import SimpleNamespace
-from typing import Any
-
-import cocotb
 
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.white_box import WhiteBoxPoints
 from verif.env.run_metrics import leave
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench
+from verif.tests.regs_testbench import Bench, regs_test
 
 _CORE, _LINK, _RAM = (layout(f"{name}_events_t") for name in ("core", "link", "ram"))
 EVENTS: dict[str, tuple[str, int]] = {
@@ -43,10 +40,9 @@ RAISES = {
 """The source of each event that has one; the others are counted only."""
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def irq_by_each_event(dut: Any) -> None:
+@regs_test
+async def irq_by_each_event(bench: Bench) -> None:
     """Every event alone, each value of those that count: it raises its source, or nothing."""
-    bench = await Bench(dut).start()
     status = bench.regs["IRQ_STATUS"]
     for port, struct in (("core_events", _CORE), ("link_events", _LINK), ("ram_events", _RAM)):
         for name, width in struct:
@@ -59,11 +55,10 @@ async def irq_by_each_event(dut: Any) -> None:
     _leave(bench)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def irq_event_in_clock_of_clear(dut: Any) -> None:
-    """Of every source, masked and enabled: an event before a clear is cleared, one in the same
+@regs_test
+async def irq_event_in_clock_of_clear(bench: Bench) -> None:
+    """For every source, masked and enabled: an event before a clear is cleared, one in the same
     clock or later is kept, and the pin follows."""
-    bench = await Bench(dut).start()
     status = bench.regs["IRQ_STATUS"]
     for source, (port, event) in EVENTS.items():
         mask = status.field(source).mask
@@ -77,10 +72,9 @@ async def irq_event_in_clock_of_clear(dut: Any) -> None:
     _leave(bench)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def irq_clears(dut: Any) -> None:
-    """Of several pending sources exactly those are cleared that are written with 1."""
-    bench = await Bench(dut).start()
+@regs_test
+async def irq_clears(bench: Bench) -> None:
+    """A write clears exactly those of several pending sources that are written with 1."""
     status = bench.regs["IRQ_STATUS"]
     masks = {source: status.field(source).mask for source in EVENTS}
     choices = [sum(rest) for rest in combinations(masks.values(), 2)]

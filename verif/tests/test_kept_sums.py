@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import cocotb
-
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.env import Sink
 from verif.sequences.kept_sums import (
     CommitSequence,
@@ -19,6 +17,7 @@ from verif.sequences.kept_sums import (
     ServedSequence,
     StoreMissSequence,
 )
+from verif.tests.decorator import ALL, nf_test
 
 
 class KeptTest(NfBaseTest):
@@ -34,87 +33,36 @@ class KeptTest(NfBaseTest):
         await self.work.run()
 
 
-class ServedTest(KeptTest):
-    """Which sums read the lines of workers."""
-
-    sequence = ServedSequence
-
-
-class StoreMissTest(KeptTest):
-    """Stores to lines that are not in a slot."""
-
-    sequence = StoreMissSequence
-
-
-class MixedKeptTest(KeptTest):
-    """Everything at once."""
-
-    sequence = MixedKeptSequence
-
-
-class KeptFaultTest(KeptTest):
-    """Errors and poison."""
-
-    sequence = KeptFaultSequence
-
-
-class RefusedStoreTest(KeptTest):
-    """Stores that memory refuses."""
-
-    sequence = RefusedStoreSequence
-
-
-class CommitTest(KeptTest):
-    """Commits behind a sum that comes back."""
-
-    sequence = CommitSequence
-
-
-class ReshapedTest(KeptTest):
-    """A region that begins to keep sums."""
-
-    sequence = ReshapedSequence
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def served(_dut: Any, profile: str) -> None:
+@nf_test(KeptTest, sequence=ServedSequence, profiles=ALL)
+def served() -> None:
     """A sum is gathered once, and again after a store or in a new epoch."""
-    await run_uvm(ServedTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def mixed(_dut: Any, profile: str) -> None:
+@nf_test(KeptTest, sequence=MixedKeptSequence, profiles=ALL)
+def mixed() -> None:
     """Stores and reads race for lines whose sums are kept, evicted and fetched."""
-    await run_uvm(MixedKeptTest, profile)
 
 
-@cocotb.test()
-async def faults(_dut: Any) -> None:
+@nf_test(KeptTest, sequence=KeptFaultSequence)
+def faults() -> None:
     """A kept sum that memory cannot give back costs time, never a wrong answer."""
-    await run_uvm(KeptFaultTest)
 
 
-@cocotb.test()
-async def refused_stores(_dut: Any) -> None:
+@nf_test(KeptTest, sequence=RefusedStoreSequence)
+def refused_stores() -> None:
     """A first store that memory refuses poisons its line, whichever answer comes first."""
-    await run_uvm(RefusedStoreTest)
 
 
-@cocotb.test()
-async def commits(_dut: Any) -> None:
+@nf_test(KeptTest, sequence=CommitSequence)
+def commits() -> None:
     """A commit finds nothing under way, not even a sum on its way back to its slot."""
-    await run_uvm(CommitTest)
 
 
-@cocotb.test()
-async def reshaped(_dut: Any) -> None:
-    """What lay behind an area before it grew is never taken for state."""
-    await run_uvm(ReshapedTest)
+@nf_test(KeptTest, sequence=ReshapedSequence)
+def reshaped() -> None:
+    """Memory that an area covers after it has grown is never taken for state."""
 
 
-@cocotb.test()
-async def store_misses(_dut: Any) -> None:
+@nf_test(KeptTest, sequence=StoreMissSequence)
+def store_misses() -> None:
     """A store to a line that has left its slot ends the sum that is kept in memory."""
-    await run_uvm(StoreMissTest)

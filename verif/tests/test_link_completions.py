@@ -5,25 +5,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import cocotb
-
-from verif.tests.link_coverage import covered
-from verif.tests.link_testbench import LinkTestbench, random_ndr
+from verif.tests.link_coverage import link_test
+from verif.tests.link_testbench import LinkTestbench
 
 
-@cocotb.test
-@covered
+@link_test
 async def completions_in_pairs(dut: Any) -> None:
     """Completions that wait leave two a flit, the last two as well."""
     bench = await LinkTestbench(dut).up()
     last = set()
     for count in (5, 6):  # how many leave alone before the wire is held is not said
         await bench.clocks(120)
-        bench.knobs.tx_ready = 0.0
+        bench.ready_rate = 0.0
         before = len(bench.got_ndr)
-        bench.out_ndr.extend(random_ndr(bench.rng) for _ in range(count))
+        bench.answer_random(ndr=count)
         await bench.clocks(20)
-        bench.knobs.tx_ready = 1.0
+        bench.ready_rate = 1.0
         while (have := len(bench.got_ndr)) < before + count:
             await bench.clock()
             if len(bench.got_ndr) == before + count:

@@ -7,22 +7,20 @@ import random
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
-import cocotb
-
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.faults import FaultKind, FaultRule
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
 from cocotbext.cxl.wire import control as wire_control
-from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode, chunks_of_line
+from cocotbext.cxl.wire.crc import PAYLOAD_MASK
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
-from verif.env.base_test import run_uvm
+from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import HandMadeTest, LinkTest, Swap, control
+from verif.tests.link_messages import data_flit, slots_flit
 
-_H4, _H5, _G4, _G5 = 4, 5, 4, 5
 MIMICS = (
     wire_control.RetryFrame(),
     wire_control.RetryReq(3, 1),
@@ -35,46 +33,8 @@ MIMICS = (
 
 
 def line_of(flit: int) -> bytes:
-    """The 64 bytes of a payload."""
+    """Return the 64 bytes of a payload."""
     return (flit & PAYLOAD_MASK).to_bytes(64, "little")
-
-
-class ByteEnablesInAdf(HandMadeTest):
-    """RwD + BE with its header in slot 2: the all-data flit is D1, D2, D3, BE."""
-
-    async def scenario(self) -> None:
-        driver = self.env.cxl.host
-        for tag in range(8):
-            be = self.env.rng.getrandbits(64)
-            write = M2SRwD(RwdOp.MEM_WR_PTL, 0x700 + tag, tag << 6, data=self.line(), be=be)
-            d = chunks_of_line(write.data)
-            head = self.flit((_H5, _G4, _G5, 0), 0, 0, write.pack(), d[0], be=True)
-            done = driver.inject(head, retryable=True, data=1, expect=[write])
-            driver.inject(self.all_data(*d[1:], be), retryable=True)
-            await done[0].wait()
-        await self.check(*(tag << 6 for tag in range(8)))
-
-
-class HeaderOverRollover(HandMadeTest):
-    """R = 3: slots 1 to 3 end the last line while slot 0 starts the next, which then owes 4."""
-
-    async def scenario(self) -> None:
-        driver = self.env.cxl.host
-        pairs = [
-            [M2SRwD(RwdOp.MEM_WR, 0x600 + 2 * k + i, (2 * k + i) << 6, data=self.line())]
-            for k in range(8)
-            for i in (0, 1)
-        ]
-        for (first,), (second,) in zip(pairs[::2], pairs[1::2]):
-            d, e = chunks_of_line(first.data), chunks_of_line(second.data)
-            head = self.flit((_H5, _G4, _G5, 0), 0, 0, first.pack(), d[0])
-            both = self.flit((_H4, 0, 0, 0), second.pack(), *d[1:])
-            done = driver.inject(head, retryable=True, data=1, expect=[first])
-            done += driver.inject(both, retryable=True, data=1, expect=[second])
-            driver.inject(self.all_data(*e), retryable=True)
-            for transaction in done:
-                await transaction.wait()
-        await self.check(*(k << 6 for k in range(16)))
 
 
 class MimicTest(LinkTest):
@@ -194,24 +154,6 @@ class NumFreeBuf(LinkTest):
         assert table.rows[0].detected == 1, "the sender did not come to its stop"
 
 
-class AllZeroFlit(LinkTest):
-    """528 zeros: a valid CRC, an empty protocol flit that is acknowledged like any other."""
-
-    waived = ("framing",)
-
-    async def scenario(self) -> None:
-        before = await self.read("RX_FLIT", "STRAY_DATA", "CRC_ERROR", "PROTOCOL_ERROR")
-        for _ in range(20):
-            self.env.cxl.host.inject(0, retryable=True)
-        await self.env.clocks(300)
-        after = await self.read(*before)
-        assert after["CRC_ERROR"] == before["CRC_ERROR"]
-        assert after["PROTOCOL_ERROR"] == before["PROTOCOL_ERROR"]
-        assert after["STRAY_DATA"] - before["STRAY_DATA"] == 20, "G0 slots where nothing is owed"
-        assert self.host.unacknowledged <= 1, "they are acknowledged"
-        await self.some_traffic()
-
-
 class Gate(ReadyPattern):
     """s2m_ready that a test holds low."""
 
@@ -223,7 +165,7 @@ class Gate(ReadyPattern):
 
 
 class ForeignFlits(LinkTest):
-    """What this device does not serve is counted; RRSM shows a RETRY.Ack that cannot leave."""
+    """Flits that this device does not serve; a RETRY.Ack that cannot leave."""
 
     shows = "test_link_corners::link_foreign_flits"
     waived = ("protocol_id", "framing")
@@ -239,7 +181,7 @@ class ForeignFlits(LinkTest):
         host.inject(0, ProtocolCode.IO.word)
         # Data slots, of which none is owed; one half of the protocol ID is damaged.
         host.inject(0, ProtocolCode.CACHEMEM.word ^ 0x0100, retryable=True)
-        host.inject(self.g1_slot(1), retryable=True)
+        host.inject(slots_flit((0, 1, 0, 0), (0, 1, 0, 0)), retryable=True)  # CXL.cache in slot 1
         await self.env.clocks(300)
         host.inject(0, 0)  # no protocol ID: a loss, which begins a retry
         await self.env.clocks(300)
@@ -262,10 +204,6 @@ class ForeignFlits(LinkTest):
     def _close(self, *_fault: object) -> None:
         self.gate.is_open = False
 
-    def g1_slot(self, body: int) -> int:
-        """A flit with something of CXL.cache in slot 1."""
-        return seal(FlitHeader(slots=(0, 1, 0, 0)).encode() | body << 128)
-
 
 class RetryAfter(LinkTest):
     """Base of tests after which link-level retry must still work."""
@@ -273,7 +211,7 @@ class RetryAfter(LinkTest):
     rules = (FaultRule(FaultKind.FLIP_1, rate=0.03, spare_retry=True),)
 
     async def retries(self) -> None:
-        """Traffic with errors."""
+        """Run traffic with errors."""
         self.faults.armed = True
         await self.some_traffic(80)
         self.faults.armed = False
@@ -282,27 +220,12 @@ class RetryAfter(LinkTest):
         await self.check_faults()
 
     async def captured(self, kind: int, errors: int) -> None:
-        """PROTOCOL_ERROR, the captured first error and the interrupt."""
+        """Check PROTOCOL_ERROR, the captured first error and the interrupt."""
         regs = REG_MAP.expand()
         got = await self.read("PROTOCOL_ERROR", "LINK_ERR_INFO", "IRQ_STATUS")
         assert got["PROTOCOL_ERROR"] == errors, got
         assert got["LINK_ERR_INFO"] == regs["LINK_ERR_INFO"].pack(VALID=1, KIND=kind), got
         assert regs["IRQ_STATUS"].unpack(got["IRQ_STATUS"])["LINK_ERROR"], "no link interrupt"
-
-
-class InitTwice(RetryAfter):
-    """A second INIT.Param is an error and changes nothing, least of all the wrap value."""
-
-    waived = ("init",)
-
-    async def scenario(self) -> None:
-        await self.some_traffic(10)
-        self.env.cxl.host.inject(control(wire_control.InitParam(21)), retryable=True)
-        await self.env.clocks(60)
-        await self.captured(5, 1)
-        # The tracker has believed it; the device must not.
-        self.env.cxl.monitor.tracker.m2s.wrap = self.host.config.retry_depth - 1
-        await self.retries()
 
 
 class BeforeInit(RetryAfter):
@@ -370,61 +293,94 @@ class WrapValues(RetryAfter):
         await self.check_faults()
 
 
-@cocotb.test()
-async def link_byte_enables_inside_adf(_dut: Any) -> None:
+@nf_test(HandMadeTest)
+async def link_byte_enables_inside_adf(test: HandMadeTest) -> None:
     """Byte enables travel as the last slot of an all-data flit."""
-    await run_uvm(ByteEnablesInAdf)
+    driver = test.env.cxl.host
+    for tag in range(8):
+        be = test.env.rng.getrandbits(64)
+        write = M2SRwD(RwdOp.MEM_WR_PTL, 0x700 + tag, tag << 6, data=test.line(), be=be)
+        d = chunks_of_line(write.data)
+        head = slots_flit((5, 4, 5, 0), (0, 0, write.pack(), d[0]), sz=True, be=True)
+        done = driver.inject(head, retryable=True, data=1, expect=[write])
+        driver.inject(data_flit(*d[1:], be), retryable=True)
+        await done[0].wait()
+    await test.check(*(tag << 6 for tag in range(8)))
 
 
-@cocotb.test()
-async def link_header_in_slot_0_over_rollover(_dut: Any) -> None:
+@nf_test(HandMadeTest)
+async def link_header_in_slot_0_over_rollover(test: HandMadeTest) -> None:
     """A header in slot 0 while three chunks of the last line roll over."""
-    await run_uvm(HeaderOverRollover)
+    driver = test.env.cxl.host
+    pairs = [
+        [M2SRwD(RwdOp.MEM_WR, 0x600 + 2 * k + i, (2 * k + i) << 6, data=test.line())]
+        for k in range(8)
+        for i in (0, 1)
+    ]
+    for (first,), (second,) in zip(pairs[::2], pairs[1::2]):
+        d, e = chunks_of_line(first.data), chunks_of_line(second.data)
+        head = slots_flit((5, 4, 5, 0), (0, 0, first.pack(), d[0]), sz=True)
+        both = slots_flit((4, 0, 0, 0), (second.pack(), *d[1:]), sz=True)
+        done = driver.inject(head, retryable=True, data=1, expect=[first])
+        done += driver.inject(both, retryable=True, data=1, expect=[second])
+        driver.inject(data_flit(*e), retryable=True)
+        for transaction in done:
+            await transaction.wait()
+    await test.check(*(k << 6 for k in range(16)))
 
 
-@cocotb.test()
-async def link_replay_begins_with_adf(_dut: Any) -> None:
+@nf_test(ReplayFromAdf)
+def link_replay_begins_with_adf() -> None:
     """The rollover count is held at the last good flit, both ways."""
-    await run_uvm(ReplayFromAdf)
 
 
-@cocotb.test()
-async def link_adf_like_retry(_dut: Any) -> None:
+@nf_test(AdfLikeRetry)
+def link_adf_like_retry() -> None:
     """An all-data flit that looks like a RETRY flit in the shadow of an error."""
-    await run_uvm(AdfLikeRetry)
 
 
-@cocotb.test()
-async def link_num_free_buf(_dut: Any) -> None:
+@nf_test(NumFreeBuf)
+def link_num_free_buf() -> None:
     """With NumFreeBuf 2 only flits with an acknowledgement leave, with 1 no retryable flit."""
-    await run_uvm(NumFreeBuf)
 
 
-@cocotb.test()
-async def link_all_zero_flit(_dut: Any) -> None:
+@nf_test(LinkTest, waived=("framing",))
+async def link_all_zero_flit(test: LinkTest) -> None:
     """The all-zero flit is a valid empty protocol flit and is acknowledged."""
-    await run_uvm(AllZeroFlit)
+    before = await test.read("RX_FLIT", "STRAY_DATA", "CRC_ERROR", "PROTOCOL_ERROR")
+    for _ in range(20):
+        test.env.cxl.host.inject(0, retryable=True)
+    await test.env.clocks(300)
+    after = await test.read(*before)
+    assert after["CRC_ERROR"] == before["CRC_ERROR"]
+    assert after["PROTOCOL_ERROR"] == before["PROTOCOL_ERROR"]
+    assert after["STRAY_DATA"] - before["STRAY_DATA"] == 20, "G0 slots where nothing is owed"
+    assert test.host.unacknowledged <= 1, "they are acknowledged"
+    await test.some_traffic()
 
 
-@cocotb.test()
-async def link_foreign_flits(_dut: Any) -> None:
+@nf_test(ForeignFlits)
+def link_foreign_flits() -> None:
     """Foreign protocol IDs, stray data and CXL.cache are counted; the remote retry state shows."""
-    await run_uvm(ForeignFlits)
 
 
-@cocotb.test()
-async def link_init_twice(_dut: Any) -> None:
+@nf_test(RetryAfter, waived=("init",))
+async def link_init_twice(test: RetryAfter) -> None:
     """A second INIT.Param is an error and changes no sequence number."""
-    await run_uvm(InitTwice)
+    await test.some_traffic(10)
+    test.env.cxl.host.inject(control(wire_control.InitParam(21)), retryable=True)
+    await test.env.clocks(60)
+    await test.captured(5, 1)
+    # The tracker has believed it; the device must not.
+    test.env.cxl.monitor.tracker.m2s.wrap = test.host.config.retry_depth - 1
+    await test.retries()
 
 
-@cocotb.test()
-async def link_non_retry_before_init(_dut: Any) -> None:
+@nf_test(BeforeInit)
+def link_non_retry_before_init() -> None:
     """Non-RETRY flits before INIT.Param are errors and give no credits."""
-    await run_uvm(BeforeInit)
 
 
-@cocotb.test()
-async def link_wrap_9_before_init(_dut: Any) -> None:
+@nf_test(WrapValues)
+def link_wrap_9_before_init() -> None:
     """Wrap 9 before INIT.Param, the peer's value after it."""
-    await run_uvm(WrapValues)

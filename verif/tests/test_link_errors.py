@@ -11,14 +11,15 @@ from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.faults import FaultKind, FaultRule, random_flips
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.crc import crc_ok, seal
-from cocotbext.cxl.wire.flits import Direction, FlitHeader, chunks_of_line
+from cocotbext.cxl.wire.flits import Direction, chunks_of_line
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.nf_regs import REG_MAP
-from verif.env.base_test import run_negative, run_uvm
+from verif.env.base_test import run_negative
 from verif.env.config import EnvConfig
+from verif.tests.decorator import nf_test
 from verif.tests.link_base_test import ICARUS, RETRY_TIMEOUT, HandMadeTest, LinkTest
+from verif.tests.link_messages import data_flit, slots_flit
 
-_READ = FlitHeader(slots=(5, 4, 4, 4)).encode()
 _ABORT, _KIND_ABORT = REG_MAP.enums["Lrsm"]["ABORT"], REG_MAP.enums["LinkError"]["ABORT"]
 REGS = REG_MAP.expand()
 
@@ -34,7 +35,7 @@ class Abort(LinkTest):
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
-        cfg.link.retry_timeout = 1 << 40  # the host asks for no retrain of its own
+        cfg.link.retry_timeout = 1 << 40  # the host asks for no retrain
         cfg.link.idle_flit_rate = 0.05
 
     async def scenario(self) -> None:
@@ -56,7 +57,7 @@ class Abort(LinkTest):
         assert got["PHY_REINIT"] == 10
         assert fields["LINK_ERR_INFO"]["VALID"]
         assert fields["IRQ_STATUS"]["LINK_ERROR"]
-        assert dut.irq.value == 1, "nobody is told"
+        assert dut.irq.value == 1, "no interrupt"
         assert fields["LINK_ERR_INFO"]["KIND"] in (1, _KIND_ABORT), "the first error is kept"
         # Quiet, whatever comes in; readable and writable by registers.
         self.faults.armed = False
@@ -97,7 +98,7 @@ class Flood(LinkTest):
         cfg.link.retry_depth = 64
 
     async def flood(self, patterns: list[int]) -> None:
-        """Random flits with these error patterns; every one of them must be counted."""
+        """Send random flits with these error patterns; every one of them must be counted."""
         rng, driver = self.env.rng, self.env.cxl.host
         before = await self.read("CRC_ERROR")
         for start in range(0, len(patterns), 50):
@@ -112,43 +113,6 @@ class Flood(LinkTest):
         seen = after["CRC_ERROR"] - before["CRC_ERROR"]
         assert seen == len(patterns), f"{seen} of {len(patterns)} seen"
         assert after["PROTOCOL_ERROR"] == 0
-
-
-class ThreeBitErrors(Flood):
-    """10,000 random 3-bit errors."""
-
-    async def scenario(self) -> None:
-        count = round((600 if ICARUS else 10_000) * min(1.0, self.cfg.scale))
-        await self.flood([random_flips(self.env.rng, 3) for _ in range(count)])
-        self.figure("three_bit_errors_detected", count)
-        await self.some_traffic()
-
-
-class BeyondTheCrc(Flood):
-    """Dense errors: about one in 2^16 escapes. An escape is a flit like any other."""
-
-    async def scenario(self) -> None:
-        rng = self.env.rng
-        count = round((200 if ICARUS else 2_000) * min(1.0, self.cfg.scale))
-        patterns = [rng.getrandbits(528) | 1 for _ in range(count)]
-        escapes = [p for p in patterns if crc_ok(p)]  # linear: a code word more is a code word
-        await self.flood([p for p in patterns if not crc_ok(p)])
-        await self.escape()
-        self.figure("beyond_crc", {"errors": count, "escapes": len(escapes), "made": 1})
-        self.logger.info("%d random errors, %d escapes, expected %.3f", count, len(escapes),
-                         count / 65536)  # fmt: skip
-
-    async def escape(self) -> None:
-        """An error that is a code word: the address is another one and nobody can know."""
-        await self.some_traffic()
-        sent = M2SReq(ReqOp.MEM_RD, 0x1234, 3 << 6)
-        pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
-        flit = seal(_READ | sent.pack() << 32)
-        before = await self.read("CRC_ERROR")
-        done = self.env.cxl.host.inject(flit ^ pattern, retryable=True, plain=1, expect=[sent])
-        answer = await done[0].wait()
-        assert isinstance(answer, S2MDRS)
-        assert await self.read("CRC_ERROR") == before, "it is not seen"
 
 
 class IllegalSize(HandMadeTest):
@@ -178,14 +142,14 @@ class IllegalSize(HandMadeTest):
         assert {name: after[name] - before[name] for name in after} == dict.fromkeys(after, wrong)
 
     async def send(self, op: RwdOp, addr: int, sz: bool, be: bool) -> None:
-        """A write by hand, its header in slot 2; the scoreboard knows what becomes of it."""
+        """Write by hand, the header in slot 2; the scoreboard predicts the outcome."""
         driver, enables = self.env.cxl.host, self.env.rng.getrandbits(64)
         sent = enables if be else BE_ALL
         write = M2SRwD(op, 0x740, addr, data=self.line(), be=sent)
         d = chunks_of_line(write.data)
-        head = self.flit((5, 4, 5, 0), 0, 0, write.pack(), d[0], be=be, sz=sz)
+        head = slots_flit((5, 4, 5, 0), (0, 0, write.pack(), d[0]), sz, be)
         done = driver.inject(head, retryable=True, data=1, expect=[write])
-        rest = self.all_data(*d[1:], enables) if be else self.flit((5, 0, 0, 0), 0, *d[1:])
+        rest = data_flit(*d[1:], enables) if be else slots_flit((5, 0, 0, 0), (0, *d[1:]), sz=True)
         driver.inject(rest, retryable=True)
         await done[0].wait()
 
@@ -220,21 +184,21 @@ class SilentTest(LinkTest):
         assert told or not late, "a request is unanswered and nobody says so"
 
     async def finish(self) -> None:
-        """Skips the wait for responses: some of them never come."""
+        """Skip the wait for responses: some of them never come."""
 
     def hit(self) -> None:
-        """Selects the next flit."""
+        """Select the next flit."""
         self.faults.armed = True
 
 
 class SilentLossUp(SilentTest):
-    """A response is lost behind the pins."""
+    """Undetected loss of a response."""
 
     way = Direction.S2M
 
 
 class SilentCopyDown(SilentTest):
-    """A request arrives twice."""
+    """Undetected copy of a request."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
@@ -244,34 +208,53 @@ class SilentCopyDown(SilentTest):
 
 
 class SilentCopyUp(SilentCopyDown):
-    """A response arrives twice, behind the pins."""
+    """Undetected copy of a response."""
 
     def hit(self) -> None:
         self.host.repeat_received()
 
 
-@cocotb.test()
-async def link_abort_and_reset(_dut: Any) -> None:
+@nf_test(Abort)
+def link_abort_and_reset() -> None:
     """Exhaustion to ABORT: quiet, readable, an interrupt; a reset leaves nothing of it over."""
-    await run_uvm(Abort)
 
 
-@cocotb.test()
-async def link_three_bit_errors(_dut: Any) -> None:
+@nf_test(Flood)
+async def link_three_bit_errors(test: Flood) -> None:
     """10,000 random 3-bit errors are detected."""
-    await run_uvm(ThreeBitErrors)
+    count = round((600 if ICARUS else 10_000) * min(1.0, test.cfg.scale))
+    await test.flood([random_flips(test.env.rng, 3) for _ in range(count)])
+    test.figure("three_bit_errors_detected", count)
+    await test.some_traffic()
 
 
-@cocotb.test()
-async def link_beyond_crc(_dut: Any) -> None:
-    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl."""
-    await run_uvm(BeyondTheCrc)
+@nf_test(Flood)
+async def link_beyond_crc(test: Flood) -> None:
+    """Errors beyond the CRC's guarantee; their share of escapes is judged in cocotbext/cxl.
+
+    About one dense error in 2^16 is a code word and escapes: it is a flit like any other.
+    """
+    rng, host = test.env.rng, test.env.cxl.host
+    count = round((200 if ICARUS else 2_000) * min(1.0, test.cfg.scale))
+    patterns = [rng.getrandbits(528) | 1 for _ in range(count)]
+    escapes = [p for p in patterns if crc_ok(p)]  # linear: a code word more is a code word
+    await test.flood([p for p in patterns if not crc_ok(p)])
+    # An error that is a code word: the address is another one and nobody can know.
+    await test.some_traffic()
+    sent = M2SReq(ReqOp.MEM_RD, 0x1234, 3 << 6)
+    pattern = seal(1 << 32 + 28 + 2)  # address bit 7 (word 2 of it) and the CRC bits
+    before = await test.read("CRC_ERROR")
+    flit = slots_flit((5, 4, 4, 4), (sent.pack(), 0, 0, 0)) ^ pattern
+    answer = await host.inject(flit, retryable=True, plain=1, expect=[sent])[0].wait()
+    assert isinstance(answer, S2MDRS)
+    assert await test.read("CRC_ERROR") == before, "it is not seen"
+    test.figure("beyond_crc", {"errors": count, "escapes": len(escapes), "made": 1})
+    test.logger.info("%d escapes, expected %.3f", len(escapes), count / 65536)
 
 
-@cocotb.test()
-async def link_illegal_size(_dut: Any) -> None:
+@nf_test(IllegalSize)
+def link_illegal_size() -> None:
     """A write with a wrong Sz or BE bit changes nothing, is answered, and is counted."""
-    await run_uvm(IllegalSize)
 
 
 @cocotb.test()

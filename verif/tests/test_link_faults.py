@@ -33,7 +33,7 @@ _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, Fau
 
 
 def rules_of(case: str) -> tuple[FaultRule, ...]:
-    """The rules of a case by name."""
+    """Return the rules of a case by name."""
     if case == "in_retry":
         carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
         kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
@@ -107,12 +107,12 @@ class LinkTrafficSequence(MixedRegionsSequence):
                 await self.env.clocks(rng.choice((1, 20, 80)))
 
     def passed(self) -> tuple[int, int]:
-        """Flits on the pins, M2S and S2M."""
+        """Return the flits on the pins, M2S and S2M."""
         counters = self.env.cxl.monitor.tracker.counters
         return counters["RX_FLIT"], counters["TX_FLIT"]
 
     async def one(self, configs: list[RegionConfig]) -> None:
-        """A request to a random place."""
+        """Issue a request to a random place."""
         rng = self.rng
         if rng.random() < self.plain:
             addr = rng.randrange(self.lines) << 6

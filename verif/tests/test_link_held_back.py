@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the device later than it wants to: a flit behind a retry, a RETRY sequence under
-back-pressure.
+"""Flits that leave the device late: after a retry, or a RETRY sequence under back-pressure.
 
 Top ``nf_link`` with a small RETRY_TIMEOUT (build link_retry; spec: link spec §6, §9).
 """
@@ -14,9 +13,9 @@ import cocotb
 
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryReq
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import RetryTestbench
-from verif.tests.link_testbench import random_drs, random_ndr, random_req
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import random_drs, random_ndr, random_req
+from verif.tests.link_testbench import RetryTestbench
 
 _CHUNK = 16
 """Bytes of a data slot."""
@@ -25,14 +24,13 @@ _SEQUENCE = 6
 
 
 class HeldBench(RetryTestbench):
-    """A bench that loses single flits, and tells what has left since."""
+    """Bench that loses single flits and finds data in the flits that left since."""
 
     def __init__(self, dut: Any, seed: int) -> None:
-        super().__init__(dut, seed, grant_plain=400, grant_data=400)
-        self.tracker = None
+        super().__init__(dut, seed, tracked=False, grant_plain=400, grant_data=400)
 
     def lose_one(self, to_host: bool) -> None:
-        """The next flit on one wire is damaged."""
+        """Damage the next flit on one wire."""
         name = "to_host" if to_host else "to_device"
 
         def damage(wire: WireFlit) -> WireFlit:
@@ -42,15 +40,14 @@ class HeldBench(RetryTestbench):
         setattr(self, name, damage)
 
     def place_of(self, chunk: bytes, since: int) -> int | None:
-        """The first flit from the `since`-th on that has this chunk of data."""
+        """Return the place of the first flit from the `since`-th on with this chunk of data."""
         for place, (_, flit) in enumerate(self.tx_log[since:], since):
             if chunk in flit.to_bytes(66, "little"):
                 return place
         return None
 
 
-@cocotb.test
-@covered
+@link_test
 async def retry_in_an_answer(dut: Any) -> None:
     """The last flit of an answer waits until a retry is over: `drs_gone` is low until it has left,
     and a CLOSE that waits for it is not answered before."""
@@ -75,14 +72,13 @@ async def retry_in_an_answer(dut: Any) -> None:
             assert bench.now < 10_000, "an answer does not leave"
         assert first is not None
         apart += last > first + 1
-        await bench.until(lambda: bench.complete, 400)
+        await bench.completed(400)
         await bench.clocks(20)
     bench.check()
     assert apart, "no retry came between the two flits of an answer"
 
 
-@cocotb.test
-@covered
+@link_test
 async def sequence_held_back(dut: Any) -> None:
     """Back-pressure at each place of a RETRY sequence: each is sent and counted once."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -104,7 +100,7 @@ async def sequence_held_back(dut: Any) -> None:
             bench.ready_rate = 0.0
             await bench.clocks(rng.randrange(5, 12))
             bench.ready_rate = 1.0
-            await bench.until(lambda: bench.complete, 400)
+            await bench.completed(400)
             await bench.clocks(40)
             sent = bench.controls(since)
             answers = sum(isinstance(one, RetryAck) for one in sent)

@@ -14,40 +14,12 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
 
-_INPUTS = [
-    "phy_up",
-    "lost",
-    "good_retryable",
-    "got_init",
-    "init_wrap",
-    "got_frame",
-    "got_req",
-    "got_ack",
-    "got_other",
-    "req_held",
-    "rx_eseq",
-    "rx_num_retry",
-    "rx_echo",
-    "rx_empty",
-    "req_sent",
-    "ack_begun",
-    "tx_flit",
-]
-
+from verif.tests.ports import ports, tie_inputs
 
 _OUTPUTS = [
-    "retrain_request",
-    "normal",
-    "discard",
-    "quiet",
-    "local_idle",
-    "aborted",
-    "lrsm",
-    "want_req",
-    "eseq",
-    "num_retry",
-    "num_phy_reinit",
-    "want_ack",
+    name
+    for name in ports("nf_link_lrsm.sv", "output")
+    if not name.startswith(("ev_", "bad_", "ack_"))
 ]
 _FLITS = ["lost", "good_retryable", "got_frame", "got_req", "got_ack", "got_other"]
 
@@ -59,17 +31,15 @@ REINIT = 3
 
 
 class Bench:
-    """One clock is one call of `pulse`, with these inputs high."""
+    """Bench of the state machine: `pulse` drives inputs for a clock or more."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
         self.edge = FallingEdge(dut.clk)
 
     async def start(self) -> Bench:
-        """Reset, with the physical layer up."""
-        for name in _INPUTS:
-            getattr(self.dut, name).value = 0
-        self.dut.phy_up.value = 1
+        """Reset, with the physical layer up; return the bench."""
+        tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
         for _ in range(2):  # the first edge may see the state before the reset
@@ -78,7 +48,7 @@ class Bench:
         return self
 
     async def pulse(self, *names: str, clocks: int = 1) -> None:
-        """Clocks with some inputs high; `got_other` with every flit that is no RETRY.Frame."""
+        """Drive inputs high for some clocks; `got_other` with each flit but RETRY.Frame."""
         if {"got_req", "got_ack", "good_retryable"} & set(names):
             names = (*names, "got_other")
         for name in names:
@@ -89,16 +59,15 @@ class Bench:
             getattr(self.dut, name).value = 0
 
     async def reset(self) -> dict[str, int]:
-        """Reset; the outputs behind it."""
-        for name in _INPUTS:
-            getattr(self.dut, name).value = name == "phy_up"
+        """Reset, and return the outputs after it."""
+        tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
         await self.edge
         self.dut.rst_n.value = 1
         return {name: int(getattr(self.dut, name).value) for name in _OUTPUTS}
 
     async def anything(self, rng: random.Random) -> None:
-        """One clock of what the link may show."""
+        """Drive one clock of random events that the link may show."""
         dut, names = self.dut, []
         normal, want_req = int(dut.normal.value), int(dut.want_req.value)
         flit = rng.choice([*_FLITS, "got_frame", "got_frame", ""])
@@ -111,7 +80,7 @@ class Bench:
         await self.pulse(*names)
 
     async def answer(self, empty: bool = False) -> None:
-        """RETRY.Ack, behind its five frames, to the last RETRY.Req."""
+        """Answer the last RETRY.Req: five frames and RETRY.Ack."""
         await self.pulse("got_frame", clocks=5)
         self.dut.rx_echo.value = int(self.dut.num_retry.value)
         await self.pulse("got_ack", *(["rx_empty"] if empty else []))
@@ -277,7 +246,7 @@ async def reset_forgets_the_request(dut: Any) -> None:
 @cocotb.test
 async def request_beside_an_answer(dut: Any) -> None:
     """A RETRY.Req that comes in the very clock in which the answer to the one before it begins is
-    owed an answer of its own."""
+    owed a second answer."""
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await Bench(dut).start()
     for clocks in (0, 1, rng.randrange(2, 9)):
@@ -336,14 +305,14 @@ async def refused_request_beside_another(dut: Any) -> None:
         await bench.pulse("got_req", *(["req_held"] if frames < 5 else []))
         assert int(dut.want_ack.value)
         told = int(dut.ack_eseq.value), int(dut.ack_num_retry.value)
-        assert told == (asked, number), f"changed by a request behind {frames} frames"
+        assert told == (asked, number), f"changed by a request after {frames} frames"
         await bench.pulse("ack_begun")
         assert not int(dut.want_ack.value), "the refused one is answered, too"
 
 
 @cocotb.test
 async def time_outs_counted(dut: Any) -> None:
-    """A time-out is told once for each RETRY.Req that got no answer in time; an answer in the very
+    """A time-out is reported once for each RETRY.Req without an answer in time; an answer in the
     clock of the time-out is in time."""
     rng = random.Random(cocotb.RANDOM_SEED)
     bench = await Bench(dut).start()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a flit of two messages, or an answer with two numbers, does with the second one.
+"""Second message of a flit, second number of an answer.
 
-Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). The message beside
-the one that is taken, and the field beside the one that is looked at, are those that get lost.
+Tops ``nf_link`` (builds link and link_retry; spec: link spec §3, §6, §7, §9). A message next
+to one that is taken and a field next to one that is compared are those that designs lose.
 """
 
 from __future__ import annotations
@@ -14,23 +14,12 @@ import cocotb
 
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
-from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from cocotbext.cxl.wire.packer import Credits
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
-    ABORT,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
-    fill,
-)
-from verif.tests.link_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import (
     PID,
-    REQ_CREDITS,
-    RWD_CREDITS,
-    LinkTestbench,
+    data_flit,
     random_drs,
     random_req,
     random_rwd,
@@ -38,47 +27,54 @@ from verif.tests.link_testbench import (
     rwd_word,
     slots_flit,
 )
+from verif.tests.link_testbench import (
+    ABORT,
+    ALL_CREDITS,
+    REQ_CREDITS,
+    RETRY_DEPTH,
+    RETRY_TIMEOUT,
+    LinkTestbench,
+    RetryTestbench,
+    fill,
+)
 
 _EMPTY = (5, 4, 4, 4)
 """Formats of slots that hold a request, or none."""
 
 
-@cocotb.test
-@covered
+@link_test
 async def last_credit(dut: Any) -> None:
     """Two requests in a flit, and one credit: the first is taken, the second is one error."""
-    rng = random.Random(cocotb.RANDOM_SEED)
     bench = await LinkTestbench(dut).up()
+    rng = bench.rng
     for _ in range(3):
         bench.got_req.clear()
-        bench.knobs.req_ready = 0.0
+        bench.core_rate = 0.0
         errors = bench.events["protocol_error"]
         requests = [random_req(rng) for _ in range(REQ_CREDITS)]
         refused = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6)
-        bench.credits.plain = 0
-        bench.unacked += REQ_CREDITS
+        bench.host.credits.plain = 0
         for request in requests[:-1]:
             bodies = [0, 0, 0, 0]
             bodies[rng.randrange(4)] = request.pack()
-            bench.to_send.append((PID, slots_flit(_EMPTY, bodies)))
+            bench.drive(slots_flit(_EMPTY, bodies))
         bodies = [0, 0, 0, 0]
         first, second = sorted(rng.sample(range(4), 2))
         bodies[first], bodies[second] = requests[-1].pack(), refused.pack()
-        bench.to_send.append((PID, slots_flit(_EMPTY, bodies)))
+        bench.drive(slots_flit(_EMPTY, bodies))
         await bench.clocks(REQ_CREDITS + 10)
         assert bench.events["protocol_error"] == errors + 1, "one request had no credit"
-        bench.knobs.req_ready = 1.0
+        bench.core_rate = 1.0
         await bench.clocks(REQ_CREDITS + 300)
         assert bench.got_req == [req_word(request) for request in requests]
-        assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+        assert bench.host.credits == ALL_CREDITS
 
 
-@cocotb.test
-@covered
+@link_test
 async def second_data_header(dut: Any) -> None:
     """A second data header in a flit is one error; the data belongs to the first all the same."""
-    rng = random.Random(cocotb.RANDOM_SEED)
     bench = await LinkTestbench(dut).up()
+    rng = bench.rng
     for _ in range(30):
         bench.got_rwd.clear()
         errors = bench.events["protocol_error"]
@@ -92,31 +88,30 @@ async def second_data_header(dut: Any) -> None:
                 bodies[slot] = (write if slot == at else refused).pack()
             else:
                 formats[slot], bodies[slot] = 0, chunks.pop(0)
-        bench.to_send.append((PID, slots_flit(formats, bodies, True)))
+        bench.drive(slots_flit(formats, bodies, True))
         if len(chunks) == 4:
-            bench.to_send.append((PID, seal(sum(c << 128 * n for n, c in enumerate(chunks)))))
+            bench.drive(data_flit(*chunks))
         else:
             rest = [0] * len(chunks) + [4] * (3 - len(chunks))
             late = (*chunks, 0, 0, 0)[:3]
-            bench.to_send.append((PID, slots_flit((5, *rest), (0, *late))))
-        bench.unacked += 2
-        bench.credits.data -= 1
+            bench.drive(slots_flit((5, *rest), (0, *late)))
+        bench.host.credits.data -= 1
         await bench.clocks(60)
         assert bench.got_rwd == [rwd_word(write)]
         assert bench.events["protocol_error"] == errors + 1, f"headers in slots {at} and {again}"
         assert bench.events["stray_data"] == 0
-        assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+        assert bench.host.credits == ALL_CREDITS
 
 
-@cocotb.test
-@covered
+@link_test
 async def answer_with_all_numbers(dut: Any) -> None:
     """RETRY.Ack before a replay: NUM_RETRY and ESeq of the request, and the sender's own WrPtr and
     NumFreeBuf, each in its field."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-        bench.tracker = None
+        bench = RetryTestbench(
+            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
+        )
         await bench.up(first=not again)
         await bench.clocks(100)
         buffer = dut.u_retry_buffer
@@ -133,8 +128,7 @@ async def answer_with_all_numbers(dut: Any) -> None:
             assert answers == [RetryAck(False, False, number, wr, asked, free)]
 
 
-@cocotb.test
-@covered
+@link_test
 async def silent_before_the_first(dut: Any) -> None:
     """Until one clean flit has come nothing but RETRY.Idle leaves, whatever was damaged before:
     a RETRY.Req would ask a peer that may not be there."""
@@ -147,8 +141,7 @@ async def silent_before_the_first(dut: Any) -> None:
         return pid, flit
 
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32))
-        bench.tracker = None
+        bench = RetryTestbench(dut, rng.getrandbits(32), tracked=False)
         bench.to_device = spoil
         await bench.start(first=not again)
         await bench.clocks(rng.randrange(20, 200))
@@ -157,18 +150,15 @@ async def silent_before_the_first(dut: Any) -> None:
         assert set(bench.controls()) == {RetryIdle()}
         bench.to_device = None
         fill(bench, 5)
-        await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
-        bench.check()
+        await bench.delivered(60 * RETRY_TIMEOUT)
 
 
-@cocotb.test
-@covered
+@link_test
 async def nothing_left_after_abort(dut: Any) -> None:
     """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
     that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-    bench.tracker = None
+    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False)
     await bench.up()
     bench.host.hold_acks(True)
     for _ in range(2 * RETRY_DEPTH):  # more than the retry buffer takes

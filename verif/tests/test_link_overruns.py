@@ -6,86 +6,73 @@ spec: link spec §3, §6, §9.
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
-from cocotbext.cxl.wire.packer import Credits
-from verif.tests.link_coverage import covered
-from verif.tests.link_testbench import (
-    PID,
-    REQ_CREDITS,
-    RWD_CREDITS,
-    LinkTestbench,
-    random_rwd,
-    rwd_word,
-    slots_flit,
-)
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import data_flit, random_rwd, rwd_word, slots_flit, write_flits
+from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, RWD_CREDITS, LinkTestbench
+
+HELD = {"core": "core_rate", "wire": "ready_rate"}
+"""Rate of the bench that is 0 while no credit may come back."""
 
 
-@cocotb.test
-@covered
+@link_test
 async def request_without_credit(dut: Any) -> None:
     """A request without a credit is counted and dropped; the ones before it are not hurt."""
     bench = await LinkTestbench(dut).up()
-    bench.knobs.req_ready = 0.0
+    bench.core_rate = 0.0
     count = REQ_CREDITS + 1
-    bench.unacked += count
-    bench.credits.plain = 0
+    bench.host.credits.plain = 0
     for tag in range(count):
         raw = M2SReq(ReqOp.MEM_RD, tag, tag << 6).pack()
-        bench.to_send.append((PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0))))
+        bench.drive(slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))
     await bench.clocks(count + 10)
     assert bench.events["protocol_error"] == 1
-    bench.knobs.req_ready = 1.0
+    bench.core_rate = 1.0
     await bench.clocks(count + 300)  # several LLCRD, each of a power of two
     assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+    assert bench.host.credits == ALL_CREDITS
 
 
-@cocotb.test
 @cocotb.parametrize(held_by=["core", "wire"])
-@covered
+@link_test
 async def write_without_credit(dut: Any, held_by: str) -> None:
     """Writes beyond the credits are counted and dropped whole; those before them are not hurt.
 
     No credit comes back as the core takes no write (the queue is full), or as the wire takes no
     flit (the queue is empty: a write too many would find room; some grants had left before).
     """
-    rng = random.Random(cocotb.RANDOM_SEED)
     bench = await LinkTestbench(dut).up()
-    held = {"core": "rwd_ready", "wire": "tx_ready"}[held_by]
-    setattr(bench.knobs, held, 0.0)
+    rng = bench.rng
+    setattr(bench, HELD[held_by], 0.0)
     extra = rng.randrange(1, 4) if held_by == "core" else 2 * RWD_CREDITS
     writes = [random_rwd(rng, 0.0) for _ in range(RWD_CREDITS + extra)]
-    bench.unacked += 2 * len(writes)
-    bench.credits.data = 0
+    bench.host.credits.data = 0
     for part in (writes[:RWD_CREDITS], writes[RWD_CREDITS:]):
         for write in part:
-            d = chunks_of_line(write.data)
-            bench.to_send.append((PID, slots_flit((4, 0, 0, 0), (write.pack(), *d[:3]), True)))
-            bench.to_send.append((PID, slots_flit((5, 0, 4, 4), (0, d[3], 0, 0))))
+            bench.drive(*write_flits(write))
         await bench.clocks(2 * len(part) + 50)  # until no more grants go out
     dropped = bench.events["protocol_error"]
     assert dropped == extra if held_by == "core" else 0 < dropped <= extra
-    bench.credits.data -= extra - dropped  # those spent on grants that the host has not seen yet
-    setattr(bench.knobs, held, 1.0)
+    bench.host.credits.data -= (
+        extra - dropped
+    )  # those spent on grants that the host has not seen yet
+    setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
     assert bench.got_rwd == [rwd_word(write) for write in writes[:-dropped]]
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+    assert bench.host.credits == ALL_CREDITS
     after: M2SRwD = random_rwd(rng)
-    bench.packer.push(after)
+    bench.send(after)
     await bench.clocks(60)
     assert bench.got_rwd[-1] == rwd_word(after), "the link goes on"
 
 
-@cocotb.test
 @cocotb.parametrize(held_by=["core", "wire"])
-@covered
+@link_test
 async def refused_write_behind_another(dut: Any, held_by: str) -> None:
     """The header of a refused write comes in the flit that should have brought the last data of
     the write before it (an error of the host): the data of both that follow go where they belong.
@@ -93,26 +80,23 @@ async def refused_write_behind_another(dut: Any, held_by: str) -> None:
     The one before it has the last credit (the core takes no write), or is refused, too (the wire
     takes no flit: a refused write would find room).
     """
-    rng = random.Random(cocotb.RANDOM_SEED)
     bench = await LinkTestbench(dut).up()
-    setattr(bench.knobs, {"core": "rwd_ready", "wire": "tx_ready"}[held_by], 0.0)
+    rng = bench.rng
+    setattr(bench, HELD[held_by], 0.0)
     writes = [random_rwd(rng, 0.0) for _ in range(RWD_CREDITS - 1 if held_by == "core" else 99)]
-    bench.unacked += 2 * len(writes) + 4
-    bench.credits.data = 0
+    bench.host.credits.data = 0
     for write in writes:
-        d = chunks_of_line(write.data)
-        bench.to_send.append((PID, slots_flit((4, 0, 0, 0), (write.pack(), *d[:3]), True)))
-        bench.to_send.append((PID, slots_flit((5, 0, 4, 4), (0, d[3], 0, 0))))
+        bench.drive(*write_flits(write))
     await bench.clocks(2 * len(writes) + 50)
     dropped = bench.events["protocol_error"]
     first, second = random_rwd(rng, 0.0), random_rwd(rng, 0.0)
     a, b = chunks_of_line(first.data), chunks_of_line(second.data)
-    bench.to_send += [
-        (PID, slots_flit((4, 0, 0, 0), (first.pack(), *a[:3]), True)),
-        (PID, slots_flit((4, 4, 4, 4), (second.pack(), 0, 0, 0), True)),
-        (PID, seal(a[3] | b[0] << 128 | b[1] << 256 | b[2] << 384)),
-        (PID, slots_flit((5, 0, 4, 4), (0, b[3], 0, 0))),
-    ]
+    bench.drive(
+        write_flits(first)[0],
+        slots_flit((4, 4, 4, 4), (second.pack(), 0, 0, 0), True),
+        data_flit(a[3], *b[:3]),
+        write_flits(second)[1],
+    )
     await bench.clocks(50)
     wanted = [rwd_word(write) for write in writes[: len(writes) - dropped]]
     if held_by == "core":
@@ -120,8 +104,8 @@ async def refused_write_behind_another(dut: Any, held_by: str) -> None:
         wanted.append(rwd_word(first))
     else:
         assert bench.events["protocol_error"] == dropped + 2
-    bench.credits.data = RWD_CREDITS - len(wanted)  # grants on their way add up to all of them
-    bench.knobs.rwd_ready = bench.knobs.tx_ready = 1.0
+    bench.host.credits.data = RWD_CREDITS - len(wanted)  # grants on their way add up to all of them
+    setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
     assert bench.got_rwd == wanted
-    assert bench.credits == Credits(REQ_CREDITS, RWD_CREDITS)
+    assert bench.host.credits == ALL_CREDITS

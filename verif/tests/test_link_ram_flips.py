@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bits that flip in the retry buffer of ``nf_link`` while a replay is due.
 
-spec: controller, second edition, section 8; link spec §9. The CRC is made behind the buffer, so it
+spec: controller, second edition, section 8; link spec §9. The CRC is made after the buffer, so it
 would call a damaged flit good: the check bits of the row have to see it. Build with a small
 RETRY_TIMEOUT; Verilator needs nf_link_retry_buffer.wr_q public.
 """
@@ -23,14 +23,9 @@ from models.nf_regs import REG_MAP
 from verif.env.ram_sizes import rams
 from verif.parameters import device_params
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
-    random_damage,
-)
-from verif.tests.link_testbench import count_scale, random_drs, random_ndr
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import count_scale, random_damage, random_drs, random_ndr
+from verif.tests.link_testbench import RETRY_DEPTH, RETRY_TIMEOUT, RetryTestbench
 from verif.tests.packed_structs import layout, pack
 
 FLIP = layout("ram_flip_t")
@@ -43,12 +38,11 @@ CHUNK_BITS = 128
 
 
 class FlipBench(RetryTestbench):
-    """Counts what the retry buffer says of itself."""
+    """Bench that counts the faults that the retry buffer reports."""
 
     def __init__(self, dut: Any, seed: int) -> None:
         # A flit that stays damaged ends the link; with fewer attempts this takes less time.
-        super().__init__(dut, seed, 1 + seed % 6, max_retry=2, max_phy_reinit=1)
-        self.tracker = None
+        super().__init__(dut, seed, 1 + seed % 6, tracked=False, max_retry=2, max_phy_reinit=1)
         self.bad = self.corrected = 0
 
     def _sample(self) -> None:
@@ -58,13 +52,13 @@ class FlipBench(RetryTestbench):
         super()._sample()
 
     async def flip(self, row: int, place: int) -> None:
-        """A stored bit flips."""
+        """Flip a stored bit."""
         self.dut.ram_flip.value = pack(FLIP, valid=1, ram=RETRY, row=row, place=place)
         await self.clock()
         self.dut.ram_flip.value = 0
 
     async def lose_a_flit(self) -> list[int]:
-        """The host loses a flit and does not yet say so; the rows of the replay that is due."""
+        """Let the host lose a flit silently; return the rows of the replay that is due."""
         rng = self.rng
         for _ in range(rng.randrange(4, 16)):
             self.answer(random_drs(rng) if rng.random() < 0.7 else random_ndr(rng))
@@ -80,7 +74,7 @@ class FlipBench(RetryTestbench):
 
     @property
     def wrong(self) -> bool:
-        """Something arrived that was not sent, or in another order."""
+        """Whether a message arrived that was not sent, or in another order."""
         return bool(
             self.host.issues
             or self.got_ndr != self.sent_ndr[: len(self.got_ndr)]
@@ -89,15 +83,14 @@ class FlipBench(RetryTestbench):
 
 
 def place_in_row(rng: random.Random) -> int:
-    """Data, marks and check bits, each often enough; without a check what is damaged is data."""
+    """Draw a bit among data, marks and check bits; among the data if nothing is checked."""
     if HW.ecc == NONE:
         return rng.randrange(FLITS)
     parts = (range(FLITS), range(FLITS, ROW.data), range(ROW.data, ROW.bits(HW.ecc)))
     return rng.choice(rng.choices(parts, (2, 1, 1))[0])
 
 
-@cocotb.test
-@covered
+@link_test
 async def replays(dut: Any) -> None:
     """A damaged flit is replayed corrected, or not as a good one until the link is given up."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -138,8 +131,11 @@ async def replays(dut: Any) -> None:
 
 
 def line_of_crc(rng: random.Random, crc: int, place: int) -> bytes:
-    """A line of four equal chunks, so that an all-data flit has all of it wherever it begins: with
-    bit `place` of the flit wrong, its CRC is `crc`."""
+    """Return a line whose flit has the CRC `crc` once bit `place` is wrong.
+
+    The line has four equal chunks, so that an all-data flit holds all of it wherever it begins.
+    The CRC is linear: Gaussian elimination over the CRCs of single bits finds the bits to change.
+    """
     columns = [xor4(COLUMNS[bit::CHUNK_BITS]) for bit in range(CHUNK_BITS)]
     basis: dict[int, tuple[int, int]] = {}  # by its highest bit: a CRC, and the bits that give it
     for bit in rng.sample(range(CHUNK_BITS), CHUNK_BITS):
@@ -154,17 +150,17 @@ def line_of_crc(rng: random.Random, crc: int, place: int) -> bytes:
 
 
 def xor4(columns: Sequence[int]) -> int:
-    """The CRC of a bit in each of the four chunks."""
+    """Return the CRC of a bit that is set in each of the four chunks."""
     return reduce(xor, columns)
 
 
 def repeated(chunk: int) -> int:
-    """The payload of four equal chunks."""
+    """Return the payload of four equal chunks."""
     return sum(chunk << at for at in range(0, FLITS, CHUNK_BITS))
 
 
 def reduced(crc: int, bits: int, basis: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """What of `crc` the basis does not reach, and `bits` with those that reach the rest."""
+    """Return the part of `crc` outside the span of `basis`, and `bits` with those for the rest."""
     for length in range(16, 0, -1):
         if crc.bit_length() == length and length in basis:
             crc ^= basis[length][0]
@@ -172,8 +168,7 @@ def reduced(crc: int, bits: int, basis: dict[int, tuple[int, int]]) -> tuple[int
     return crc, bits
 
 
-@cocotb.test
-@covered
+@link_test
 async def wrong_crc(dut: Any) -> None:
     """A damaged flit is replayed with a wrong CRC, whatever the right one: all ones, or none."""
     rng = random.Random(cocotb.RANDOM_SEED)

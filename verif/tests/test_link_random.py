@@ -14,19 +14,14 @@ import cocotb
 
 from cocotbext.cxl.link.retry import Lrsm
 from verif.env.config import scale
-from verif.tests.link_coverage import covered
+from verif.tests.link_coverage import link_test
 from verif.tests.link_draws import Episodes, host_settings, messages, rates
-from verif.tests.link_retry_testbench import (
-    NORMAL,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RetryTestbench,
-)
+from verif.tests.link_testbench import NORMAL, RETRY_DEPTH, RETRY_TIMEOUT, RetryTestbench
 
 
 async def _settle(bench: RetryTestbench, clocks: int) -> None:
-    """Everything arrives, and both ends end as they began."""
-    await bench.until(lambda: bench.complete, clocks)
+    """Wait until all has arrived and both ends are idle."""
+    await bench.completed(clocks)
     await bench.clocks(3 * RETRY_TIMEOUT if bench.events["retry_local"] else 100)
     bench.check()
     assert bench.lrsm == NORMAL
@@ -42,7 +37,7 @@ async def _settle(bench: RetryTestbench, clocks: int) -> None:
 
 
 def _rounds() -> int:
-    """Settings that a run draws; NF_SCALE multiplies them."""
+    """Return the number of settings that a run draws; NF_SCALE multiplies it."""
     return max(2, round(4 * scale()))
 
 
@@ -70,15 +65,13 @@ async def _drawn(dut: Any, kinds: tuple[str, ...], rounds: int) -> None:
         dut._log.info("round %d: %d messages, %d clocks", number, left, bench.now)
 
 
-@cocotb.test
-@covered
+@link_test
 async def packings(dut: Any) -> None:
     """Packing, grants, acknowledgements, back-pressure, H5 and G6 by drawn settings."""
     await _drawn(dut, Episodes.PLAIN, _rounds())
 
 
-@cocotb.test
-@covered
+@link_test
 async def retries(dut: Any) -> None:
     """The same with damaged flits and retrains at drawn moments."""
     await _drawn(dut, (*Episodes.PLAIN, "damage", "damage", "retrain", "retrain"), _rounds())

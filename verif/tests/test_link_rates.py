@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import cocotb
-
 from cocotbext.cxl.wire.messages import S2MDRS, M2SRwD
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 REGS = REG_MAP.expand()
 LINES_PER_FLIT = 4 / 5
@@ -63,8 +62,6 @@ class LinkRateTest(NfBaseTest):
         return count / (cycles[skip + count] - cycles[skip])
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def link_rates(_dut: Any, profile: str) -> None:
+@nf_test(LinkRateTest, profiles=ALL)
+def link_rates() -> None:
     """4 lines per 5 flits, reads 8 per 9 with H5 and G6; asserted when streaming."""
-    await run_uvm(LinkRateTest, profile)

@@ -26,8 +26,17 @@ from cocotbext.cxl.wire.control import (
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import (
+    FRAMES,
+    PID,
+    Damage,
+    count_scale,
+    random_damage,
+    random_drs,
+    random_ndr,
+)
+from verif.tests.link_testbench import (
     ABORT,
     LOCAL_IDLE,
     NORMAL,
@@ -35,25 +44,15 @@ from verif.tests.link_retry_testbench import (
     RETRY_DEPTH,
     RETRY_TIMEOUT,
     RWD_CREDITS,
-    Damage,
     RetryTestbench,
     fill,
-    random_damage,
-)
-from verif.tests.link_testbench import (
-    PID,
-    count_scale,
-    random_drs,
-    random_ndr,
 )
 
-_FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_ABORT = 1, 11
 
 
-@cocotb.test
 @cocotb.parametrize(rate=[0.01, 0.05], stall=[False, True], multi=[False, True])
-@covered
+@link_test
 async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None:
     """Flits are damaged both ways: every message arrives once, in order, unchanged."""
     rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
@@ -66,7 +65,7 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
         bench.ready_rate, bench.core_rate, bench.rx_rate = 0.8, 0.7, 0.9
     count = 200 * count_scale()
     fill(bench, count)
-    await bench.until(lambda: bench.complete, 300 * count + 40 * RETRY_TIMEOUT)
+    await bench.completed(300 * count + 40 * RETRY_TIMEOUT)
     bench.to_device = bench.to_host = None
     await bench.clocks(3 * RETRY_TIMEOUT)
     bench.check()
@@ -80,13 +79,11 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
         assert bench.events["retry_remote"]
 
 
-@cocotb.test
-@covered
+@link_test
 async def damaged_from_the_start(dut: Any) -> None:
     """Also before the first clean flit and during INIT nothing that was lost stays lost."""
     for seed in range(6 * count_scale()):
-        bench = RetryTestbench(dut, seed, 1 + seed % 7)
-        bench.tracker = None
+        bench = RetryTestbench(dut, seed, 1 + seed % 7, tracked=False)
         rng = random.Random(seed)
         bench.to_device = random_damage(rng, 0.3)
         bench.to_host = random_damage(rng, (0.0, 0.3, 1.0)[seed % 3])
@@ -94,13 +91,11 @@ async def damaged_from_the_start(dut: Any) -> None:
         fill(bench, 5)
         await bench.clocks(rng.randrange(20, 300))
         bench.to_device = bench.to_host = None
-        await bench.until(lambda b=bench: b.complete, 60 * RETRY_TIMEOUT)  # type: ignore[misc]
-        bench.check()
+        await bench.delivered(60 * RETRY_TIMEOUT)
 
 
-@cocotb.test
 @cocotb.parametrize(multi=[False, True])
-@covered
+@link_test
 async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
     """The physical layer goes down every few clocks, in every state of the retry."""
     rng = random.Random(cocotb.RANDOM_SEED + multi)
@@ -126,7 +121,7 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
         drops += 1
         await bench.clocks(rng.randrange(1, 6))
         bench.set_phy(True)
-    await bench.until(lambda: bench.complete, 60 * RETRY_TIMEOUT)
+    await bench.completed(60 * RETRY_TIMEOUT)
     bench.to_device = bench.to_host = None
     await bench.clocks(3 * RETRY_TIMEOUT)
     bench.check()
@@ -136,8 +131,7 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
     dut._log.info("%d drops, states %s, %s", drops, states, bench.events)
 
 
-@cocotb.test
-@covered
+@link_test
 async def exhaustion_and_reset(dut: Any) -> None:
     """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
     bench = RetryTestbench(dut, 5)
@@ -180,7 +174,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     await bench.clocks(5)
     # Quiet, whatever comes in; the core can get rid of its answers.
     sent = len(bench.tx_log)
-    bench.put(*_FRAMES, RetryAck(False, False, 10, 0, 0, 60), RetryIdle())
+    bench.put(*FRAMES, RetryAck(False, False, 10, 0, 0, 60), RetryIdle())
     for _ in range(20):
         bench.answer(random_ndr(bench.rng))
         bench.answer(random_drs(bench.rng))
@@ -193,16 +187,14 @@ async def exhaustion_and_reset(dut: Any) -> None:
     fresh = RetryTestbench(dut, 6)
     await fresh.start(first=False)
     fill(fresh, 30)
-    await fresh.until(lambda: fresh.complete, 2000)
-    fresh.check()
+    await fresh.delivered(2000)
     assert fresh.lrsm == NORMAL
     assert fresh.events["retry_local"] == 0
 
 
-@cocotb.test
-@covered
+@link_test
 async def replay_begins_with_adf(dut: Any) -> None:
-    """A lost all-data flit, also while the device wants a retry of its own, either way round."""
+    """A lost all-data flit, also while the device itself wants a retry, either way round."""
     hits: Counter[str] = Counter()
     frame = seal(encode_control(RetryFrame()))
     for seed in range(4 * count_scale()):
@@ -227,7 +219,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
                 kind, wrong = decode_control(wire[1] & PAYLOAD_MASK)
                 if isinstance(kind, RetryAck) and not wrong:
                     hits["replays from data"] += 1
-                    places.append(bench.delivered)
+                    places.append(bench.arrived)
             return wire
 
         def to_device(
@@ -235,7 +227,7 @@ async def replay_begins_with_adf(dut: Any) -> None:
         ) -> WireFlit:
             newest = host.buffer._entries[host.buffer.wr_ptr - 1]
             data = newest == (wire[1], True) and host.retry.lrsm is Lrsm.NORMAL
-            # While the host waits for its replay the device gets an error of its own.
+            # While the host waits for its replay the device gets an error, too.
             late = host.retry.lrsm is Lrsm.LOCAL_IDLE and host.retry.timeout < 8
             if bench.rng.random() < 0.4 * data + 0.05 * late:
                 hits["lost by the device"] += data
@@ -244,9 +236,8 @@ async def replay_begins_with_adf(dut: Any) -> None:
 
         bench.to_host, bench.to_device = to_host, to_device
         fill(bench, 60, tricky=0.8)
-        await bench.until(lambda b=bench: b.complete, 100 * RETRY_TIMEOUT)  # type: ignore[misc]
-        bench.check()
-        # What the device sends behind such a RETRY.Ack: the data, then its own sequence.
+        await bench.delivered(100 * RETRY_TIMEOUT)
+        # The device sends after such a RETRY.Ack: the data, then its own sequence.
         log = [flit for _, flit in bench.tx_log]
         for i in places:
             # The data may look like a sixth RETRY.Frame.
@@ -258,9 +249,8 @@ async def replay_begins_with_adf(dut: Any) -> None:
     assert hits["own retry pending"]
 
 
-@cocotb.test
 @cocotb.parametrize(multi=[False, True])
-@covered
+@link_test
 async def rates(dut: Any, multi: bool) -> None:
     """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
     bench = RetryTestbench(dut, 2)
@@ -269,9 +259,8 @@ async def rates(dut: Any, multi: bool) -> None:
     await bench.clocks(60)
     lines = 400
     first, sent = bench.now, len(bench.tx_log)
-    for _ in range(lines):
-        bench.answer(random_drs(bench.rng))
-    await bench.until(lambda: bench.complete, 8 * lines)
+    bench.answer_random(drs=lines)
+    await bench.completed(8 * lines)
     data = [f for _, f in bench.tx_log[sent:]]
     dut._log.info("read: %d lines in %d flits, %d clocks", lines, len(data), bench.now - first)
     best = lines * 9 // 8 if multi else lines * 5 // 4
@@ -284,15 +273,13 @@ async def rates(dut: Any, multi: bool) -> None:
         for _ in range(lines):
             rwd = M2SRwD(RwdOp.MEM_WR, 1, 64, data=bench.rng.randbytes(64))
             bench.send(rwd)
-        await bench.until(lambda: bench.complete, 8 * lines)
+        await bench.completed(8 * lines)
         dut._log.info("write: %d lines in %d clocks", lines, bench.now - first)
         assert bench.now - first <= best + 16 + slack
     # Mixed with NDRs.
     first, sent = bench.now, len(bench.tx_log)
-    for _ in range(lines):
-        bench.answer(random_drs(bench.rng))
-        bench.answer(random_ndr(bench.rng))
-    await bench.until(lambda: bench.complete, 8 * lines)
+    bench.answer_random(lines, lines)
+    await bench.completed(8 * lines)
     flits_used = len(bench.tx_log) - sent
     clocks = bench.now - first
     dut._log.info("mixed: %d DRS + NDR in %d flits, %d clocks", lines, flits_used, clocks)
@@ -301,8 +288,7 @@ async def rates(dut: Any, multi: bool) -> None:
     assert not any(v for k, v in bench.events.items() if k not in ("rx_flit", "tx_flit"))
 
 
-@cocotb.test
-@covered
+@link_test
 async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
     """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
     bench = RetryTestbench(dut, 8)
@@ -320,5 +306,4 @@ async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
         bench.to_device, bench.to_host = (first_only, None) if hit else (None, first_only)
         bench.send(M2SReq(ReqOp.MEM_RD, n, n << 6))
         bench.answer(S2MNDR(0, n))
-        await bench.until(lambda: bench.complete, 10 * RETRY_TIMEOUT)
-    bench.check()
+        await bench.delivered(10 * RETRY_TIMEOUT)

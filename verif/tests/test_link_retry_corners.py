@@ -26,31 +26,30 @@ from cocotbext.cxl.wire.control import (
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import is_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import (
+    FRAMES,
+    PID,
+    count_scale,
+    random_damage,
+    random_drs,
+    random_ndr,
+    random_req,
+    random_rwd,
+)
+from verif.tests.link_testbench import (
     LOCAL_IDLE,
     NORMAL,
     RETRY_DEPTH,
     RETRY_TIMEOUT,
     RetryTestbench,
     fill,
-    random_damage,
-)
-from verif.tests.link_testbench import (
-    PID,
-    count_scale,
-    random_drs,
-    random_ndr,
-    random_req,
-    random_rwd,
 )
 
-_FRAMES = [RetryFrame()] * 5
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
 
 
-@cocotb.test
-@covered
+@link_test
 async def num_free_buf(dut: Any) -> None:
     """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
     left: set[int] = set()
@@ -66,8 +65,7 @@ async def num_free_buf(dut: Any) -> None:
         for _ in range(seed):
             bench.answer(random_ndr(bench.rng))  # another place of the runs in the buffer
             await bench.clock()
-        for _ in range(100):
-            bench.answer(random_drs(bench.rng))
+        bench.answer_random(drs=100)
         await bench.clocks(150)
         left.add(int(free.value))
         assert bench.host.unpacker.owed <= 3, "a run was cut short"
@@ -88,18 +86,15 @@ async def num_free_buf(dut: Any) -> None:
         assert not is_control(last), "LLCRD before a header that acknowledges"
         # Now acknowledge: everything comes.
         bench.host.hold_acks(False)
-        await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
-        bench.check()
+        await bench.delivered(2000)
     dut._log.info("NumFreeBuf where the reads stopped: %s", left)
     assert left <= {2, 3}
 
 
-@cocotb.test
-@covered
+@link_test
 async def sequences(dut: Any) -> None:
     """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
-    bench = RetryTestbench(dut, 3)
-    bench.tracker = None
+    bench = RetryTestbench(dut, 3, tracked=False)
     await bench.up()
     await bench.clocks(100)
     bench.muted = True
@@ -114,7 +109,7 @@ async def sequences(dut: Any) -> None:
 
     request = RetryReq(wr, 3)
     free = int(dut.u_retry_buffer.free_q.value)
-    answer = [*_FRAMES, RetryAck(True, False, 3, wr, wr, free)]
+    answer = [*FRAMES, RetryAck(True, False, 3, wr, wr, free)]
     assert await feed(*[frame] * 4, request) == []
     assert await feed(*[frame] * 5, request) == answer
     assert await feed(*[frame] * 7, request) == answer
@@ -127,13 +122,13 @@ async def sequences(dut: Any) -> None:
     await bench.clocks(20)
     for asked in ((wr + 9) % RETRY_DEPTH, 255, wr + RETRY_DEPTH):
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES, RetryReq(asked, 1))
+        bench.put(*FRAMES, RetryReq(asked, 1))
         for _ in range(30):
             await bench.clock()
             assert not bench.controls(sent), f"an answer to a request for {asked}"
     assert bench.errors == [_ERR_REQ] * 3
     # A RETRY.Ack that nobody asked for; one outside a sequence is nothing.
-    assert await feed(*_FRAMES, RetryAck(True)) == []
+    assert await feed(*FRAMES, RetryAck(True)) == []
     assert await feed(RetryAck(True)) == []
     assert bench.errors == [_ERR_REQ] * 3 + [_ERR_RETRY_ACK]
     assert bench.lrsm == NORMAL
@@ -149,8 +144,8 @@ async def sequences(dut: Any) -> None:
     assert isinstance(eseq, RetryReq)
     assert eseq.num_retry == 1
     for other in (1 ^ 1 << bit for bit in range(5)):
-        bench.put(*_FRAMES, RetryAck(True, False, other, 0, eseq.eseq, 60))
-    await feed(*_FRAMES[:4], RetryAck(True, False, 1, 0, eseq.eseq, 60))
+        bench.put(*FRAMES, RetryAck(True, False, other, 0, eseq.eseq, 60))
+    await feed(*FRAMES[:4], RetryAck(True, False, 1, 0, eseq.eseq, 60))
     assert bench.lrsm == LOCAL_IDLE
     # New flits go before RETRY.Idle: what the device has to say does not wait for the answer.
     bench.answer(random_ndr(bench.rng))
@@ -162,7 +157,7 @@ async def sequences(dut: Any) -> None:
     assert reqs[1] - reqs[0] - 6 in (RETRY_TIMEOUT, RETRY_TIMEOUT + 1)
     second = bench.controls(sent)[reqs[1]]
     assert second == RetryReq(eseq.eseq, 2)
-    await feed(*_FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    await feed(*FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
     assert bench.lrsm == NORMAL
     assert bench.events["retry_timeout"] == 1
     # More acknowledged than outstanding.
@@ -173,8 +168,7 @@ async def sequences(dut: Any) -> None:
     assert int(dut.u_retry_buffer.free_q.value) == RETRY_DEPTH
 
 
-@cocotb.test
-@covered
+@link_test
 async def wrap_values(dut: Any) -> None:
     """ESeq wraps at 9 until INIT.Param has come, then where the peer says."""
     bench = RetryTestbench(dut, 4, retry_depth=22)
@@ -206,8 +200,7 @@ async def wrap_values(dut: Any) -> None:
     bench.check()
 
 
-@cocotb.test
-@covered
+@link_test
 async def full_at_any_place(dut: Any) -> None:
     """No acknowledgement and no credit comes: whatever headers meet the end of the buffer or of the
     credits, no run is cut and nothing leaves without a credit."""
@@ -221,10 +214,9 @@ async def full_at_any_place(dut: Any) -> None:
         await bench.clocks(50)
         bench.muted = True
         await bench.clocks(6)
-        for _ in range(40):
-            bench.answer(random_drs(rng))
-        rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs beside its reads
-        # Three reads wait behind two owed slots only where back-pressure gives them the time.
+        bench.answer_random(drs=40)
+        rate = rng.choice((0.25, 0.35, 0.5))  # of completions, which G6 needs with its reads
+        # Three reads wait for two owed slots only where back-pressure gives them the time.
         bench.ready_rate = rng.choice((1.0, 0.5, 0.5))
         rate *= bench.ready_rate
         for _ in range(2 * RETRY_DEPTH + 20):
@@ -236,12 +228,10 @@ async def full_at_any_place(dut: Any) -> None:
         if number % 8:
             continue
         bench.muted, bench.ready_rate = False, 1.0
-        await bench.until(lambda b=bench: b.complete, 2000)  # type: ignore[misc]
-        bench.check()
+        await bench.delivered(2000)
 
 
-@cocotb.test
-@covered
+@link_test
 async def many_at_once(dut: Any) -> None:
     """Full_Ack by all of its bits, both ways, and long replays: a buffer full of each."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -250,13 +240,12 @@ async def many_at_once(dut: Any) -> None:
     await bench.up()
     await bench.clocks(100)
     bench.host.hold_acks(True)
-    for _ in range(RETRY_DEPTH):
-        bench.answer(random_drs(rng))
+    bench.answer_random(drs=RETRY_DEPTH)
     await bench.clocks(2 * RETRY_DEPTH)
     free = dut.u_retry_buffer.free_q
     assert int(free.value) < RETRY_DEPTH // 4
     bench.host.hold_acks(False)
-    await bench.until(lambda: bench.complete, 2000)
+    await bench.completed(2000)
     await bench.clocks(300)
     bench.check()
     assert int(free.value) >= RETRY_DEPTH - 1, "acknowledgements were not counted"
@@ -268,20 +257,19 @@ async def many_at_once(dut: Any) -> None:
     await bench.clocks(2 * RETRY_DEPTH)
     assert bench.host.unacknowledged > RETRY_DEPTH // 2
     bench.ready_rate = 1.0
-    await bench.until(lambda: bench.complete, 3000)
+    await bench.completed(3000)
     await bench.clocks(300)
     bench.check()
     assert bench.host.unacknowledged <= 1, "acknowledgements of the device were lost"
     # A long replay: the host has lost a flit, and asks for it half a buffer later.
-    for _ in range(RETRY_DEPTH // 2):
-        bench.answer(random_drs(rng))
+    bench.answer_random(drs=RETRY_DEPTH // 2)
     await bench.clocks(8)
     bench.to_host = random_damage(rng, 1.0)
     await bench.clocks(4)
     bench.to_host, bench.muted = None, True
     await bench.clocks(RETRY_DEPTH // 2)
     bench.muted = False
-    await bench.until(lambda: bench.complete, 3000)
+    await bench.completed(3000)
     await bench.clocks(300)
     bench.check()
     # The device has lost a flit, and back-pressure keeps its request for half a buffer.
@@ -294,19 +282,17 @@ async def many_at_once(dut: Any) -> None:
     bench.to_device = None
     await bench.clocks(RETRY_DEPTH // 2)
     bench.ready_rate = 1.0
-    await bench.until(lambda: bench.complete, 3000)
+    await bench.completed(3000)
     await bench.clocks(300)
     bench.check()
 
 
-@cocotb.test
-@covered
+@link_test
 async def broken_control_flit(dut: Any) -> None:
     """A control flit with a static bit set starts a retry: whether it was a retryable one, and so
     counts in ESeq, nobody can know. Otherwise the next retry would begin a flit too early."""
     for bit in (19, 300):
-        bench = RetryTestbench(dut, bit)
-        bench.tracker = None
+        bench = RetryTestbench(dut, bit, tracked=False)
         await bench.up(first=bit == 19)
         await bench.clocks(100)
         spoilt: list[int] = []
@@ -332,24 +318,22 @@ async def broken_control_flit(dut: Any) -> None:
         bench.to_device = random_damage(bench.rng, 1.0)
         await bench.clocks(2)
         bench.to_device = None
-        await bench.until(lambda b=bench: b.complete, 400)  # type: ignore[misc]
+        await bench.completed(400)
         await bench.clocks(100)
         assert bench.got_req == bench.sent_req
         assert bench.got_rwd == bench.sent_rwd
         assert bench.lrsm == NORMAL
 
 
-@cocotb.test
-@covered
+@link_test
 async def dirty_request(dut: Any) -> None:
-    """A RETRY.Req behind its Frames, clean but for one static bit, is not obeyed: no RETRY.Ack."""
+    """A RETRY.Req after its Frames with one static bit set is not obeyed: no RETRY.Ack."""
     for number, dirt in enumerate((1 << 300, 0)):
-        bench = RetryTestbench(dut, number)
-        bench.tracker = None
+        bench = RetryTestbench(dut, number, tracked=False)
         await bench.up(first=not number)
         await bench.clocks(100)
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES)
+        bench.put(*FRAMES)
         request = encode_control(RetryReq(bench.host.retry.eseq, 1))
         bench.raw.append((PID, seal(request | dirt)))
         await bench.clocks(100)
@@ -357,14 +341,14 @@ async def dirty_request(dut: Any) -> None:
         assert len(acks) == number, f"{len(acks)} RETRY.Ack"
 
 
-@cocotb.test
-@covered
+@link_test
 async def acknowledged_in_replay(dut: Any) -> None:
     """Acknowledgements that come while the device replays free their places, too."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400)
-        bench.tracker = None
+        bench = RetryTestbench(
+            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
+        )
         await bench.up(first=not again)
         await bench.clocks(100)
         # Some flits leave, which nobody acknowledges; then the host asks for all of them.
@@ -374,7 +358,7 @@ async def acknowledged_in_replay(dut: Any) -> None:
         held = before - int(free.value)
         assert held >= 8, "too few to see a replay"
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES, RetryReq(start, 1))
+        bench.put(*FRAMES, RetryReq(start, 1))
         await bench.until(lambda b=bench, s=sent: len(b.tx_log) > s + 6, 60)  # type: ignore[misc]
         # It stands still in the middle of the replay, and the first few are acknowledged.
         bench.ready_rate, number = 0.0, rng.randrange(1, held // 2)

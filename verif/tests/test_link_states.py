@@ -27,8 +27,9 @@ from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import ProtocolCode, decode_protocol_id
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from verif.coverage.link_points import ERRORS
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import (
+from verif.tests.link_coverage import link_test
+from verif.tests.link_messages import FRAMES, PID, random_ndr, slots_flit
+from verif.tests.link_testbench import (
     ABORT,
     LLRREQ,
     LOCAL_IDLE,
@@ -38,9 +39,7 @@ from verif.tests.link_retry_testbench import (
     RetryTestbench,
     fill,
 )
-from verif.tests.link_testbench import PID, random_ndr, slots_flit
 
-_FRAMES = [RetryFrame()] * 5
 _NULLS = (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
 _GOOD = ("data or header", "LLCRD", "INIT.Param")
 _SILENT = ("RETRY.Idle", "RETRY.Frame", "RETRY.Req alone", "RETRY.Ack alone")
@@ -49,10 +48,10 @@ _BROKEN = "broken control flit"  # an error in NORMAL alone
 
 
 class StateBench(RetryTestbench):
-    """A bench whose host is silent: what comes in is put on the wire by hand."""
+    """Bench whose host is silent: the test puts all flits on the wire."""
 
     async def bring_up(self, first: bool) -> None:
-        """Up, quiet and muted."""
+        """Bring the link up, wait until it is quiet, and mute the host."""
         self.tracker, self.auto_phy = None, False
         await self.up(first=first)
         await self.clocks(80)
@@ -60,27 +59,27 @@ class StateBench(RetryTestbench):
         await self.clocks(10)
 
     def bad(self) -> WireFlit:
-        """A flit with one to three wrong bits."""
+        """Return a flit with one to three wrong bits."""
         flit = seal(self.rng.getrandbits(512))
         for bit in self.rng.sample(range(528), self.rng.randrange(1, 4)):
             flit ^= 1 << bit
         return PID, flit
 
     def bad_id(self) -> WireFlit:
-        """A good flit with a Protocol ID that is none."""
+        """Return a good flit with an unknown Protocol ID."""
         while True:
             word = self.rng.getrandbits(16)
             if decode_protocol_id(word).code is None:
                 return word, 0
 
     async def cycle_phy(self) -> None:
-        """phy_up falls and comes back."""
+        """Let phy_up fall and rise again."""
         self.set_phy(False)
         await self.clocks(self.rng.randrange(2, 6))
         self.set_phy(True)
 
     async def lose(self) -> RetryReq:
-        """A flit is lost; waits for the RETRY.Req and returns it."""
+        """Lose a flit, wait for the RETRY.Req and return it."""
         sent = len(self.tx_log)
         self.raw.append(self.bad())
         await self.until(lambda: self.lrsm == LOCAL_IDLE, 60)
@@ -88,15 +87,15 @@ class StateBench(RetryTestbench):
         return self.requests(sent)[-1]
 
     def requests(self, since: int = 0) -> list[RetryReq]:
-        """Every RETRY.Req among the flits from the ``since``-th on."""
+        """Return every RETRY.Req among the flits from the ``since``-th on."""
         return [c for c in self.controls(since) if isinstance(c, RetryReq)]
 
     def answers(self, since: int = 0) -> list[RetryAck]:
-        """Every RETRY.Ack among the flits from the ``since``-th on."""
+        """Return every RETRY.Ack among the flits from the ``since``-th on."""
         return [c for c in self.controls(since) if isinstance(c, RetryAck)]
 
     async def reach(self, state: int) -> None:
-        """Brings the device from NORMAL into a state, in which it stays for a while."""
+        """Bring the device from NORMAL into a state, in which it stays for a while."""
         if state == NORMAL:
             return
         if state == LLRREQ:
@@ -113,7 +112,7 @@ class StateBench(RetryTestbench):
         await self.until(lambda: self.lrsm == state, 12 * RETRY_TIMEOUT + 900)
 
     def flits_of(self, event: str, echo: int, pointer: int) -> list[WireFlit]:
-        """The flits that make an event."""
+        """Return the flits that make an event."""
         rng = self.rng
         request = RetryReq(pointer, rng.randrange(32), rng.randrange(11))
         viral, *unread = rng.random() < 0.5, *rng.randbytes(3)  # a device takes no notice of these
@@ -134,8 +133,8 @@ class StateBench(RetryTestbench):
             "INIT.Param": [InitParam(rng.randrange(21, 255))],
             "RETRY.Idle": [RetryIdle()],
             "RETRY.Frame": [RetryFrame()],
-            "RETRY.Req alone": [*_FRAMES[: rng.randrange(5)], request],
-            "RETRY.Ack alone": [*_FRAMES[: rng.randrange(5)], answer],
+            "RETRY.Req alone": [*FRAMES[: rng.randrange(5)], request],
+            "RETRY.Ack alone": [*FRAMES[: rng.randrange(5)], answer],
             "RETRY.Req": [*[RetryFrame()] * rng.randrange(5, 9), request],
             "RETRY.Ack": [*[RetryFrame()] * rng.randrange(5, 9), answer],
         }
@@ -143,7 +142,7 @@ class StateBench(RetryTestbench):
 
 
 async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
-    """Lets the event happen in the state that was reached, and checks what follows."""
+    """Let the event happen in the state that was reached, and check the consequences."""
     dut = bench.dut
     eseq, taken = int(dut.u_lrsm.eseq_q.value), len(bench.got_req)
     pointer, wrap = int(dut.u_retry_buffer.wr_q.value), int(dut.u_lrsm.wrap_q.value)
@@ -191,10 +190,9 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
     assert bench.lrsm in follows, f"{where}: it is in {bench.lrsm}"
 
 
-@cocotb.test
-@covered
+@link_test
 async def states(dut: Any) -> None:
-    """What each state makes of each flit, and of a fall of phy_up."""
+    """Each state against each flit and a fall of phy_up."""
     rng = random.Random(cocotb.RANDOM_SEED)
     events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN]
     events.append("phy down")
@@ -219,8 +217,7 @@ async def states(dut: Any) -> None:
             await _event(bench, state, event, 10, False)
 
 
-@cocotb.test
-@covered
+@link_test
 async def frames_in_a_row(dut: Any) -> None:
     """Whatever flit stands between RETRY.Frame flits ends their run, also what is discarded; NULL
     is no flit of the link, and a clock without a flit is nothing."""
@@ -231,32 +228,31 @@ async def frames_in_a_row(dut: Any) -> None:
         asked = await bench.lose()
         before = rng.randrange(1, 5)
         answer = RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq)
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         bench.raw.append(rng.choice([bench.bad(), (PID, 0), (PID, seal(1 << 40))]))
-        bench.put(*_FRAMES[before:], answer)
+        bench.put(*FRAMES[before:], answer)
         await bench.clocks(30)
         assert bench.lrsm == LOCAL_IDLE, f"{before} frames, a discarded flit, {5 - before} frames"
-        # Nor do frames count together with those behind a retrain.
+        # Frames do not count together with those after a retrain.
         wr = int(dut.u_retry_buffer.wr_q.value)
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         await bench.clocks(before + 3)
         await bench.cycle_phy()
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES[before:], RetryReq(wr, 1))
+        bench.put(*FRAMES[before:], RetryReq(wr, 1))
         await bench.clocks(40)
         assert not bench.answers(sent), f"{before} frames, a retrain, {5 - before} frames"
         # NULL in their midst: they still are five.
         null, asked = rng.choice(_NULLS), bench.requests(sent)[-1]
-        bench.put(*_FRAMES[:before])
+        bench.put(*FRAMES[:before])
         bench.raw.append((null.word, rng.getrandbits(528)))
         await bench.clocks(before + rng.randrange(1, 5))
-        bench.put(*_FRAMES[before:], RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
+        bench.put(*FRAMES[before:], RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
         await bench.clocks(30)
         assert bench.lrsm == NORMAL, f"{before} frames, {null.name}, {5 - before} frames"
 
 
-@cocotb.test
-@covered
+@link_test
 async def answers_and_requests(dut: Any) -> None:
     """RETRY.Ack goes before RETRY.Req, and each RETRY.Req that comes gets its answer."""
     rng = random.Random(cocotb.RANDOM_SEED)
@@ -268,14 +264,14 @@ async def answers_and_requests(dut: Any) -> None:
             bench.answer(random_ndr(rng))
         await bench.clocks(8)
         wr = int(dut.u_retry_buffer.wr_q.value)
-        kinds: list[ControlFlit] = [*_FRAMES, RetryReq(wr, 7)]
+        kinds: list[ControlFlit] = [*FRAMES, RetryReq(wr, 7)]
         sequence = [(PID, seal(encode_control(kind))) for kind in kinds]
         lost = bench.bad() if number < 2 else bench.bad_id()
         bench.raw.extend([*sequence, lost] if number % 2 else [lost, *sequence])
         await bench.clocks(20)
         assert bench.status()["rrsm"] == 1, "a RETRY.Ack is owed"
         assert bench.lrsm == LLRREQ
-        # What is no request changes nothing of it.
+        # Other flits change nothing of it.
         for event in rng.sample(("RETRY.Req alone", "RETRY.Ack alone", "RETRY.Ack", "LLCRD"), 4):
             bench.raw.extend(bench.flits_of(event, 1, wr))
         await bench.clocks(40)
@@ -287,22 +283,22 @@ async def answers_and_requests(dut: Any) -> None:
         assert order == [RetryAck, RetryReq], "the answer goes first"
         # The peer asks again while its answer is on its way.
         sent = len(bench.tx_log)
-        bench.put(*_FRAMES, RetryReq(wr, 3))
+        bench.put(*FRAMES, RetryReq(wr, 3))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
         await bench.clocks(rng.randrange(2, 6))
         bench.ready_rate = 0.0
-        bench.put(*_FRAMES, RetryReq(wr, 4))
+        bench.put(*FRAMES, RetryReq(wr, 4))
         await bench.clocks(20)
         bench.ready_rate = 1.0
         await bench.clocks(40)
         assert [a.num_retry for a in bench.answers(sent)] == [3, 4], "one answer for each"
         assert bench.status()["rrsm"] == 0
-        # What was asked for before a retrain is asked for again behind it.
+        # A request from before a retrain is not answered after it: the peer asks again.
         bench.ready_rate = 0.0
         for _ in range(3):
             bench.answer(random_ndr(rng))
         await bench.clocks(8)
-        bench.put(*_FRAMES, RetryReq(wr, 5))
+        bench.put(*FRAMES, RetryReq(wr, 5))
         await bench.until(lambda b=bench: b.status()["rrsm"] == 1, 20)  # type: ignore[misc]
         await bench.cycle_phy()
         sent = len(bench.tx_log)
@@ -311,8 +307,7 @@ async def answers_and_requests(dut: Any) -> None:
         assert not bench.answers(sent), "an answer that a retrain has overtaken"
 
 
-@cocotb.test
-@covered
+@link_test
 async def counts_are_cleared(dut: Any) -> None:
     """NUM_RETRY by an answer with Empty; both counts by a good flit, by no answer without Empty;
     TIMEOUT counts flits alone."""
@@ -330,11 +325,11 @@ async def counts_are_cleared(dut: Any) -> None:
     sent = len(bench.tx_log)
     await bench.until(lambda: len(bench.requests(sent)) == 1, 2 * RETRY_TIMEOUT + 40)
     assert bench.requests(sent)[0].num_retry == 2
-    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 3, "an answer without Empty leaves NUM_RETRY"
-    bench.put(*_FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(True, viral=True, num_retry=3, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert again.num_retry == 1, "an answer with Empty clears NUM_RETRY"
@@ -344,21 +339,20 @@ async def counts_are_cleared(dut: Any) -> None:
     await bench.cycle_phy()
     await bench.until(lambda: bool(bench.requests(sent)), 60)
     assert (bench.requests(sent)[0].num_retry, bench.requests(sent)[0].num_phy_reinit) == (1, 1)
-    bench.put(*_FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
+    bench.put(*FRAMES, RetryAck(False, num_retry=1, eseq=first.eseq))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     again = await bench.lose()
     assert (again.num_retry, again.num_phy_reinit) == (2, 1), "an answer leaves both counts"
-    bench.put(*_FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
+    bench.put(*FRAMES, RetryAck(False, num_retry=2, eseq=first.eseq), Llcrd(0))
     await bench.until(lambda: bench.lrsm == NORMAL, 40)
     await bench.clocks(10)
     again = await bench.lose()
     assert (again.num_retry, again.num_phy_reinit) == (1, 0), "a good flit clears both counts"
 
 
-@cocotb.test
-@covered
+@link_test
 async def retrain_at_a_sequence(dut: Any) -> None:
-    """A retrain that cuts a sequence off: behind it the sequence begins anew, with five frames."""
+    """A retrain that cuts a sequence off: after it the sequence begins anew, with five frames."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(12):
         bench = StateBench(dut, rng.getrandbits(32))
@@ -367,7 +361,7 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         bench.raw.append(bench.bad())
         await bench.until(lambda b=bench: b.lrsm == LLRREQ, 20)  # type: ignore[misc]
         await bench.clocks(number % 6)
-        # What comes while the physical layer is down is no flit.
+        # Nothing is a flit while the physical layer is down.
         bench.set_phy(False)
         crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got_req)
         raw = M2SReq(ReqOp.MEM_RD, 1, 64).pack()
@@ -385,10 +379,9 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         frames = 0
         while frames < place and log[place - 1 - frames] == RetryFrame():
             frames += 1
-        assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req behind a retrain"
+        assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req after a retrain"
         assert len(bench.got_req) == taken
     fresh = RetryTestbench(dut, rng.getrandbits(32))
     await fresh.start(first=False)
     fill(fresh, 20)
-    await fresh.until(lambda: fresh.complete, 2000)
-    fresh.check()
+    await fresh.delivered(2000)

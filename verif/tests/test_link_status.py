@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench
+from verif.tests.regs_testbench import Bench, regs_test
 
 LINK_STATUS = layout("link_status_t")
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def link_error(dut: Any) -> None:
+@regs_test
+async def link_error(bench: Bench) -> None:
     """The first link error is captured; the state of the retry is read; CTRL.MULTI_HEADER."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     info, state = bench.regs["LINK_ERR_INFO"], bench.regs["LINK_STATE"]
     irq = bench.regs["IRQ_STATUS"].field("LINK_ERROR")
     for kind in range(1, 12):

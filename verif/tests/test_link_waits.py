@@ -1,67 +1,57 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may wait in ``nf_link``, and for how long (link spec §9): credits alone until the flush
-timer, LLCRD behind everything else that is new."""
+"""Waiting times in ``nf_link`` (link spec §9): credits, acknowledgements and LLCRD."""
 
 from __future__ import annotations
 
-import random
 from typing import Any
-
-import cocotb
 
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
-from verif.tests.link_coverage import covered
-from verif.tests.link_retry_testbench import RetryTestbench, fill
-from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, random_ndr
+from verif.tests.link_coverage import link_test
+from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, fill
 
 _FLUSH = 32
 """FlushRetimer, in clocks."""
 
 
-@cocotb.test
-@covered
+@link_test
 async def credits_that_wait(dut: Any) -> None:
     """Credits come back within the flush time where nothing else does: no acknowledgement that
     would force an LLCRD, no header that would take them along."""
     bench = await LinkTestbench(dut).up()
-    await bench.clocks(120)
-    bench.knobs.credits = 0.0  # the host says nothing of its own accord
+    bench.hold()
     for count in range(1, 5):
-        bench.knobs.req_ready = 0.0
-        for number in range(count):
-            bench.packer.push(M2SReq(ReqOp.MEM_RD, number, number << 6))
+        bench.core_rate = 0.0
+        bench.send(*(M2SReq(ReqOp.MEM_RD, number, number << 6) for number in range(count)))
         await bench.clocks(4 * _FLUSH)
-        assert bench.credits.plain == REQ_CREDITS - count, "credits of what is still queued"
-        assert bench.unacked <= 1, "something to acknowledge would flush the credits, too"
+        assert bench.host.credits.plain == REQ_CREDITS - count, "credits of what is still queued"
+        assert bench.host.unacknowledged <= 1, (
+            "something to acknowledge would flush the credits, too"
+        )
         start = bench.now
-        bench.knobs.req_ready = 1.0
-        while bench.credits.plain < REQ_CREDITS:
+        bench.core_rate = 1.0
+        while bench.host.credits.plain < REQ_CREDITS:
             assert bench.now - start < 3 * (_FLUSH + 10), f"{count} credits wait for ever"
             await bench.clock()
         assert bench.now - start >= _FLUSH - 4, "flushed before its time"
 
 
-@cocotb.test
-@covered
+@link_test
 async def llcrd_goes_last(dut: Any) -> None:
     """LLCRD has the lowest priority: none leaves while there is a message to send, however much
-    there is to acknowledge and to grant; all of it leaves behind the last."""
-    rng = random.Random(cocotb.RANDOM_SEED)
+    there is to acknowledge and to grant; all of it leaves after the last."""
     bench = await LinkTestbench(dut).up()
-    await bench.clocks(120)
-    bench.knobs.rx = 0.0
-    bench.knobs.credits = 0.0
+    rng = bench.rng
+    bench.muted = True
     for _ in range(3):
         sent, done = len(bench.tx_log), len(bench.got_drs)
         for _ in range(rng.randrange(8, 14)):
-            bench.out_drs.append(S2MDRS(0, rng.getrandbits(16), 0, 0, False, bytes(64)))
-            bench.out_ndr.append(random_ndr(rng))
-        bench.knobs.tx_ready = 0.0  # headers take eight along, faster than they come
-        for _ in range(rng.randrange(24, 60)):
-            bench.inject(Llcrd(0))
+            bench.answer(S2MDRS(0, rng.getrandbits(16), 0, 0, False, bytes(64)))
+            bench.answer_random(ndr=1)
+        bench.ready_rate = 0.0  # headers take eight along, faster than they come
+        bench.drive(*[Llcrd(0)] * rng.randrange(24, 60))
         await bench.clocks(70)
-        bench.knobs.tx_ready = 1.0
+        bench.ready_rate = 1.0
         while bench.out_drs:
             await bench.clock()
         await bench.clocks(120)
@@ -70,15 +60,14 @@ async def llcrd_goes_last(dut: Any) -> None:
         early = [at for at, flit in enumerate(log[:last]) if flit & 1]
         assert not early, f"LLCRD at {early} of {last} flits that messages need"
         assert len(bench.got_drs) > done
-        assert bench.unacked <= 1
+        assert bench.host.unacknowledged <= 1
         # Acknowledge, and give the credits back.
-        bench.knobs.rx = bench.knobs.credits = 1.0
+        bench.muted = False
         await bench.clocks(120)
-        bench.knobs.rx = bench.knobs.credits = 0.0
+        bench.muted = True
 
 
-@cocotb.test
-@covered
+@link_test
 async def first_credits_at_once(dut: Any) -> None:
     """The first credits do not wait for the flush timer, after whichever reset (§8)."""
     for again in range(3):
@@ -91,5 +80,4 @@ async def first_credits_at_once(dut: Any) -> None:
         wait = bench.tx_log[first][0] - bench.tx_log[up][0]
         assert wait < _FLUSH // 2, f"{wait} clocks from INIT.Param to the first credits"
         fill(bench, 10)
-        await bench.until(lambda b=bench: b.complete, 600)  # type: ignore[misc]
-        bench.check()
+        await bench.delivered(600)

@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import cocotb
-
 from models.line_packing import Mode
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.mem.memory_config import Background
 from verif.sequences.eviction import GarbageSequence
@@ -22,138 +18,64 @@ from verif.sequences.memory_faults import (
     RefusedWriteBackSequence,
     WaitingBeatsSequence,
 )
+from verif.tests.decorator import ALL, nf_test
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 
 
-class MemoryErrorTest(NfBaseTest):
-    """Errors and poison on ordinary lines, IDENTITY and FP32 data."""
-
-    shows = "test_memory_faults::memory_errors"
-
-    async def scenario(self) -> None:
-        await MemoryErrorSequence(self.env).run()
+def filled_with_ones(cfg: EnvConfig) -> None:
+    """Let memory read as all ones where nothing has been written."""
+    cfg.mem.background = Background.ONES
 
 
-class RecordErrorTest(NfBaseTest):
-    """Errors and poison when a state record is fetched."""
-
-    async def scenario(self) -> None:
-        for region, mode in enumerate((self.env.rng.choice(LOW_BIT), Mode.FP32)):
-            await RecordErrorSequence(self.env, mode=mode, region=region).run()
-
-
-class RefusedWriteBackTest(NfBaseTest):
-    """Errors when an evicted line is written back."""
-
-    async def scenario(self) -> None:
-        for mode in (self.env.rng.choice(LOW_BIT), Mode.FP32):
-            await RefusedWriteBackSequence(self.env, mode=mode).run()
-
-
-class RefusedMeanwhileTest(NfBaseTest):
-    """Errors when an evicted line is written back, while records are asked for."""
-
-    async def scenario(self) -> None:
-        for mode in (self.env.rng.choice(LOW_BIT), Mode.FP32):
-            await RefusedMeanwhileSequence(self.env, mode=mode).run()
-
-
-class RefusedInitialisationTest(NfBaseTest):
-    """Errors when the records of a new state area are overwritten."""
-
-    async def scenario(self) -> None:
-        await RefusedInitialisationSequence(self.env).run()
-
-
-class RandomErrorTest(NfBaseTest):
-    """Errors at random moments on every path."""
-
-    async def scenario(self) -> None:
-        await RandomErrorSequence(self.env).run()
-
-
-class GarbageTest(NfBaseTest):
-    """Garbage and forged records; the memory's own background is all ones."""
-
-    def configure(self, cfg: EnvConfig) -> None:
-        cfg.mem.background = Background.ONES
-
-    async def scenario(self) -> None:
-        for mode in (*LOW_BIT, Mode.FP32):
-            await GarbageSequence(self.env, mode=mode).run()
-
-
-class WaitingBeatsTest(NfBaseTest):
-    """Errors and poison in beats that are not taken at once."""
-
-    async def scenario(self) -> None:
-        await WaitingBeatsSequence(self.env).run()
-
-
-class RefusedAgainTest(NfBaseTest):
-    """A worker's second store is refused."""
-
-    async def scenario(self) -> None:
-        await RefusedAgainSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def memory_errors(_dut: Any, profile: str) -> None:
+@nf_test(MemoryErrorSequence, profiles=ALL, shows="test_memory_faults::memory_errors")
+def memory_errors() -> None:
     """AXI errors and poison give poison and counters, never a hang."""
-    await run_uvm(MemoryErrorTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def record_errors(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL)
+async def record_errors(test: NfBaseTest) -> None:
     """A lost state record poisons its line for the epoch."""
-    await run_uvm(RecordErrorTest, profile)
+    for region, mode in enumerate((test.env.rng.choice(LOW_BIT), Mode.FP32)):
+        await RecordErrorSequence(test.env, mode=mode, region=region).run()
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def refused_write_backs(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL)
+async def refused_write_backs(test: NfBaseTest) -> None:
     """A line whose write-back is refused is lost, and no line of the region is wrong."""
-    await run_uvm(RefusedWriteBackTest, profile)
+    for mode in (test.env.rng.choice(LOW_BIT), Mode.FP32):
+        await RefusedWriteBackSequence(test.env, mode=mode).run()
 
 
-@cocotb.test()
-async def refused_meanwhile(_dut: Any) -> None:
+@nf_test()
+async def refused_meanwhile(test: NfBaseTest) -> None:
     """A read that waits for the memory port while its region's records become doubtful."""
-    await run_uvm(RefusedMeanwhileTest)
+    for mode in (test.env.rng.choice(LOW_BIT), Mode.FP32):
+        await RefusedMeanwhileSequence(test.env, mode=mode).run()
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def refused_initialisation(_dut: Any, profile: str) -> None:
+@nf_test(RefusedInitialisationSequence, profiles=ALL)
+def refused_initialisation() -> None:
     """A record that could not be initialised is not taken for state."""
-    await run_uvm(RefusedInitialisationTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def errors_at_random(_dut: Any, profile: str) -> None:
+@nf_test(RandomErrorSequence, profiles=ALL)
+def errors_at_random() -> None:
     """SLVERR and DECERR by rate, reads and writes, on all paths among mixed traffic."""
-    await run_uvm(RandomErrorTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def garbage_memory(_dut: Any, profile: str) -> None:
-    """What memory held before is never taken for state."""
-    await run_uvm(GarbageTest, profile)
+@nf_test(profiles=ALL, configure=filled_with_ones)
+async def garbage_memory(test: NfBaseTest) -> None:
+    """Old content of memory is never taken for state."""
+    for mode in (*LOW_BIT, Mode.FP32):
+        await GarbageSequence(test.env, mode=mode).run()
 
 
-@cocotb.test()
-async def waiting_beats(_dut: Any) -> None:
+@nf_test(WaitingBeatsSequence)
+def waiting_beats() -> None:
     """A beat with an error or poison is counted once, however long it waits."""
-    await run_uvm(WaitingBeatsTest)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def refused_again(_dut: Any, profile: str) -> None:
+@nf_test(RefusedAgainSequence, profiles=ALL)
+def refused_again() -> None:
     """A refused store takes no worker out of a line."""
-    await run_uvm(RefusedAgainTest, profile)

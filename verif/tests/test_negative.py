@@ -8,19 +8,16 @@ checker sees nothing. Breakages of the RTL itself are in `verif/mutants/`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from dataclasses import fields
+from typing import Any
 
 import cocotb
 from pyuvm import uvm_factory
 
-from models.device import DeviceModel
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.env.config import EnvConfig, Parts
 from verif.mem.responder import MemResponder
-from verif.mem.store import MemStore
-from verif.scoreboard.register_predictor import RegisterPredictor
-from verif.scoreboard.scoreboard import Scoreboard
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
@@ -33,372 +30,160 @@ from verif.sequences.memory_faults import (
 )
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
-from verif.tests.faulty_parts import (
-    BelievingModel,
-    BlindScoreboard,
-    DeadResponder,
-    DeafToLoss,
-    DeafToPoison,
-    DeafToRefusals,
-    ForgetfulModel,
-    ForgettingEvictions,
-    HalfModel,
-    LateScoreboard,
-    LosingScoreboard,
-    LossyStore,
-    MisreadingScoreboard,
-    OkayResponder,
-    OneRoundModel,
-    RepeatingScoreboard,
-    UnawareOfClaims,
-    UncountingScoreboard,
-    UnpoisonedStore,
-    deaf_to,
-    misreading,
-)
+from verif.tests import faulty_parts as faulty
+from verif.tests.decorator import pyuvm_class
+
+_PARTS = tuple(field.name for field in fields(Parts))
 
 
-class Negative(NfBaseTest):
-    """Base: a subclass names the class that it replaces by a faulty one."""
+class Twin:
+    """Fault in the bench, the traffic that meets it, and the finding that must name it.
 
-    store: type[MemStore] = MemStore
-    model: type[DeviceModel] = DeviceModel
-    scoreboard: type[Scoreboard] = Scoreboard
-    predictor: type[RegisterPredictor] = RegisterPredictor
-    responder: type[MemResponder] = MemResponder
+    Args:
+        found: Text of the finding.
+        work: Sequence, or the scenario of the test.
+        settings: Classes for `Parts` and `responder` with the fault; options of the sequence.
+    """
+
+    def __init__(self, found: str, work: Any, **settings: Any) -> None:
+        self.found, self.work, self.settings = found, work, settings
+        self.stuck_clocks = settings.pop("stuck_clocks", EnvConfig().stuck_clocks)
+        self.responder = settings.pop("responder", None)
+        self.parts = {name: settings.pop(name) for name in _PARTS if name in settings}
 
     def configure(self, cfg: EnvConfig) -> None:
-        cfg.parts = Parts(self.store, self.model, self.scoreboard, self.predictor)
-        if self.responder is not MemResponder:
+        """Put the faulty classes into the environment."""
+        cfg.parts, cfg.stuck_clocks = Parts(**self.parts), self.stuck_clocks
+        if self.responder is not None:
             uvm_factory().set_type_override_by_type(MemResponder, self.responder)
 
 
-class PlainLoss(Negative):
-    """Lost writes of ordinary memory."""
-
-    store = LossyStore
-
-    async def scenario(self) -> None:
-        await PlainMemorySequence(self.env).run()
-
-
-class IdentityLoss(Negative):
-    """Lost writes behind an IDENTITY region."""
-
-    store = LossyStore
-
-    async def scenario(self) -> None:
-        await IdentitySequence(self.env).run()
-
-
-class RecordLoss(Negative):
-    """Lost write-backs of evicted lines."""
-
-    store = LossyStore
-
-    async def scenario(self) -> None:
-        await EvictionSequence(self.env, factor=2.0).run()
-
-
-class PoisonLoss(Negative):
-    """The memory keeps no poison."""
-
-    store = UnpoisonedStore
-
-    async def scenario(self) -> None:
-        await PlainMemorySequence(self.env, poison=0.3).run()
-
-
-class QuietMemory(Negative):
-    """The memory answers OKAY where errors were planned."""
-
-    responder = OkayResponder
-
-    async def scenario(self) -> None:
-        await MemoryErrorSequence(self.env).run()
-
-
-class UnseenRecordErrors(Negative):
-    """The scoreboard is not told that state records were lost."""
-
-    scoreboard = DeafToLoss
-
-    async def scenario(self) -> None:
-        await RecordErrorSequence(self.env, workers=2).run()
-
-
-class UnseenRefusals(Negative):
-    """The scoreboard is not told that write-backs were refused."""
-
-    scoreboard = DeafToRefusals
-
-    async def scenario(self) -> None:
-        await RefusedWriteBackSequence(self.env, workers=2).run()
-
-
-class SilentPoison(Negative):
-    """The scoreboard does not know what the medium has poisoned."""
-
-    scoreboard = DeafToPoison
-
-    async def scenario(self) -> None:
-        await MemoryErrorSequence(self.env).run()
-
-
-class UncountedPoison(Negative):
-    """One poisoned line of the memory is not counted."""
-
-    scoreboard = UncountingScoreboard
-
-    async def scenario(self) -> None:
-        await MemoryErrorSequence(self.env).run()
-
-
-class StaleOther(Negative):
-    """A commit during traffic of another region; the model starts no new epoch."""
-
-    model = OneRoundModel
-
-    async def scenario(self) -> None:
-        await EpochOtherSequence(self.env).run()
-
-
-class ForgedState(Negative):
-    """What the memory held was taken for state."""
-
-    model = BelievingModel
-
-    async def scenario(self) -> None:
-        await GarbageSequence(self.env).run()
-
-
-class StaleSame(Negative):
-    """A commit under traffic lets an old contribution through."""
-
-    model = BelievingModel
-
-    async def scenario(self) -> None:
-        await EpochSameSequence(self.env).run()
-
-
-class OtherDescriptor(Negative):
-    """The predictor reads one descriptor field wrong."""
-
-    changes: ClassVar[dict[str, Any]] = {}
-
-    def configure(self, cfg: EnvConfig) -> None:
-        super().configure(cfg)
-        cfg.parts.predictor = misreading(self.changes)
-
-
-class OtherTie(OtherDescriptor):
-    """TIE."""
-
-    changes: ClassVar[dict[str, Any]] = {"tie_minus": True}
-
-    async def scenario(self) -> None:
-        await AggregateSequence(self.env, workers=4).run()
-
-
-class OtherThreshold(OtherDescriptor):
-    """THRESHOLD."""
-
-    changes: ClassVar[dict[str, Any]] = {"threshold": 2}
-
-    async def scenario(self) -> None:
-        await AggregateSequence(self.env, mode=Mode.G_TERNARY).run()
-
-
-class OtherStrict(OtherDescriptor):
-    """STRICT."""
-
-    changes: ClassVar[dict[str, Any]] = {"strict": True}
-
-    async def scenario(self) -> None:
-        await EarlyReadSequence(self.env).run()
-
-
-class OtherMask(OtherDescriptor):
-    """LD_MASK."""
-
-    changes: ClassVar[dict[str, Any]] = {"ld_mask": 0xFFFF}
-
-    async def scenario(self) -> None:
-        await ProtectionSequence(self.env).run()
-
-
-class SmallerDevice(Negative):
-    """The model has half of the memory: commits are refused that the device takes."""
-
-    model = HalfModel
-
-    async def scenario(self) -> None:
-        await DescriptorErrorSequence(self.env).run()
-
-
-class LostResponse(Negative):
-    """One response is lost."""
-
-    scoreboard = LosingScoreboard
-
-    async def scenario(self) -> None:
-        await MixedRegionsSequence(self.env).run()
-
-
-class RepeatedResponse(Negative):
-    """One response comes twice."""
-
-    scoreboard = RepeatingScoreboard
-
-    async def scenario(self) -> None:
-        await MixedRegionsSequence(self.env).run()
-
-
-class WrongLoad(Negative):
-    """Completions report another load, with the levels switched off."""
-
-    scoreboard = MisreadingScoreboard
-
-    async def scenario(self) -> None:
-        await self.env.registers.write("DEVLOAD_THRESHOLD", 0)
-        await MixedRegionsSequence(self.env).run()
-
-
-class UncountedEvents(Negative):
-    """The model forgets to count early reads."""
-
-    model = ForgetfulModel
-
-    async def scenario(self) -> None:
-        await EventSequence(self.env, early=0.3).run()
-
-
-class DeadMemory(Negative):
-    """The memory stops answering: a hang must become an error."""
-
-    responder = DeadResponder
-
-    def configure(self, cfg: EnvConfig) -> None:
-        super().configure(cfg)
-        cfg.stuck_clocks = 2000
-
-    async def scenario(self) -> None:
-        await PlainMemorySequence(self.env).run()
-
-
-class SilentBus(Negative):
-    """No request is ever seen: zero transactions."""
-
-    scoreboard = BlindScoreboard
-
-    async def scenario(self) -> None:
-        await PlainMemorySequence(self.env, transactions=20).run()
-
-
-class UncountedEviction(Negative):
-    """One eviction is not counted."""
-
-    scoreboard = ForgettingEvictions
-
-    async def scenario(self) -> None:
-        await EvictionSequence(self.env, factor=2.0).run()
-
-
-class UnknownClaim(Negative):
-    """The initialiser seems to write records that nobody has claimed."""
-
-    scoreboard = UnawareOfClaims
-
-    async def scenario(self) -> None:
-        await AggregateSequence(self.env, workers=3).run()
-
-
-class UnseenClear(Negative):
-    """IRQ_STATUS was cleared, and the bench believes that it is set."""
-
-    predictor = deaf_to("IRQ_STATUS")
-
-    async def scenario(self) -> None:
-        run, registers = PlainMemorySequence(self.env, transactions=10), self.env.registers
-        await run.read(1 << 51)
+async def wrong_load(test: NfBaseTest) -> None:
+    """Switch the levels of DevLoad off before mixed traffic."""
+    await test.env.registers.write("DEVLOAD_THRESHOLD", 0)
+    await MixedRegionsSequence(test.env).run()
+
+
+async def refuse(test: NfBaseTest, count: int) -> None:
+    """Read beyond the memory, which is refused and captured."""
+    run = PlainMemorySequence(test.env, transactions=10)
+    for k in range(count):
+        await run.read(1 << 51 | k << 6)
         await run.drain()
-        await registers.write("IRQ_STATUS", 0x3F)
-        await registers.read("IRQ_STATUS")
 
 
-class UnseenEnable(Negative):
-    """The interrupt pin rises, and the bench knows of no bit that is enabled."""
-
-    predictor = deaf_to("IRQ_ENABLE")
-
-    async def scenario(self) -> None:
-        run = PlainMemorySequence(self.env, transactions=10)
-        await self.env.registers.write("IRQ_ENABLE", 0x3F)
-        await run.read(1 << 51)
-        await run.drain()
-        await self.env.clocks(500)
+async def unseen_clear(test: NfBaseTest) -> None:
+    """Clear IRQ_STATUS and read it."""
+    await refuse(test, 1)
+    await test.env.registers.write("IRQ_STATUS", 0x3F)
+    await test.env.registers.read("IRQ_STATUS")
 
 
-class OtherFirstError(Negative):
-    """The first refused access is captured, and the bench expects the second."""
-
-    scoreboard = LateScoreboard
-
-    async def scenario(self) -> None:
-        run = PlainMemorySequence(self.env, transactions=10)
-        for k in range(2):
-            await run.read(1 << 51 | k << 6)
-            await run.drain()
-        await self.env.registers.read("ERR_ADDR_LO")
+async def unseen_enable(test: NfBaseTest) -> None:
+    """Enable all interrupts, then raise one."""
+    await test.env.registers.write("IRQ_ENABLE", 0x3F)
+    await refuse(test, 1)
+    await test.env.clocks(500)
 
 
-class ResetInside(Negative):
-    """The test resets the device behind a commit: the checkers cannot follow, nor judge on."""
-
-    async def scenario(self) -> None:
-        await AggregateSequence(self.env, workers=3).run()
-        self.dut.rst_n.value = 0
-        await self.env.clocks(3)
-        self.dut.rst_n.value = 1
-        await self.env.clocks(3)
+async def other_first_error(test: NfBaseTest) -> None:
+    """Read the address of the first of two refused accesses."""
+    await refuse(test, 2)
+    await test.env.registers.read("ERR_ADDR_LO")
 
 
-TWINS = [
-    (PlainLoss, "MISMATCH"),
-    (IdentityLoss, "MISMATCH"),
-    (RecordLoss, "MISMATCH"),
-    (PoisonLoss, "MISMATCH"),
-    (QuietMemory, "MISMATCH"),
-    (UnseenRecordErrors, "MISMATCH"),
-    (UnseenRefusals, "MISMATCH"),
-    (SilentPoison, "MISMATCH"),
-    (UncountedPoison, "COUNTER MEM_POISON"),
-    (StaleOther, "MISMATCH"),
-    (StaleSame, "MISMATCH"),
-    (ForgedState, "MISMATCH"),
-    (OtherTie, "MISMATCH"),
-    (OtherThreshold, "MISMATCH"),
-    (OtherStrict, "Poison"),
-    (OtherMask, "MISMATCH"),
-    (SmallerDevice, "REGION"),
-    (LostResponse, "never answered"),
-    (RepeatedResponse, "without request"),
-    (WrongLoad, "DEVLOAD"),
-    (UncountedEvents, "COUNTER EARLY_READ"),
-    (UncountedEviction, "COUNTER EVICTION"),
-    (UnknownClaim, "without need"),
-    (UnseenClear, "IRQ_STATUS.ACCESS_ERROR is 0"),
-    (UnseenEnable, "IRQ pin is 1"),
-    (OtherFirstError, "ERR_ADDR_LO shows"),
-    (DeadMemory, "STUCK"),
-    (SilentBus, "zero transactions"),
-    (ResetInside, "such a reset inside a test is not supported"),
-]
+async def reset_inside(test: NfBaseTest) -> None:
+    """Reset the device after a commit: the checkers cannot follow."""
+    await AggregateSequence(test.env, workers=3).run()
+    test.dut.rst_n.value = 0
+    await test.env.clocks(3)
+    test.dut.rst_n.value = 1
+    await test.env.clocks(3)
+
+
+TWINS = {
+    # Memory loses writes: of ordinary lines, of an IDENTITY region, of evicted lines.
+    "PlainLoss": Twin("MISMATCH", PlainMemorySequence, store=faulty.LossyStore),
+    "IdentityLoss": Twin("MISMATCH", IdentitySequence, store=faulty.LossyStore),
+    "RecordLoss": Twin("MISMATCH", EvictionSequence, store=faulty.LossyStore, factor=2.0),
+    # Memory keeps no poison, or answers OKAY where errors were planned.
+    "PoisonLoss": Twin("MISMATCH", PlainMemorySequence, store=faulty.UnpoisonedStore, poison=0.3),
+    "QuietMemory": Twin("MISMATCH", MemoryErrorSequence, responder=faulty.OkayResponder),
+    # The scoreboard does not see lost records, refused write-backs, or poison of the medium.
+    "UnseenRecordErrors": Twin(
+        "MISMATCH", RecordErrorSequence, scoreboard=faulty.DeafToLoss, workers=2
+    ),
+    "UnseenRefusals": Twin(
+        "MISMATCH", RefusedWriteBackSequence, scoreboard=faulty.DeafToRefusals, workers=2
+    ),
+    "SilentPoison": Twin("MISMATCH", MemoryErrorSequence, scoreboard=faulty.DeafToPoison),
+    # One poisoned line of the memory is not counted.
+    "UncountedPoison": Twin(
+        "COUNTER MEM_POISON", MemoryErrorSequence, scoreboard=faulty.UncountingScoreboard
+    ),
+    # A commit starts no new epoch in the model; a contribution of the old epoch passes a commit;
+    # the old content of memory is taken for state.
+    "StaleOther": Twin("MISMATCH", EpochOtherSequence, model=faulty.OneRoundModel),
+    "StaleSame": Twin("MISMATCH", EpochSameSequence, model=faulty.BelievingModel),
+    "ForgedState": Twin("MISMATCH", GarbageSequence, model=faulty.BelievingModel),
+    # The predictor reads one field of each descriptor wrong.
+    "OtherTie": Twin(
+        "MISMATCH", AggregateSequence, predictor=faulty.misreading({"tie_minus": True}), workers=4
+    ),
+    "OtherThreshold": Twin(
+        "MISMATCH",
+        AggregateSequence,
+        predictor=faulty.misreading({"threshold": 2}),
+        mode=Mode.G_TERNARY,
+    ),
+    "OtherStrict": Twin("Poison", EarlyReadSequence, predictor=faulty.misreading({"strict": True})),
+    "OtherMask": Twin(
+        "MISMATCH", ProtectionSequence, predictor=faulty.misreading({"ld_mask": 0xFFFF})
+    ),
+    # The model has half of the memory and refuses commits that the device accepts.
+    "SmallerDevice": Twin("REGION", DescriptorErrorSequence, model=faulty.HalfModel),
+    # A response is lost, seen twice, or reports another load.
+    "LostResponse": Twin(
+        "never answered", MixedRegionsSequence, scoreboard=faulty.LosingScoreboard
+    ),
+    "RepeatedResponse": Twin(
+        "without request", MixedRegionsSequence, scoreboard=faulty.RepeatingScoreboard
+    ),
+    "WrongLoad": Twin("DEVLOAD", wrong_load, scoreboard=faulty.MisreadingScoreboard),
+    # Early reads or an eviction are not counted; records are written that nobody has claimed.
+    "UncountedEvents": Twin(
+        "COUNTER EARLY_READ", EventSequence, model=faulty.ForgetfulModel, early=0.3
+    ),
+    "UncountedEviction": Twin(
+        "COUNTER EVICTION", EvictionSequence, scoreboard=faulty.ForgettingEvictions, factor=2.0
+    ),
+    "UnknownClaim": Twin(
+        "without need", AggregateSequence, scoreboard=faulty.UnawareOfClaims, workers=3
+    ),
+    # The predictor does not see a write of an interrupt register.
+    "UnseenClear": Twin(
+        "IRQ_STATUS.ACCESS_ERROR is 0", unseen_clear, predictor=faulty.deaf_to("IRQ_STATUS")
+    ),
+    "UnseenEnable": Twin("IRQ pin is 1", unseen_enable, predictor=faulty.deaf_to("IRQ_ENABLE")),
+    # The second refused access is expected in the capture.
+    "OtherFirstError": Twin(
+        "ERR_ADDR_LO shows", other_first_error, scoreboard=faulty.LateScoreboard
+    ),
+    # Memory stops: a hang must become an error. No request is seen: zero transactions.
+    "DeadMemory": Twin(
+        "STUCK", PlainMemorySequence, responder=faulty.DeadResponder, stuck_clocks=2000
+    ),
+    "SilentBus": Twin(
+        "zero transactions", PlainMemorySequence, scoreboard=faulty.BlindScoreboard, transactions=20
+    ),
+    "ResetInside": Twin("such a reset inside a test is not supported", reset_inside),
+}
 
 
 @cocotb.test()
-@cocotb.parametrize(twin=[cocotb.Param(value=twin, name=twin[0].__name__) for twin in TWINS])
-async def negative_twin(_dut: Any, twin: tuple[type[Negative], str]) -> None:
+@cocotb.parametrize(twin=[cocotb.Param(value=name, name=name) for name in TWINS])
+async def negative_twin(_dut: Any, twin: str) -> None:
     """A fault in the bench is caught by the checker that it concerns."""
-    test, expected = twin
-    await run_negative(test, expected)
+    fault = TWINS[twin]
+    test = pyuvm_class(twin, fault.work, configure=fault.configure, **fault.settings)
+    await run_negative(test, fault.found)

@@ -28,13 +28,13 @@ TOTAL = DATA_W + CHECK_W
 
 @dataclass
 class Row:
-    """A message that waits, and the bits of it that are wrong."""
+    """Message that waits, and its wrong bits."""
 
     word: int
     flips: list[int] = field(default_factory=list)
 
     def code_words(self) -> list[int]:
-        """Wrong bits of each word that has check bits of its own."""
+        """Return the number of wrong bits of each word with its own check bits."""
         wrong = [0] * WORDS
         for place in self.flips:
             if ECC == PARITY:
@@ -45,7 +45,7 @@ class Row:
 
     @property
     def bad(self) -> bool:
-        """The code sees it, and cannot put it right."""
+        """Whether the code detects an error that it cannot correct."""
         if ECC == NONE:
             return False
         words = self.code_words()
@@ -57,14 +57,14 @@ class Row:
 
     @property
     def data(self) -> int:
-        """What comes out."""
+        """The data that the RAM returns."""
         if self.corrected:
             return self.word
         return self.word ^ sum(1 << place for place in self.flips if place < DATA_W)
 
 
 class RamBench:
-    """The FIFO with its flips; a row is numbered by the order of the messages."""
+    """Bench of the FIFO with its flips; rows are numbered by the order of the messages."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
@@ -94,24 +94,24 @@ class RamBench:
         return row
 
     async def flip(self, number: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
-        """A bit of the message `number` flips."""
+        """Flip a bit of the message `number`."""
         await self.flip_row(number % DEPTH, place, ram)
 
     async def push_beside(self, row: int, place: int) -> Row:
-        """A message comes in the clock in which a bit of a row flips."""
+        """Push a message in the clock in which a bit of a row flips."""
         self.dut.flip.value = pack(FLIP, valid=1, ram=PARAMETERS["RAM"], row=row, place=place)
         pushed = await self.push()
         self.dut.flip.value = 0
         return pushed
 
     async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
-        """A bit of a row flips, if the RAM has this row."""
+        """Flip a bit of a row, if the RAM has this row."""
         self.dut.flip.value = pack(FLIP, valid=1, ram=ram, row=row, place=place)
         await FallingEdge(self.dut.clk)
         self.dut.flip.value = 0
 
     async def pop(self) -> None:
-        """Takes the oldest message and compares it with what its code makes of it."""
+        """Pop the oldest message and compare it with the outcome of its check bits."""
         dut, row = self.dut, self.rows.popleft()
         await Timer(1, "ns")
         assert int(dut.out_valid.value)
@@ -132,7 +132,7 @@ class RamBench:
 
 
 def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
-    """Pairs of different bits: of one code word, and of any two."""
+    """Yield pairs of different bits: of one code word, and of any two."""
     while True:
         first = rng.randrange(TOTAL)
         near = [at for at in (first - 1, first + 1, first ^ 7, first + WORDS) if 0 <= at < TOTAL]
@@ -171,60 +171,107 @@ async def two_bits(dut: Any) -> None:
         assert min(bench.seen["bad"], bench.seen["corrected"]) > 50, bench.seen
 
 
+class FlipLife(RamBench):
+    """Bench that plays random steps and keeps the flips that the RAM keeps: the last two."""
+
+    def __init__(self, dut: Any) -> None:
+        super().__init__(dut)
+        self.flipped: deque[Row] = deque(maxlen=2)
+        self.written_over = self.meanwhile = 0
+
+    def mark(self, row: Row, place: int) -> bool:
+        """Note a flip, for which the oldest one heals; False if this bit is wrong already."""
+        if place in row.flips:
+            return False
+        if len(self.flipped) == 2:
+            self.flipped[0].flips.pop(0)
+        self.flipped.append(row)
+        row.flips.append(place)
+        return True
+
+    async def write(self) -> bool:
+        """Push a message, if there is room."""
+        if room := len(self.rows) < DEPTH:
+            await self.push()
+        return room
+
+    async def read(self) -> bool:
+        """Pop a message, if there is one."""
+        if waiting := bool(self.rows):
+            await self.pop()
+        return waiting
+
+    async def flip_another_ram(self) -> bool:
+        """Flip a bit of a RAM that is not this one."""
+        foreign = self.rng.randrange(1, 9)
+        await self.flip(self.rng.randrange(DEPTH), self.rng.randrange(TOTAL), foreign)
+        return True
+
+    async def flip_no_bit(self) -> bool:
+        """Flip a bit beyond the row."""
+        beyond = self.rng.choice((TOTAL, self.rng.randrange(TOTAL, 1 << 13)))
+        await self.flip(self.rng.randrange(DEPTH), beyond)
+        return True
+
+    async def flip_no_row(self) -> bool:
+        """Flip a bit of a row that the RAM does not have."""
+        await self.flip_row(self.rng.randrange(DEPTH, 2 * DEPTH), self.rng.randrange(TOTAL))
+        return True
+
+    async def flip_in_write(self) -> bool:
+        """Flip a bit during a write, of another row or, without effect, of the written one."""
+        if not 0 < len(self.rows) < DEPTH:
+            return False
+        own = self.rng.random() < 0.3
+        row, place = Row(0) if own else self.rows[-1], self.rng.randrange(TOTAL)
+        if self.mark(row, place):
+            await self.push_beside((self.pushed - (not own)) % DEPTH, place)
+            self.meanwhile += not own
+        return True
+
+    async def flip_waiting(self) -> bool:
+        """Flip a bit of a message that waits."""
+        if not self.rows:
+            return False
+        at = self.rng.randrange(len(self.rows))
+        place = self.rng.randrange(TOTAL)
+        if self.mark(self.rows[at], place):
+            await self.flip(self.popped + at, place)
+        return True
+
+    async def flip_empty(self) -> bool:
+        """Flip a bit of an empty row, which is written over before anybody reads it."""
+        if not len(self.rows) < min(self.pushed, DEPTH):
+            return False
+        self.mark(Row(0), 0)
+        await self.flip(self.pushed, self.rng.randrange(TOTAL))
+        await self.push()
+        self.written_over += 1
+        return True
+
+
 @cocotb.test()
 async def life_of_a_flip(dut: Any) -> None:
     """A flipped bit is of one row of one RAM, stays until the row is written, and no longer."""
-    bench = RamBench(dut)
-    rng = bench.rng
+    bench = FlipLife(dut)
     await bench.start()
-    written_over = beside = 0
-    flipped: deque[Row] = deque(maxlen=2)  # a RAM keeps two
+    steps = (
+        (0.4, bench.write),
+        (0.6, bench.read),
+        (0.7, bench.flip_another_ram),
+        (0.75, bench.flip_no_bit),
+        (0.8, bench.flip_no_row),
+        (0.87, bench.flip_in_write),
+        (0.95, bench.flip_waiting),
+        (1.0, bench.flip_empty),
+    )
     for _ in range(1500):
-        what = rng.random()
-        if what < 0.4 and len(bench.rows) < DEPTH:
-            await bench.push()
-        elif what < 0.6 and bench.rows:
-            await bench.pop()
-        elif what < 0.7:
-            foreign = rng.randrange(1, 9)
-            await bench.flip(rng.randrange(DEPTH), rng.randrange(TOTAL), foreign)
-        elif what < 0.75:
-            beyond = rng.choice((TOTAL, rng.randrange(TOTAL, 1 << 13)))
-            await bench.flip(rng.randrange(DEPTH), beyond)
-        elif what < 0.8:
-            await bench.flip_row(rng.randrange(DEPTH, 2 * DEPTH), rng.randrange(TOTAL))
-        elif what < 0.87 and 0 < len(bench.rows) < DEPTH:
-            # Beside a write: of another row, or of the row that is written, whose bit is right.
-            own = rng.random() < 0.3
-            row, place = Row(0) if own else bench.rows[-1], rng.randrange(TOTAL)
-            if place in row.flips:
-                continue
-            if len(flipped) == 2:
-                flipped[0].flips.pop(0)
-            flipped.append(row)
-            row.flips.append(place)
-            await bench.push_beside((bench.pushed - (not own)) % DEPTH, place)
-            beside += not own
-        elif what < 0.95 and bench.rows:
-            at = rng.randrange(len(bench.rows))
-            row, place = bench.rows[at], rng.randrange(TOTAL)
-            if place in row.flips:
-                continue
-            if len(flipped) == 2:  # the oldest one heals
-                flipped[0].flips.pop(0)
-            flipped.append(row)
-            row.flips.append(place)
-            await bench.flip(bench.popped + at, place)
-        elif bench.pushed > len(bench.rows) and len(bench.rows) < DEPTH:
-            # An empty row: written over before anybody reads it.
-            if len(flipped) == 2:
-                flipped[0].flips.pop(0)
-            flipped.append(Row(0, [0]))
-            await bench.flip(bench.pushed, rng.randrange(TOTAL))
-            await bench.push()
-            written_over += 1
+        drawn = bench.rng.random()
+        for share, step in steps:  # the first step that is drawn and possible
+            if drawn < share and await step():
+                break
     while bench.rows:
         await bench.pop()
-    assert min(written_over, beside) > 20, (written_over, beside)
+    assert min(bench.written_over, bench.meanwhile) > 20, (bench.written_over, bench.meanwhile)
     if ECC != NONE:
         assert bench.seen["bad"] + bench.seen["corrected"] > 50, bench.seen

@@ -8,246 +8,185 @@ sequences commit meanwhile (controller spec §3: old memory content is never tak
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import cocotb
 from cocotb.utils import get_sim_time
 
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import RegionConfig, record_lines
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.env.config import CLOCK_NS
 from verif.sequences.base import NfSequence
+from verif.tests.decorator import ALL, nf_test
 
 
-class CommitDuringInitSequence(NfSequence):
-    """Evictions wait for the initialiser to pass their record; a commit must not stop it."""
-
-    lines_log2: int = 13  # so many that the second commit comes while they are being initialised
-    workers: int = 3
-
-    async def body(self) -> None:
-        large = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
-        other = self.layout.region(Mode.G_TERNARY, 1, 2)
-        await self.commit(0, large)
-        # The highest lines are initialised last; more of them than slots, so that some are evicted.
-        picked = range(large.lines - 2 * self.cfg.hw.slots - 8, large.lines)
-        traffic = cocotb.start_soon(self.fill(large, picked))
-        await self.env.clocks(3 * len(picked))
-        await self.commit(1, other)
-        await self.contribute(other, 0, 0)
-        await traffic
-        await self.drain()
-        for line in picked:
-            await self.read_region(large, line, 0)
-
-    async def fill(self, config: RegionConfig, lines: range) -> None:
-        """One contribution to each line, and again to some whose write-back has to wait."""
-        back = self.cfg.hw.slots + 1
-        for line in lines:
-            await self.contribute(config, line % self.workers, line)
-            if line - back in lines and self.rng.random() < 0.3:
-                await self.contribute(config, (line - back + 1) % self.workers, line - back)
+async def _fill(run: NfSequence, config: RegionConfig, lines: range) -> None:
+    """Contribute to each line, and again to some whose write-back has to wait."""
+    workers = 3
+    back = run.cfg.hw.slots + 1
+    for line in lines:
+        await run.contribute(config, line % workers, line)
+        if line - back in lines and run.rng.random() < 0.3:
+            await run.contribute(config, (line - back + 1) % workers, line - back)
 
 
-class CommitElsewhereSequence(NfSequence):
-    """Lines of a large region wait to be written back until the initialiser has passed them. All
-    is answered; a commit of another region waits for none of that, nor does anybody behind it."""
-
-    lines_log2: int = 13
-    most: int = 400  # clocks; the initialiser takes 8,192 and more
-
-    async def body(self) -> None:
-        hw = self.cfg.hw
-        large = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
-        other = self.layout.region(Mode.G_TERNARY, 1, 2)
-        await self.commit(1, other)
-        await self.initialised()
-        await self.commit(0, large)
-        for line in range(large.lines - hw.slots - 2, large.lines):  # two are evicted
-            await self.contribute(large, 0, line)
-        await self.drain()
-        commit = cocotb.start_soon(self.commit(1))
-        await self.env.clocks(60)
-        began = get_sim_time("ns")
-        await self.read(0)
-        await self.drain()
-        await commit
-        took = (get_sim_time("ns") - began) / CLOCK_NS
-        assert took < self.most, f"a commit and a read of ordinary memory took {took:.0f} clocks"
-        assert await self.env.registers.read("STATUS.INIT_BUSY"), "nothing had to wait"
+async def _flood(run: NfSequence) -> None:
+    """Write ordinary memory, faster than memory accepts it."""
+    writes = 300
+    for number in range(writes):
+        await run.write(number % 64 * LINE_BYTES, run.rng.randbytes(LINE_BYTES))
 
 
-class ReshapeDuringInitSequence(NfSequence):
-    """A region becomes IDENTITY: the initialiser must stop, as its area is plain memory now."""
+@nf_test(profiles=ALL)
+async def commit_during_init(test: NfBaseTest) -> None:
+    """A commit elsewhere while evictions wait for the initialiser.
 
-    lines_log2: int = 10
-
-    async def body(self) -> None:
-        first = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
-        spare = self.layout.region(Mode.IDENTITY, 3, 1)
-        plain = type(spare)(spare.base, first.state_base, 3, 1, Mode.IDENTITY)
-        await self.commit(0, first)
-        await self.commit(0, plain)
-        places = [(s, line) for s in (0, 1, 5, 17, 40, 100, 255) for line in range(plain.lines)]
-        for selector, line in places:
-            await self.write(plain.address(selector, line), self.rng.randbytes(64))
-        await self.drain()
-        await self.env.clocks(plain.lines * 256)
-        for selector, line in places:
-            await self.read(plain.address(selector, line))
-
-
-class QueuedBesideSequence(NfSequence):
-    """The first region waits for the initialiser while lines of the last one are fetched: those are
-    as they were written back."""
-
-    lines_log2: int = 11  # of the region in work: it is, until everything has been read
-    workers: int = 3
-
-    async def body(self) -> None:
-        hw = self.cfg.hw
-        last = self.layout.region(Mode.G_BINARY, (2 * hw.slots).bit_length(), self.workers)
-        large = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
-        first = self.layout.region(Mode.G_TERNARY, 1, 2)
-        await self.commit(hw.regions - 1, last)
-        await self.initialised()
-        for line in range(3 * hw.slots):
-            await self.contribute(last, line % self.workers, line % last.lines)
-        await self.drain()
-        await self.commit(1, large)
-        await self.commit(0, first)
-        for line in range(2 * hw.slots):
-            await self.read_region(last, line, 0)
-        await self.drain()
-        busy = await self.env.registers.read("STATUS.INIT_BUSY")
-        assert busy, "the first region did not wait for so long"
+    Evictions wait for the initialiser to pass their record; a commit must not stop it.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 13  # so many that the second commit comes while they are being initialised
+    workers = 3
+    large = run.layout.region(Mode.G_BINARY, lines_log2, workers)
+    other = run.layout.region(Mode.G_TERNARY, 1, 2)
+    await run.commit(0, large)
+    # The highest lines are initialised last; more of them than slots, so that some are evicted.
+    picked = range(large.lines - 2 * run.cfg.hw.slots - 8, large.lines)
+    traffic = cocotb.start_soon(_fill(run, large, picked))
+    await run.env.clocks(3 * len(picked))
+    await run.commit(1, other)
+    await run.contribute(other, 0, 0)
+    await traffic
+    await run.drain()
+    for line in picked:
+        await run.read_region(large, line, 0)
 
 
-class CancelledAtOnceSequence(NfSequence):
-    """A region that waits for the initialiser becomes IDENTITY memory in each of the clocks around
-    the one in which its turn comes: nothing is written to it any more."""
+@nf_test(profiles=ALL)
+async def reshape_during_init(test: NfBaseTest) -> None:
+    """A region becomes IDENTITY before its records are all initialised.
 
-    lines_log2: int = 8  # of the region before it: two commits take less time
-    before: int = 40  # lines that are left to it when the sweep begins
-    clocks: int = 48
-
-    async def body(self) -> None:
-        store, hw = self.env.mem.store, self.cfg.hw
-        here, there = (self.layout.region(Mode.G_BINARY, self.lines_log2, 3) for _ in range(2))
-        queued = self.layout.region(Mode.G_TERNARY, 6, 3)
-        plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
-        for delay in range(1, self.clocks):
-            area = (here, there)[delay % 2]  # another one than before: it is initialised
-            front = area.state_line + (area.lines - self.before) * record_lines(3, hw.cnt_w)
-            store.write(front, 1)
-            await self.commit(0, replace(here, state_base=area.state_base))
-            await self.commit(1, queued)
-            await self.env.registers.write_shadow(1, plain)
-            assert store.read(front)[0], "its turn has come before the commit"
-            while store.read(front)[0]:
-                await self.env.clocks(1)
-            await self.env.clocks(delay)
-            await self.commit(1)
+    A region becomes IDENTITY: the initialiser must stop, as its area is plain memory now.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 10
+    first = run.layout.region(Mode.G_BINARY, lines_log2, 3)
+    spare = run.layout.region(Mode.IDENTITY, 3, 1)
+    plain = type(spare)(spare.base, first.state_base, 3, 1, Mode.IDENTITY)
+    await run.commit(0, first)
+    await run.commit(0, plain)
+    places = [(s, line) for s in (0, 1, 5, 17, 40, 100, 255) for line in range(plain.lines)]
+    for selector, line in places:
+        await run.write(plain.address(selector, line), run.rng.randbytes(64))
+    await run.drain()
+    await run.env.clocks(plain.lines * 256)
+    for selector, line in places:
+        await run.read(plain.address(selector, line))
 
 
-class FloodedSequence(NfSequence):
-    """Others write without end: the initialiser gives way to them, for seven clocks at a time."""
+@nf_test()
+async def commit_elsewhere(test: NfBaseTest) -> None:
+    """A commit and later requests do not wait for the initialiser of another region.
 
-    writes: int = 300
-    lines_log2: int = 4
-
-    async def body(self) -> None:
-        region = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
-        self.env.cfg.mem.w_stall = 0.6
-        flood = cocotb.start_soon(self.flood())
-        await self.env.clocks(60)
-        await self.commit(0, region)
-        await self.initialised()
-        assert not flood.done(), "the last record came behind the writes of all others"
-        await flood
-
-    async def flood(self) -> None:
-        """Writes of ordinary memory, faster than memory takes them."""
-        for number in range(self.writes):
-            await self.write(number % 64 * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
-
-
-class CommitDuringInitTest(NfBaseTest):
-    """Regression: a commit paused the initialiser that an eviction was waiting for."""
-
-    async def scenario(self) -> None:
-        await CommitDuringInitSequence(self.env).run()
-
-
-class CommitElsewhereTest(NfBaseTest):
-    """Commits of one region beside the initialiser of another."""
-
-    async def scenario(self) -> None:
-        await CommitElsewhereSequence(self.env).run()
+    Lines of a large region wait to be written back until the initialiser has passed them. All
+    is answered; a commit of another region waits for none of that, nor do later requests.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 13
+    most = 400  # clocks; the initialiser takes 8,192 and more
+    hw = run.cfg.hw
+    large = run.layout.region(Mode.G_BINARY, lines_log2, 3)
+    other = run.layout.region(Mode.G_TERNARY, 1, 2)
+    await run.commit(1, other)
+    await run.initialised()
+    await run.commit(0, large)
+    for line in range(large.lines - hw.slots - 2, large.lines):  # two are evicted
+        await run.contribute(large, 0, line)
+    await run.drain()
+    commit = cocotb.start_soon(run.commit(1))
+    await run.env.clocks(60)
+    began = get_sim_time("ns")
+    await run.read(0)
+    await run.drain()
+    await commit
+    took = (get_sim_time("ns") - began) / CLOCK_NS
+    assert took < most, f"a commit and a read of ordinary memory took {took:.0f} clocks"
+    assert await run.env.registers.read("STATUS.INIT_BUSY"), "nothing had to wait"
 
 
-class FloodedTest(NfBaseTest):
-    """A region is committed into a flood of writes."""
+@nf_test()
+async def queued_beside(test: NfBaseTest) -> None:
+    """A region that waits for the initialiser makes no line of another region empty.
 
-    async def scenario(self) -> None:
-        await FloodedSequence(self.env).run()
-
-
-class QueuedBesideTest(NfBaseTest):
-    """One region is initialised, one waits, and one is in use."""
-
-    async def scenario(self) -> None:
-        await QueuedBesideSequence(self.env).run()
-
-
-class CancelledAtOnceTest(NfBaseTest):
-    """Commits about the clock in which the initialiser goes on to the next region."""
-
-    async def scenario(self) -> None:
-        await CancelledAtOnceSequence(self.env).run()
-
-
-class ReshapeDuringInitTest(NfBaseTest):
-    """Regression: the initialiser overwrote memory that had become an IDENTITY region."""
-
-    async def scenario(self) -> None:
-        await ReshapeDuringInitSequence(self.env).run()
-
-
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def commit_during_init(_dut: Any, profile: str) -> None:
-    """A commit elsewhere while evictions wait for the initialiser."""
-    await run_uvm(CommitDuringInitTest, profile)
+    The first region waits for the initialiser while lines of the last one are fetched: those are
+    as they were written back.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 11  # of the region in work: it is, until everything has been read
+    workers = 3
+    hw = run.cfg.hw
+    last = run.layout.region(Mode.G_BINARY, (2 * hw.slots).bit_length(), workers)
+    large = run.layout.region(Mode.G_BINARY, lines_log2, workers)
+    first = run.layout.region(Mode.G_TERNARY, 1, 2)
+    await run.commit(hw.regions - 1, last)
+    await run.initialised()
+    for line in range(3 * hw.slots):
+        await run.contribute(last, line % workers, line % last.lines)
+    await run.drain()
+    await run.commit(1, large)
+    await run.commit(0, first)
+    for line in range(2 * hw.slots):
+        await run.read_region(last, line, 0)
+    await run.drain()
+    busy = await run.env.registers.read("STATUS.INIT_BUSY")
+    assert busy, "the first region did not wait for so long"
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reshape_during_init(_dut: Any, profile: str) -> None:
-    """A region becomes IDENTITY before its records are all initialised."""
-    await run_uvm(ReshapeDuringInitTest, profile)
+@nf_test()
+async def cancelled_at_once(test: NfBaseTest) -> None:
+    """An area that needs no records any more is not initialised, whenever that is known.
+
+    A region that waits for the initialiser becomes IDENTITY memory in each of the clocks around
+    the one in which its turn comes: nothing is written to it any more.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 8  # of the region before it: two commits take less time
+    before = 40  # lines that are left to it when the sweep begins
+    clocks = 48
+    store, hw = run.env.mem.store, run.cfg.hw
+    here, there = (run.layout.region(Mode.G_BINARY, lines_log2, 3) for _ in range(2))
+    queued = run.layout.region(Mode.G_TERNARY, 6, 3)
+    plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
+    for delay in range(1, clocks):
+        area = (here, there)[delay % 2]  # another one than before: it is initialised
+        front = area.state_line + (area.lines - before) * record_lines(3, hw.cnt_w)
+        store.write(front, 1)
+        await run.commit(0, replace(here, state_base=area.state_base))
+        await run.commit(1, queued)
+        await run.env.registers.write_shadow(1, plain)
+        assert store.read(front)[0], "its turn has come before the commit"
+        while store.read(front)[0]:
+            await run.env.clocks(1)
+        await run.env.clocks(delay)
+        await run.commit(1)
 
 
-@cocotb.test()
-async def commit_elsewhere(_dut: Any) -> None:
-    """A commit, and who comes behind it, does not wait for another region's initialiser."""
-    await run_uvm(CommitElsewhereTest)
+@nf_test()
+async def flooded(test: NfBaseTest) -> None:
+    """The initialiser comes to its end while the memory port is never idle.
 
-
-@cocotb.test()
-async def queued_beside(_dut: Any) -> None:
-    """Who waits for the initialiser makes no line of another region an empty one."""
-    await run_uvm(QueuedBesideTest)
-
-
-@cocotb.test()
-async def cancelled_at_once(_dut: Any) -> None:
-    """What needs no records any more is not initialised, whenever that becomes known."""
-    await run_uvm(CancelledAtOnceTest)
-
-
-@cocotb.test()
-async def flooded(_dut: Any) -> None:
-    """The initialiser comes to its end while the memory port is never idle."""
-    await run_uvm(FloodedTest)
+    Others write without end: the initialiser gives way to them, for seven clocks at a time.
+    """
+    run = NfSequence(test.env)
+    lines_log2 = 4
+    region = run.layout.region(Mode.G_BINARY, lines_log2, 3)
+    run.env.cfg.mem.w_stall = 0.6
+    flood = cocotb.start_soon(
+        _flood(
+            run,
+        )
+    )
+    await run.env.clocks(60)
+    await run.commit(0, region)
+    await run.initialised()
+    assert not flood.done(), "the last record came after the writes of all others"
+    await flood

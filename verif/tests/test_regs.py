@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from pyuvm import ConfigDB, uvm_root, uvm_test
 
@@ -31,58 +30,36 @@ from verif.regs.axil_agent import AxiLiteAgent
 from verif.scoreboard.register_predictor import RegisterPredictor
 from verif.scoreboard.scoreboard import Scoreboard
 from verif.tests import register_checks as checks
+from verif.tests.ports import clock_and_reset, ports, tie_inputs
 
-CLOCK_NS = 10
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
 
-# Inputs of the device other than the register port, and their idle values.
-IDLE = {
-    "rx_valid": 0,
-    "rx_protocol_id": 0,
-    "rx_flit": 0,
-    "tx_ready": 1,
-    "phy_up": 0,
-    "m_axi_awready": 0,
-    "m_axi_wready": 0,
-    "m_axi_bid": 0,
-    "m_axi_bresp": 0,
-    "m_axi_bvalid": 0,
-    "m_axi_arready": 0,
-    "m_axi_rid": 0,
-    "m_axi_rdata": 0,
-    "m_axi_rresp": 0,
-    "m_axi_rlast": 0,
-    "m_axi_ruser": 0,
-    "m_axi_rvalid": 0,
-}
 PID_CACHEMEM = 0x5555
 
 
 def registers() -> dict[str, Register]:
-    """The registers that this build must have."""
+    """Return the registers that this build must have."""
     return REG_MAP.expand(device_params())
 
 
 def identity_region(params: DeviceParams, workers: int) -> RegionConfig:
-    """A descriptor whose window lies just above the memory, naturally aligned."""
+    """Return a descriptor whose window lies just above the memory, naturally aligned."""
     return RegionConfig(params.mem_lines * 64, 0, 0, workers, Mode.IDENTITY)
 
 
-async def clock_and_reset(dut: Any) -> None:
-    """Start the clock, tie every input that is not the register port, and reset."""
-    for name, value in IDLE.items():
-        getattr(dut, name).value = value
-    Clock(dut.clk, CLOCK_NS, unit="ns", impl="gpi").start()
-    dut.rst_n.value = 0
-    await ClockCycles(dut.clk, 4)
-    dut.rst_n.value = 1
-    await RisingEdge(dut.clk)
+async def reset(dut: Any) -> None:
+    """Tie every input that is not of the register port, and reset."""
+    tie_inputs(dut, "nf_controller", tx_ready=1)
+    for name in ports("nf_axi_ports.svh", "input"):
+        if name.startswith("m_axi_"):
+            getattr(dut, name).value = 0
+    await clock_and_reset(dut, 4)
 
 
 async def start(dut: Any) -> AxiLitePort:
     """Reset the device and wait until it has initialised; returns its register port."""
     port = AxiLitePort(dut)
-    await clock_and_reset(dut)
+    await reset(dut)
     status = registers()["STATUS"]
     for _ in range(INIT_LIMIT):
         data, _ = await port.read(status.address)
@@ -217,7 +194,7 @@ async def commit(dut: Any) -> None:
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def back_pressure(dut: Any) -> None:
-    """Random accesses with random pauses on all channels, reads beside writes."""
+    """Random accesses with random pauses on all channels, reads in parallel with writes."""
     port = await start(dut)
     rng = random.Random(cocotb.RANDOM_SEED)
     targets = [r for r in registers().values() if r.mask(Access.RW) == r.mask()]
@@ -261,7 +238,7 @@ class RegisterAgentTest(uvm_test):
     async def run_phase(self) -> None:
         self.raise_objection()
         regs, scoreboard = self.regs, self.scoreboard
-        await clock_and_reset(self.dut)
+        await reset(self.dut)
         while await regs.read("STATUS.INIT_BUSY"):
             pass
         for name, register in registers().items():

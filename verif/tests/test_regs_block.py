@@ -18,7 +18,7 @@ from models.register_map import Access, byte_mask
 from verif.axi import Resp
 from verif.tests import register_checks as checks
 from verif.tests.packed_structs import layout, pack, unpack
-from verif.tests.regs_testbench import COUNTED, EVENTS, Bench, raw_read, raw_write
+from verif.tests.regs_testbench import COUNTED, EVENTS, Bench, raw_read, raw_write, regs_test
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
@@ -35,10 +35,9 @@ IRQ_OF_EVENT = {
 }
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def map_checks(dut: Any) -> None:
+@regs_test
+async def map_checks(bench: Bench) -> None:
     """Resets, access types and decode of the block with this build's parameters."""
-    bench = await Bench(dut).start()
     regs = {k: r for k, r in bench.regs.items() if r.access is not Access.COMMIT}
     found = await checks.reset_values(bench.port, bench.regs)
     found += await checks.read_write(bench.port, regs)
@@ -48,10 +47,10 @@ async def map_checks(dut: Any) -> None:
     assert not found, f"{len(found)} differences, first: {found[0]}"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def counters(dut: Any) -> None:
+@regs_test
+async def counters(bench: Bench) -> None:
     """Every event counts in its own counter and raises its own interrupt; random bursts add up."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     irq = bench.regs["IRQ_STATUS"]
     events = {name.upper() for counted in COUNTED.values() for name, _ in counted}
     assert events == set(REG_MAP.counters()), "counters of the map, and events that can be driven"
@@ -84,10 +83,9 @@ async def counters(dut: Any) -> None:
     assert await bench.counters() == total
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def event_in_clock_of_clear(dut: Any) -> None:
+@regs_test
+async def event_in_clock_of_clear(bench: Bench) -> None:
     """An event before a clear is cleared, one in the same clock or later is kept."""
-    bench = await Bench(dut).start()
     last = 1 << (bench.params.regions - 1)
     error = pack(ACCESS_ERROR, valid=1, cause=3, tag=0xBEEF)
     cases: tuple[tuple[str, int, str, int], ...] = (
@@ -116,10 +114,10 @@ async def event_in_clock_of_clear(dut: Any) -> None:
         assert {-1, 0, 1} <= kept, f"{name}: the clear was not hit: {kept}"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def ram_error(dut: Any) -> None:
+@regs_test
+async def ram_error(bench: Bench) -> None:
     """The first bad word of a RAM is captured, a corrected one is not; a flip lasts one clock."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
     for _ in range(12):
         values = {name: rng.getrandbits(width) for name, width in RAM_EVENTS}
@@ -148,7 +146,7 @@ async def ram_error(dut: Any) -> None:
         watch.cancel()
         want = {"valid": 1, **{name.lower(): value for name, value in place.items()}}
         assert seen == [want], f"{seen}, not {want}"
-    # A reset flips nothing, nor does the clock behind it.
+    # A reset flips nothing, nor does the clock after it.
     dut.rst_n.value = 0
     await ClockCycles(dut.clk, 2)
     flipped: list[dict[str, int]] = []
@@ -158,11 +156,10 @@ async def ram_error(dut: Any) -> None:
     assert not flipped, f"flipped by a reset: {flipped}"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def ram_error_in_clock_of_clear(dut: Any) -> None:
-    """An error before the clear of RAS_ERROR is behind the first one; one in its clock is the first
+@regs_test
+async def ram_error_in_clock_of_clear(bench: Bench) -> None:
+    """An error before the clear of RAS_ERROR is not captured; one in its clock is the first
     of the next."""
-    bench = await Bench(dut).start()
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
     moments: set[int] = set()
     for delay in range(8):
@@ -184,7 +181,7 @@ async def ram_error_in_clock_of_clear(dut: Any) -> None:
 
 
 async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
-    """Collects what goes to the RAMs, clock by clock."""
+    """Collect the flips that go to the RAMs, clock by clock."""
     while True:
         await FallingEdge(dut.clk)
         flip = unpack(RAM_FLIP, int(dut.ram_flip.value))
@@ -192,10 +189,9 @@ async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
             seen.append(flip)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def access_error(dut: Any) -> None:
+@regs_test
+async def access_error(bench: Bench) -> None:
     """The first refused access is captured; writing VALID arms the capture again."""
-    bench = await Bench(dut).start()
     info = bench.regs["ERR_INFO"]
 
     async def captured() -> dict[str, int]:
@@ -225,10 +221,10 @@ async def access_error(dut: Any) -> None:
     assert not found, found
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def levels(dut: Any) -> None:
+@regs_test
+async def levels(bench: Bench) -> None:
     """Status inputs are read where they belong; configuration reaches the outputs."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     regions, rng = bench.params.regions, bench.rng
     for _ in range(8):
         bits = {
@@ -278,10 +274,10 @@ async def levels(dut: Any) -> None:
             assert int(output.value) == bench.regs[name].stored(0, value)
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def commit(dut: Any) -> None:
+@regs_test
+async def commit(bench: Bench) -> None:
     """The write response waits for commit_done, reads go on, the descriptor is as written."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     rng = bench.rng
     epochs = dict.fromkeys(range(bench.params.regions), 0)
     for step in range(40):
@@ -340,10 +336,10 @@ async def commit(dut: Any) -> None:
         assert bench.regs[f"REGION[{r}].STATUS"].field("CODE").extract(status) == code
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def close(dut: Any) -> None:
-    """CTRL.CLOSE reaches the core with its region, is answered behind commit_done, no commit."""
-    bench = await Bench(dut).start()
+@regs_test
+async def close(bench: Bench) -> None:
+    """CTRL.CLOSE reaches the core with its region, is answered after commit_done, no commit."""
+    dut = bench.dut
     cases = [(strobe, bit) for strobe in (0xF, 0x1, 0xE) for bit in (0, 1)]
     for strobe, bit in bench.rng.sample(2 * cases, 2 * len(cases)):
         region = bench.rng.randrange(bench.params.regions)
@@ -358,10 +354,10 @@ async def close(dut: Any) -> None:
             assert not value, f"{name}: a close is no commit"
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def held_reads(dut: Any) -> None:
-    """What was read stays as it came until it is taken, also of a register that changes."""
-    bench = await Bench(dut).start()
+@regs_test
+async def held_reads(bench: Bench) -> None:
+    """Read data is stable until it is taken, also of a register that changes."""
+    dut = bench.dut
     reg = bench.regs["SLOT_HIT"]
     dut.core_events.value = pack(EVENTS["core_events"], slot_hit=1)
     before = 0
@@ -371,11 +367,11 @@ async def held_reads(dut: Any) -> None:
         before = value
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def order_and_strobes(dut: Any) -> None:
+@regs_test
+async def order_and_strobes(bench: Bench) -> None:
     """AW and W come in any order; all 16 strobes; no other register changes; EPOCH without a strobe
     commits nothing."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     regs = [reg for reg in bench.regs.values() if reg.mask(Access.RW)]
     values = {reg.address: reg.reset for reg in regs}
     for strobe in range(16):

@@ -6,20 +6,19 @@ spec: controller §7.
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
-import cocotb
 from cocotb.triggers import ClockCycles
 
 from models.nf_regs import REG_MAP
 from verif.tests.packed_structs import pack
-from verif.tests.regs_testbench import COUNTED, EVENTS, Bench
+from verif.tests.regs_testbench import COUNTED, EVENTS, Bench, regs_test
 
 
-@cocotb.test(timeout_time=100, timeout_unit="ms")
-async def long_counts(dut: Any) -> None:
+@functools.partial(regs_test, limit_ms=100)
+async def long_counts(bench: Bench) -> None:
     """Every event in every clock, of a million or so: carries reach the upper bits of counters."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     held = {port: {event: 1 for event, _ in COUNTED[port]} for port in EVENTS}
     clocks = 0
     for more in (1 << 20, bench.rng.randrange(1, 1000)):

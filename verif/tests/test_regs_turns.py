@@ -3,125 +3,154 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import cocotb
 from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_timeout
 
 from models.regions import CommitCode
 from verif.axi import Resp
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held
+from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held, regs_test
+
+HOLE = 3
+"""Line of the control window without registers."""
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def window_turns(dut: Any) -> None:
-    """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
-    bench = await Bench(dut).start()
-    rng, bus = bench.rng, layout("ctrl_bus_t")
-    low, high = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("BASE_LO", "BASE_HI"))
-    epoch, control = (bench.regs[f"REGION[0].{leaf}"].address for leaf in ("EPOCH", "CTRL"))
-    line, hole, values = low >> 6, 3, {low: 0, high: 0}
+class Turns:
+    """Steps of the control window and of AXI4-Lite on the registers of one region."""
 
-    def drive(**fields: int) -> None:
-        dut.ctrl_bus.value = pack(bus, **fields)
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.dut, self.rng = bench, bench.dut, bench.rng
+        self.low, self.high, self.epoch, self.control = (
+            bench.regs[f"REGION[0].{leaf}"].address
+            for leaf in ("BASE_LO", "BASE_HI", "EPOCH", "CTRL")
+        )
+        self.line = self.low >> 6
+        self.values = {self.low: 0, self.high: 0}
+        self._bus = layout("ctrl_bus_t")
 
-    async def answered_before() -> None:
-        """A write of the window behind one of AXI4-Lite whose answer still waits."""
-        address, expected = rng.choice(((low, Resp.OKAY), (hole << 6, Resp.SLVERR)))
-        word = values[low]
-        await raw_write_held(dut, address, word)
-        for line, at in ((hole, 0), (low >> 6, high >> 2 & 15)):
-            drive(lock=1, line=line, write=1, word=at, data=values[high])
+    def drive(self, **fields: int) -> None:
+        """Drive the bus of the window; without fields it is idle."""
+        self.dut.ctrl_bus.value = pack(self._bus, **fields)
+
+    def write(self, address: int, data: int) -> None:
+        """Drive one word of a write by the window."""
+        self.drive(lock=1, line=self.line, write=1, word=address >> 2 & 15, data=data)
+
+    async def until_free(self) -> None:
+        """Wait until the window may begin."""
+        while not int(self.dut.ctrl_free.value):
+            await FallingEdge(self.dut.clk)
+
+    async def decide(self) -> None:
+        """Accept the commit that waits."""
+        self.dut.commit_done.value, self.dut.commit_code.value = 1, 0
+        await FallingEdge(self.dut.clk)
+        self.dut.commit_done.value = 0
+
+    async def answered_before(self) -> None:
+        """Write by the window after a write by AXI4-Lite whose answer still waits."""
+        dut, low = self.dut, self.low
+        address, expected = self.rng.choice(((low, Resp.OKAY), (HOLE << 6, Resp.SLVERR)))
+        await raw_write_held(dut, address, self.values[low])
+        for line, at in ((HOLE, 0), (self.line, self.high >> 2 & 15)):
+            self.drive(lock=1, line=line, write=1, word=at, data=self.values[self.high])
             await FallingEdge(dut.clk)
             assert int(dut.s_axil_bresp.value) == expected, "the answer changed while it waited"
-            drive()
+            self.drive()
             await FallingEdge(dut.clk)
         dut.s_axil_bready.value = 1
         await FallingEdge(dut.clk)
         dut.s_axil_bready.value = 0
 
-    async def committing() -> None:
-        """AXI4-Lite has a commit under way: the window may not begin."""
-        write = cocotb.start_soon(raw_write(dut, epoch, 0, 0xF, 0, 0))
-        await RisingEdge(dut.commit_valid)
+    async def committing(self) -> None:
+        """Commit by AXI4-Lite: the window may not begin meanwhile."""
+        write = cocotb.start_soon(raw_write(self.dut, self.epoch, 0, 0xF, 0, 0))
+        await RisingEdge(self.dut.commit_valid)
         for _ in range(3):
-            await FallingEdge(dut.clk)
-            assert not int(dut.ctrl_free.value), "a bus that is not free"
-        dut.commit_done.value, dut.commit_code.value = 1, 0
-        await FallingEdge(dut.clk)
-        dut.commit_done.value = 0
+            await FallingEdge(self.dut.clk)
+            assert not int(self.dut.ctrl_free.value), "a bus that is not free"
+        await self.decide()
         assert await with_timeout(write, 1, "us") == Resp.OKAY
 
-    async def closing() -> None:
-        """Both write CTRL of the region, one behind the other: one of them closes it."""
-        own, data = rng.sample((0, 1), 2)
-        while not int(dut.ctrl_free.value):
-            await FallingEdge(dut.clk)
-        drive(lock=1, line=line, write=1, word=low >> 2 & 15, data=values[low])
-        write = cocotb.start_soon(raw_write(dut, control, data, 0xF, 0, 0))
-        await ClockCycles(dut.clk, rng.randint(4, 8))
+    async def closing(self) -> None:
+        """Write CTRL of the region by both, one after the other: one of them closes it."""
+        dut = self.dut
+        own, data = self.rng.sample((0, 1), 2)
+        await self.until_free()
+        self.write(self.low, self.values[self.low])
+        write = cocotb.start_soon(raw_write(dut, self.control, data, 0xF, 0, 0))
+        await ClockCycles(dut.clk, self.rng.randint(4, 8))
         await FallingEdge(dut.clk)
-        drive(lock=1, line=line, write=1, word=control >> 2 & 15, data=own)
+        self.write(self.control, own)
         for closes in (own, data):  # of the window, then of AXI4-Lite
             await Timer(1, "ns")
             assert int(dut.commit_close.value) == closes, "a CLOSE that the other one has hidden"
             await FallingEdge(dut.commit_done if closes else dut.clk)  # the bench answers a CLOSE
-            drive()
+            self.drive()
         assert await with_timeout(write, 1, "us") == Resp.OKAY
 
-    for _ in range(60):
-        if rng.random() < 0.3:
-            await rng.choice((answered_before, committing, closing))()
-        gap, axil = rng.randrange(12), rng.choice((low, high, epoch))
-        word = rng.getrandbits(20) << 6
-        if rng.random() < 0.5:  # a snapshot of a line without registers, beside a read
-            read = cocotb.start_soon(raw_read(dut, low))
-            await ClockCycles(dut.clk, gap % 4)
-            await FallingEdge(dut.clk)
-            drive(line=hole, read=1)
-            await FallingEdge(dut.clk)
-            drive(line=line, read=1)
-            await Timer(1, "ns")
-            assert int(dut.ctrl_read.value) & 0xFFFF_FFFF == values[low]
-            await FallingEdge(dut.clk)
-            drive()
-            assert await with_timeout(read, 1, "us") == values[low]
-            continue
-        while not int(dut.ctrl_free.value):
-            await FallingEdge(dut.clk)
+    async def snapshot(self) -> None:
+        """Read an empty line, then the line of the region, during a read by AXI4-Lite."""
+        dut = self.dut
+        read = cocotb.start_soon(raw_read(dut, self.low))
+        await ClockCycles(dut.clk, self.rng.randrange(4))
         await FallingEdge(dut.clk)
-        beside = bench.regs["CAP_WINDOW"].address  # its strobes are not those of the window
-        other = cocotb.start_soon(raw_write(dut, beside, gap, rng.choice((1, 15)), 0, 0))
-        read = cocotb.start_soon(raw_read(dut, high))
-        for at, data in ((low, word), (high, gap)):
-            drive(lock=1, line=line, write=1, word=at >> 2 & 15, data=data)
-            values[at] = data
+        self.drive(line=HOLE, read=1)
+        await FallingEdge(dut.clk)
+        self.drive(line=self.line, read=1)
+        await Timer(1, "ns")
+        assert int(dut.ctrl_read.value) & 0xFFFF_FFFF == self.values[self.low]
+        await FallingEdge(dut.clk)
+        self.drive()
+        assert await with_timeout(read, 1, "us") == self.values[self.low]
+
+    async def turn(self) -> None:
+        """Write two words and commit by the window, while AXI4-Lite reads and writes."""
+        dut, rng = self.dut, self.rng
+        gap, axil = rng.randrange(12), rng.choice((self.low, self.high, self.epoch))
+        word = rng.getrandbits(20) << 6
+        await self.until_free()
+        await FallingEdge(dut.clk)
+        # A register elsewhere: its strobes are not those of the window.
+        unrelated = self.bench.regs["CAP_WINDOW"].address
+        other = cocotb.start_soon(raw_write(dut, unrelated, gap, rng.choice((1, 15)), 0, 0))
+        read = cocotb.start_soon(raw_read(dut, self.high))
+        for at, data in ((self.low, word), (self.high, gap)):
+            self.write(at, data)
+            self.values[at] = data
             await FallingEdge(dut.clk)
             assert not read.done(), "a read between two words of one write"
             if not int(dut.s_axil_arready.value):
-                dut.s_axil_araddr.value = low  # of the next read, which nothing has taken yet
-        drive(lock=1, line=line, write=1, word=epoch >> 2 & 15, data=word)
+                dut.s_axil_araddr.value = self.low  # of the next read, which is not accepted yet
+        self.write(self.epoch, word)
         await ClockCycles(dut.clk, 6)
         assert read.done(), "reads go on while a commit is decided"
         assert read.result() == gap
         assert not other.done(), "a write in the turn of the window"
         await FallingEdge(dut.clk)
         assert int(dut.commit_valid.value)
-        dut.commit_done.value, dut.commit_code.value = 1, 0
-        await FallingEdge(dut.clk)
-        dut.commit_done.value = 0
-        drive()
+        await self.decide()
+        self.drive()
         assert await with_timeout(other, 1, "us") == Resp.OKAY
-        assert await raw_read(dut, bench.regs["CAP_WINDOW"].address) == gap
-        assert await raw_read(dut, axil) == {**values, epoch: word}[axil]
+        assert await raw_read(dut, unrelated) == gap
+        assert await raw_read(dut, axil) == {**self.values, self.epoch: word}[axil]
 
 
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def move_code(dut: Any) -> None:
+@regs_test
+async def window_turns(bench: Bench) -> None:
+    """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
+    turns = Turns(bench)
+    for _ in range(60):
+        if bench.rng.random() < 0.3:
+            await bench.rng.choice((turns.answered_before, turns.committing, turns.closing))()
+        await bench.rng.choice((turns.snapshot, turns.turn))()
+
+
+@regs_test
+async def move_code(bench: Bench) -> None:
     """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
     next one is decided. A write without a strobe moves nothing."""
-    bench = await Bench(dut).start()
+    dut = bench.dut
     rng, register = bench.rng, bench.regs["CTRL_WINDOW_LO"]
     codes = [CommitCode.OK, CommitCode.BASE_ALIGN, CommitCode.WINDOW_MEMORY]
     before = place = 0

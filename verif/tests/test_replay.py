@@ -7,11 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cocotb
 import numpy as np
 
 from neuron_fabric.capture import write_capture
-from verif.env.base_test import PROFILES, run_uvm
 from verif.parameters import device_params
 from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
@@ -20,6 +18,7 @@ from verif.replay.options import ReplayOptions
 from verif.replay.signal.replay_bench import ReplayTest
 from verif.replay.signal.replay_sequence import ReplaySequence
 from verif.replay.signal.session import steps_of
+from verif.tests.decorator import ALL, nf_test
 
 WORKERS = 5
 SHAPES: dict[str, tuple[int, ...]] = {
@@ -38,7 +37,7 @@ ROUTES = ("body.gate=G_TERNARY", "one=G_BINARY", "scalar=G_TERNARY", "head.scale
 
 
 def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Values of many magnitudes, zeros and negative zeros among them."""
+    """Draw values of many magnitudes, zeros and negative zeros among them."""
     rng = np.random.default_rng(seed)
     out = {}
     for name, shape in SHAPES.items():
@@ -51,7 +50,7 @@ def gradients(seed: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def synthetic(seed: int, **options: Any) -> list[list[EpochLines]]:
-    """Two training steps of a random capture, packed for the device of this build."""
+    """Return two training steps of a random capture, packed for the device of this build."""
     with tempfile.TemporaryDirectory() as folder:
         steps = {2: gradients(seed), 9: gradients(seed + 1)}
         write_capture(Path(folder) / "capture", "synthetic", steps)
@@ -103,14 +102,11 @@ def damage(works: list[EpochLines], name: str, line: int, element: int) -> None:
                 lines.result[line, element * width // 8] ^= 1 << element * width % 8
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def mixed_routes(_dut: Any, profile: str) -> None:
+@nf_test(MixTest, profiles=ALL)
+def mixed_routes() -> None:
     """Tensors by all three routes at once come back as the reducers say."""
-    await run_uvm(MixTest, profile)
 
 
-@cocotb.test()
-async def broken_expectation(_dut: Any) -> None:
+@nf_test(TwinTest)
+def broken_expectation() -> None:
     """A single wrong bit is found and named by tensor, line and element."""
-    await run_uvm(TwinTest)

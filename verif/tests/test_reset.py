@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reset in the middle of traffic leaves nothing behind.
+"""A reset in the middle of traffic clears all state.
 
 Each case ends in traffic that nobody waits for; the next case of the run begins with a reset.
 """
@@ -7,15 +7,15 @@ Each case ends in traffic that nobody waits for; the next case of the run begins
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import cocotb
 
 from models.line_packing import Mode
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.control_lines import CutCommitSequence, HeldStateSequence
 from verif.sequences.mixed import MixedRegionsSequence
 from verif.sequences.pipeline_programs import BurstSequence
+from verif.tests.decorator import ALL, nf_test
 
 
 class ResetTest(NfBaseTest):
@@ -38,7 +38,7 @@ class ResetTest(NfBaseTest):
         await self.cut_off()
 
     async def cut_off(self) -> None:
-        """The traffic at the end."""
+        """Start the traffic that the next reset cuts off."""
         cocotb.start_soon(self.traffic())
         await self.env.clocks(self.env.rng.randint(*self.cut_after))
         mem = self.env.cfg.mem
@@ -53,7 +53,7 @@ class ResetTest(NfBaseTest):
         return self.said
 
     async def traffic(self) -> None:
-        """All modes, and an initialiser at work."""
+        """Run traffic in all modes while the initialiser is at work."""
         run = MixedRegionsSequence(self.env, transactions=10_000)
         configs = run.make_regions()
         configs[0] = run.layout.region(Mode.G_BINARY, 8, 3)
@@ -85,40 +85,25 @@ class ResetInCommitTest(ResetTest):
         await self.commits.begin()
 
 
-class HeldStateTest(NfBaseTest):
-    """Every register and flag has its reset value again, whatever the case before has left."""
-
-    reset_clocks = 1
-
-    async def scenario(self) -> None:
-        await self.env.registers.read_all()
-        await HeldStateSequence(self.env).run()
+@nf_test(ResetTest, profiles=ALL)
+def reset_in_traffic() -> None:
+    """Traffic after a reset does not see anything from before it."""
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reset_in_traffic(_dut: Any, profile: str) -> None:
-    """What comes after a reset does not know what was before it."""
-    await run_uvm(ResetTest, profile)
-
-
-@cocotb.test()
 @cocotb.parametrize(kind=["vote", "contribute", "plane"])
-async def reset_in_burst(_dut: Any, kind: str) -> None:
+@nf_test(ResetInBurstTest)
+def reset_in_burst() -> None:
     """No operation that was in a stage of the engine is executed or answered after the reset. The
     next case sees that, so the last kind is cut off for nobody."""
-    await run_uvm(ResetInBurstTest, kind=kind)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def reset_in_commit(_dut: Any, profile: str) -> None:
+@nf_test(ResetInCommitTest, profiles=ALL)
+def reset_in_commit() -> None:
     """A commit of the control window that has not ended is forgotten, and is not answered."""
-    await run_uvm(ResetInCommitTest, profile)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def held_state(_dut: Any, profile: str) -> None:
-    """What stays until somebody changes it: flags, captures, the control window, its owners."""
-    await run_uvm(HeldStateTest, profile)
+@nf_test(profiles=ALL, reset_clocks=1)
+async def held_state(test: NfBaseTest) -> None:
+    """Registers, flags, captures, the control window and its owners have their reset values."""
+    await test.env.registers.read_all()
+    await HeldStateSequence(test.env).run()

@@ -1,99 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Status bits that the other tests see at rest alone: busy while busy, flags of every region.
+"""Status bits that other tests see idle: BUSY while a commit drains, flags of every region.
 
-The register predictor compares each read; these tests see to it that the bits change meanwhile.
+The register predictor compares each read; these tests make the bits change meanwhile.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
 
 from models.line_packing import Mode
 from models.regions import RegionConfig
-from verif.env.base_test import PROFILES, NfBaseTest, run_uvm
+from verif.env.base_test import NfBaseTest
 from verif.sequences.base import NfSequence
 from verif.sequences.control_lines import ControlSequence
+from verif.tests.decorator import ALL, nf_test
 
 LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
-SLOW = (500, 500)
 KINDS = ("illegal", "saturated", "done")
 ILLEGAL = b"\x55" * 64
 ALL_PLUS = {Mode.G_BINARY: b"\x00" * 64, Mode.G_TERNARY: b"\xaa" * 64}
-
-
-class CommitBusyTest(NfBaseTest):
-    """A commit waits for a slow memory; COMMIT_BUSY is 1 as long as it waits."""
-
-    shows = "test_status::commit_busy"
-
-    async def scenario(self) -> None:
-        run = NfSequence(self.env)
-        config = run.layout.region(Mode.G_BINARY, 1, 3)
-        for _ in range(2):
-            self.cfg.mem.latency = SLOW
-            for k in range(run.rng.randint(1, 8)):
-                await run.read(k << 6)
-            await self.env.clocks(60)  # they are on their way to memory
-            commit = cocotb.start_soon(run.commit(run.rng.randrange(2), config))
-            seen = set()
-            while not commit.done():
-                seen.add(await self.env.registers.read("STATUS.COMMIT_BUSY"))
-            commit.result()
-            assert 1 in seen, "COMMIT_BUSY was never seen"
-            self.cfg.mem.latency = (3, 3)
-            await run.drain()
-            assert not await self.env.registers.read("STATUS.COMMIT_BUSY")
-            config = run.layout.region(Mode.G_BINARY, 1, 3)
-
-
-class WindowBusyTest(NfBaseTest):
-    """The same commit through the control window."""
-
-    async def scenario(self) -> None:
-        run = ControlSequence(self.env)
-        region, ldid = run.rng.randrange(self.cfg.hw.regions), run.rng.randrange(16)
-        await run.open(0, {region: ldid})
-        for _ in range(2):
-            config = run.layout.region(run.rng.choice(LOW_BIT), 1, 3)
-            words = run.commit_words(region, config, run.rng.getrandbits(32))
-            self.cfg.mem.latency = SLOW
-            for k in range(run.rng.randint(1, 8)):
-                await run.read(k << 6)
-            await self.env.clocks(60)  # they are on their way to memory
-            commit = cocotb.start_soon(run.call(run.line_write(words, ldid)))
-            seen = set()
-            while not commit.done():
-                seen.add(await self.env.registers.read("STATUS.COMMIT_BUSY"))
-            assert 1 in seen, "COMMIT_BUSY was never seen"
-            self.cfg.mem.latency = (3, 3)
-            await run.drain()
-            assert not await self.env.registers.read("STATUS.COMMIT_BUSY")
-
-
-class InitBusyTest(NfBaseTest):
-    """Areas are claimed one after the other; INIT_BUSY stays until the last line is written."""
-
-    shows = "test_status::init_busy"
-
-    async def scenario(self) -> None:
-        run = NfSequence(self.env)
-        for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
-            for region, mode in enumerate(modes[: self.cfg.hw.regions]):
-                # Long enough that the initialiser is still busy after the commits that follow.
-                lines_log2 = run.rng.randint(7, 8) if mode is not Mode.IDENTITY else 1
-                await run.commit(region, run.layout.region(mode, lines_log2, 3))
-            seen = 0
-            while await self.env.registers.read("STATUS.INIT_BUSY"):
-                seen += 1
-            assert seen, f"INIT_BUSY was never seen: {modes}"
-        await run.write(0, bytes(64))
-        await run.read(0)
-        await run.drain()
-        await run.commit(0)  # the same area again: it is the region's own
-        await self.env.clocks(40)
-        assert not await self.env.registers.read("STATUS.INIT_BUSY")
 
 
 class FlagsTest(NfBaseTest):
@@ -126,7 +55,7 @@ class FlagsTest(NfBaseTest):
                 await self.env.registers.read_status()
 
     async def raise_flag(self, run: NfSequence, config: RegionConfig, kind: str) -> None:
-        """Contributions to a region that set one of its flags (a region that cannot: none)."""
+        """Contribute so that one flag of a region is set (a region that cannot: nothing)."""
         if kind == "illegal":
             await run.contribute(config, 0, 0, ILLEGAL)
         elif kind != "nothing":
@@ -137,29 +66,67 @@ class FlagsTest(NfBaseTest):
                     await run.contribute(config, worker, line, data)
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def commit_busy(_dut: Any, profile: str) -> None:
+async def watch_busy(
+    test: NfBaseTest, run: NfSequence, commit: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
+    """Start a commit while memory is slow; check that COMMIT_BUSY is 1 until it has drained."""
+    test.cfg.mem.latency = (500, 500)
+    for k in range(run.rng.randint(1, 8)):
+        await run.read(k << 6)
+    await test.env.clocks(60)  # they are on their way to memory
+    waiting = cocotb.start_soon(commit())
+    seen = set()
+    while not waiting.done():
+        seen.add(await test.env.registers.read("STATUS.COMMIT_BUSY"))
+    waiting.result()
+    assert 1 in seen, "COMMIT_BUSY was never seen"
+    test.cfg.mem.latency = (3, 3)
+    await run.drain()
+    assert not await test.env.registers.read("STATUS.COMMIT_BUSY")
+
+
+@nf_test(profiles=ALL, shows="test_status::commit_busy")
+async def commit_busy(test: NfBaseTest) -> None:
     """STATUS.COMMIT_BUSY while a commit drains."""
-    await run_uvm(CommitBusyTest, profile)
+    run = NfSequence(test.env)
+    for _ in range(2):
+        region, config = run.rng.randrange(2), run.layout.region(Mode.G_BINARY, 1, 3)
+        await watch_busy(test, run, functools.partial(run.commit, region, config))
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def window_busy(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL)
+async def window_busy(test: NfBaseTest) -> None:
     """STATUS.COMMIT_BUSY while a commit through the control window drains."""
-    await run_uvm(WindowBusyTest, profile)
+    run = ControlSequence(test.env)
+    region, ldid = run.rng.randrange(test.cfg.hw.regions), run.rng.randrange(16)
+    await run.open(0, {region: ldid})
+    for _ in range(2):
+        config = run.layout.region(run.rng.choice(LOW_BIT), 1, 3)
+        words = run.commit_words(region, config, run.rng.getrandbits(32))
+        await watch_busy(test, run, functools.partial(run.call, run.line_write(words, ldid)))
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def init_busy(_dut: Any, profile: str) -> None:
+@nf_test(profiles=ALL, shows="test_status::init_busy")
+async def init_busy(test: NfBaseTest) -> None:
     """STATUS.INIT_BUSY while records are initialised."""
-    await run_uvm(InitBusyTest, profile)
+    run = NfSequence(test.env)
+    for modes in (LOW_BIT[:1], (Mode.FP32,), (*LOW_BIT, Mode.IDENTITY)):
+        for region, mode in enumerate(modes[: test.cfg.hw.regions]):
+            # Long enough that the initialiser is still busy after the commits that follow.
+            lines_log2 = run.rng.randint(7, 8) if mode is not Mode.IDENTITY else 1
+            await run.commit(region, run.layout.region(mode, lines_log2, 3))
+        seen = 0
+        while await test.env.registers.read("STATUS.INIT_BUSY"):
+            seen += 1
+        assert seen, f"INIT_BUSY was never seen: {modes}"
+    await run.write(0, bytes(64))
+    await run.read(0)
+    await run.drain()
+    await run.commit(0)  # the same area again: it is the region's own
+    await test.env.clocks(40)
+    assert not await test.env.registers.read("STATUS.INIT_BUSY")
 
 
-@cocotb.test()
-@cocotb.parametrize(profile=PROFILES)
-async def flags_of_every_region(_dut: Any, profile: str) -> None:
+@nf_test(FlagsTest, profiles=ALL)
+def flags_of_every_region() -> None:
     """DONE, ILLEGAL_SEEN and SATURATED of each region alone."""
-    await run_uvm(FlagsTest, profile)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hand-written modules beside their MyHDL twins, on the same drawn inputs, compared every clock."""
+"""Hand-written modules and their MyHDL twins on the same random inputs, compared every clock."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TWINS = Path(os.environ.get("NF_TWINS", FOLDER))
 
 
 class Pair:
-    """One module of the bench, and what is driven into it."""
+    """Module, its twins and their common stimulus."""
 
     def __init__(self, dut: Any, twin: Twin, rng: random.Random) -> None:
         self.name, self.ports = twin.name, twin.ports
@@ -49,15 +49,15 @@ class Pair:
 
     @property
     def meant(self) -> bool:
-        """Whether the outputs are to be compared."""
+        """True if the outputs mean something and must be compared."""
         return self.stimulus.meant(self.inputs)
 
     def outputs(self) -> Values:
-        """Of the hand-written module."""
+        """Return the outputs of the hand-written module."""
         return self._values(self._out)
 
     def converted(self) -> Values:
-        """Of the converted twin."""
+        """Return the outputs of the converted twin."""
         return self._values(self._twin)
 
     def _values(self, handle: Any) -> Values:
@@ -68,7 +68,7 @@ class Pair:
         return out
 
     def compare(self, got: Values, want: Values, what: str) -> None:
-        """AssertionError that names the port and the inputs."""
+        """Raise an AssertionError that names the port and the inputs if an output differs."""
         for port, value in self.stimulus.told(self.inputs, want).items():
             assert got[port] == value, (
                 f"{self.name}.{port}: {got[port]:x}, {what} has {value:x} "
@@ -81,7 +81,7 @@ class Pair:
 
 
 async def _reset(dut: Any, seed: str) -> list[Pair]:
-    """Pairs behind a reset; the first inputs are driven at the next edge."""
+    """Reset and return the pairs; the first inputs are driven at the next edge."""
     rng = random.Random(f"{seed} {cocotb.RANDOM_SEED}")
     dut.rst_n.value = 0
     twins = [Twin(name, PARAMETERS, TWINS) for name in STIMULI]
@@ -95,7 +95,7 @@ async def _reset(dut: Any, seed: str) -> list[Pair]:
 
 
 async def _clock(dut: Any, pairs: list[Pair]) -> None:
-    """New inputs behind an edge, and half a clock for them to settle."""
+    """Drive new inputs after an edge, and wait half a clock for them to settle."""
     await RisingEdge(dut.clk)
     for pair in pairs:
         pair.drive(pair.stimulus.draw())
@@ -103,7 +103,7 @@ async def _clock(dut: Any, pairs: list[Pair]) -> None:
 
 
 def _ended(pairs: list[Pair]) -> None:
-    """The clock is over: what has been asked for was answered."""
+    """End the clock: give each stimulus the answer to its request."""
     for pair in pairs:
         if pair.meant:
             pair.stimulus.answered(pair.outputs())
@@ -112,7 +112,7 @@ def _ended(pairs: list[Pair]) -> None:
 
 @cocotb.test()
 async def stepped(dut: Any) -> None:
-    """The twins in MyHDL's simulator, stepped clock by clock beside the RTL."""
+    """The twins in MyHDL's simulator, stepped clock by clock with the RTL."""
     pairs = await _reset(dut, "stepped")
     with Stepper([Twin(pair.name, PARAMETERS, TWINS) for pair in pairs]) as stepper:
         for pair in pairs:

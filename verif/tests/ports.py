@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports of the tops, read from their SystemVerilog: a bench drives every input from the start."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any
+
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+
+HDL = Path(__file__).resolve().parents[2] / "hdl"
+
+
+@functools.cache
+def ports(source: str, direction: str) -> tuple[str, ...]:
+    """Return the ports of a file, one a line, in their order.
+
+    Args:
+        source: Name of the file in hdl/ without folders. Ports of macros belong to the file of the
+            macro.
+        direction: `input` or `output`.
+    """
+    text = next(HDL.rglob(source)).read_text(encoding="utf-8")
+    return tuple(re.findall(rf"^\s*{direction}\b[^/\n]*?(\w+)\s*,?\s*(?:\\|//.*)?$", text, re.M))
+
+
+def tie_inputs(dut: Any, module: str, **values: int) -> None:
+    """Drive every input of a top with 0, or with its value in `values`, except clk and rst_n."""
+    for name in ports(f"{module}.sv", "input"):
+        if name not in ("clk", "rst_n"):
+            getattr(dut, name).value = values.get(name, 0)
+
+
+async def clock_and_reset(dut: Any, clocks: int) -> None:
+    """Start a clock of 10 ns and hold the reset for a number of clocks."""
+    Clock(dut.clk, 10, unit="ns", impl="gpi").start()
+    dut.rst_n.value = 0
+    await ClockCycles(dut.clk, clocks)
+    dut.rst_n.value = 1
+    await RisingEdge(dut.clk)
