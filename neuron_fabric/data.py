@@ -40,7 +40,7 @@ class DataError(LineError, ValueError):
 
 
 @dataclass(frozen=True)
-class Limits:
+class DataLimits:
     """What a JSON text may have at most. ``values`` counts commas and opening brackets."""
 
     size: int = 64 << 20
@@ -49,7 +49,7 @@ class Limits:
     digits: int = 40
 
 
-LIMITS = Limits()
+LIMITS = DataLimits()
 
 
 def open_file(path: str | Path) -> BufferedReader:
@@ -92,12 +92,12 @@ def decode(data: bytes) -> str:
         raise DataError(f"not UTF-8 at byte {error.start}") from None
 
 
-def read_json(path: str | Path, limits: Limits = LIMITS) -> Any:
+def read_json(path: str | Path, limits: DataLimits = LIMITS) -> Any:
     """The value that a JSON file holds. OSError; DataError."""
     return parse_json(read_bytes(path, limits.size), limits)
 
 
-def read_object(path: str | Path, limits: Limits = LIMITS) -> dict[str, Any]:
+def read_object(path: str | Path, limits: DataLimits = LIMITS) -> dict[str, Any]:
     """The JSON object that a file holds. OSError; DataError."""
     return as_object(read_json(path, limits))
 
@@ -109,7 +109,7 @@ def as_object(value: object) -> dict[str, Any]:
     return value
 
 
-def parse_json(data: bytes | str, limits: Limits = LIMITS) -> Any:
+def parse_json(data: bytes | str, limits: DataLimits = LIMITS) -> Any:
     """The value of a JSON text; DataError when it is not strict JSON within ``limits``."""
     try:
         text = decode(data) if isinstance(data, bytes) else data

@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 
 from neuron_fabric.capture.layout import DTYPES, STORED, TensorSpec, check_shape
-from neuron_fabric.data import DataError, Limits, as_object, open_file, parse_json
+from neuron_fabric.data import DataError, DataLimits, as_object, open_file, parse_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import NewFile, naming
 
-_HEADER = Limits(size=100_000_000)  # as the library
+_HEADER = DataLimits(size=100_000_000)  # as the library
 _AGAIN = "the file is damaged, capture it again"
 
 

@@ -36,7 +36,7 @@ from neuron_fabric.monitor.consensus import (
     reduced,
 )
 from neuron_fabric.monitor.controller import Controller
-from neuron_fabric.monitor.job_plan import Cost, Limits, Plan, Signal, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, plan_of
 from neuron_fabric.monitor.log import Segment, Step, plain, replay
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, Mode, Status
@@ -379,11 +379,11 @@ def recordings(folder: Path) -> dict[str, Segment]:
 
 
 def decided(
-    segment: Segment, off: Sequence[Signal] = (), limits: Limits | None = None
+    segment: Segment, off: Sequence[Signal] = (), limits: Thresholds | None = None
 ) -> list[Decision]:
     """What ``limits`` (the defaults) decide over the signals of a recording, whatever the training
     had switched off."""
-    plan = replace(segment.run.plan, limits=limits or Limits(), off=tuple(off))
+    plan = replace(segment.run.plan, limits=limits or Thresholds(), off=tuple(off))
     return replay(segment, plan).decisions
 
 
@@ -421,7 +421,7 @@ def noise_of(segment: Segment) -> float:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SignalHistory:
     """A signal of a region over a run: its values in order, and whose the least ones were."""
 
     region: str
@@ -431,7 +431,7 @@ class Seen:
     workers: tuple[int, ...] = ()
 
 
-def seen(segment: Segment) -> list[Seen]:
+def seen(segment: Segment) -> list[SignalHistory]:
     """Every signal of every region that anything is known of."""
     limits, out = segment.run.plan.limits, []
     every = readings(segment)
@@ -456,7 +456,7 @@ def seen(segment: Segment) -> list[Seen]:
             there = tuple(one for one in values if one is not None)
             whose = tuple(worker for _, worker in agreed) if signal == Signal.AGREEMENT else ()
             if there:
-                out.append(Seen(region.name, signal, there, limit, whose))
+                out.append(SignalHistory(region.name, signal, there, limit, whose))
     return out
 
 

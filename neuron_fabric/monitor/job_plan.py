@@ -48,7 +48,7 @@ class Signal(StrEnum):
 
 
 @dataclass(frozen=True)
-class Limits:
+class Thresholds:
     """All thresholds. Times are in steps. ValueError for values that make no sense together."""
 
     spike_in: float = 6.0  # times 1.4826 MAD above the median of `loss_window`
@@ -166,12 +166,12 @@ _ORDER = (
 )
 
 
-def limits_of(values: Mapping[str, object], base: Limits | None = None) -> Limits:
+def thresholds_of(values: Mapping[str, object], base: Thresholds | None = None) -> Thresholds:
     """``values``, `[monitor]` of a profile, over ``base`` (the defaults). DataError, in one line,
     for a key that is not known, a value of another type, and what makes no sense."""
-    given = {one.name: getattr(base, one.name) for one in fields(Limits)} if base else {}
+    given = {one.name: getattr(base, one.name) for one in fields(Thresholds)} if base else {}
     try:
-        return typed(Limits, {**given, **values}, "monitor")
+        return typed(Thresholds, {**given, **values}, "monitor")
     except ValueError as error:
         raise DataError(error) from None
 
@@ -240,7 +240,7 @@ class Plan:
 
     regions: tuple[RegionPlan, ...]
     warmup: int
-    limits: Limits = field(default_factory=Limits)
+    limits: Thresholds = field(default_factory=Thresholds)
     unverified: bool = False
     off: tuple[Signal, ...] = ()
 
@@ -306,7 +306,7 @@ def plan_of(
         )
         for region in profile.regions
     )
-    return Plan(regions, warmup, limits_of(values), unverified, off)
+    return Plan(regions, warmup, thresholds_of(values), unverified, off)
 
 
 def check_monitor(profile: ProfileLike, where: object) -> None:
@@ -355,7 +355,7 @@ def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
     drop = getattr(rule, "drop", None)
     if drop is not None and "drop" not in values:
         values["drop"] = max(float(drop), _NEVER)
-        values.setdefault("floor", min(Limits().floor, max(float(drop), _NEVER)))
+        values.setdefault("floor", min(Thresholds().floor, max(float(drop), _NEVER)))
     return values
 
 

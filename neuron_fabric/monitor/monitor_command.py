@@ -23,7 +23,7 @@ from neuron_fabric.monitor.bench import (
     recordings,
     seen_lines,
 )
-from neuron_fabric.monitor.job_plan import Plan, Signal, limits_of, plan_of
+from neuron_fabric.monitor.job_plan import Plan, Signal, plan_of, thresholds_of
 from neuron_fabric.monitor.log import Segment, replay
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
@@ -196,7 +196,7 @@ def _changed(
                 unverified=plan.unverified,
                 costs=costs,
             )
-        limits = limits_of(settings, plan.limits)
+        limits = thresholds_of(settings, plan.limits)
     except DataError as error:
         where = profile if profile and not settings else "--set"
         raise MonitorError(where, error, "see [monitor] of a profile") from None

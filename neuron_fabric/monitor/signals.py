@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from neuron_fabric.monitor.job_plan import Limits, Signal, on_grid
+from neuron_fabric.monitor.job_plan import Signal, Thresholds, on_grid
 
 _MAD = 1.4826  # times MAD: the standard deviation of normal noise
 _FLAT = 1e-3  # of the median: a loss without any noise still may move as much
@@ -98,7 +98,7 @@ class Loss:
     rise: float = 0.0  # of the line, within its window and of its mean
     slope: Gate = Gate()
 
-    def read(self, limits: Limits, loss: float | None) -> Loss:
+    def read(self, limits: Thresholds, loss: float | None) -> Loss:
         """The signal after the loss of one step."""
         if loss is None:
             return self
@@ -115,7 +115,7 @@ class Loss:
         moved = replace(self, recent=recent, spike=spike, band=band, limit=limit, since=since)
         return moved._means(limits)._line(limits)
 
-    def _means(self, limits: Limits) -> Loss:
+    def _means(self, limits: Thresholds) -> Loss:
         last = self.recent[-limits.mean_window :]
         if len(last) < limits.mean_window:
             return self
@@ -128,7 +128,7 @@ class Loss:
         within = rise <= max(limits.drift_out * abs(self.best), sigma / 2)
         return replace(self, drift=self.drift.read(beyond, within, limits.drift_count))
 
-    def _line(self, limits: Limits) -> Loss:
+    def _line(self, limits: Thresholds) -> Loss:
         """The line of least squares through the losses of the window, once they are all of now."""
         size = limits.slope_window
         if self.since < size or len(self.recent) < size:
@@ -150,7 +150,7 @@ class Loss:
         fresh = replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
         return replace(fresh, since=0, rise=0.0, slope=Gate())
 
-    def falls(self, limits: Limits) -> bool:
+    def falls(self, limits: Thresholds) -> bool:
         """Whether the loss still falls by more than `warmup_falls` from window to window."""
         window = limits.mean_window
         if len(self.recent) < 2 * window:
@@ -158,7 +158,7 @@ class Loss:
         before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
         return before - now > limits.warmup_falls * abs(before)
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
         """Why the loss is bad, if it is: the first of spike, slope, drift."""
         last = self.recent[-1] if self.recent else 0.0
         if self.spike.bad and Signal.LOSS_SPIKE not in off:
@@ -178,7 +178,7 @@ class NormRatio:
     ratio: float = 0.0
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, norm: float | None, reference: float | None) -> NormRatio:
+    def read(self, limits: Thresholds, norm: float | None, reference: float | None) -> NormRatio:
         """The signal after a step; ``reference`` at samples only."""
         known = reference if reference is not None else self.reference
         if norm is None or known is None:
@@ -203,7 +203,7 @@ class Cosine:
     good: int = 0  # samples in a row that admit
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, cosine: float | None) -> Cosine:
+    def read(self, limits: Thresholds, cosine: float | None) -> Cosine:
         """The signal after a step; None: no sample."""
         if cosine is None:
             return self
@@ -213,7 +213,7 @@ class Cosine:
         gate = self.gate.read(beyond, not beyond and ema >= good, 1)
         return Cosine(ema, cosine, self.good + 1 if cosine >= good else 0, gate)
 
-    def why(self, limits: Limits) -> Bad:
+    def why(self, limits: Thresholds) -> Bad:
         """The value that was too small, and its limit."""
         if self.last < on_grid(limits.floor):
             return Bad(Signal.COSINE, self.last, limits.floor)
@@ -238,7 +238,7 @@ class Agreement:
     worker: int = -1
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, value: float | None, worker: int) -> Agreement:
+    def read(self, limits: Thresholds, value: float | None, worker: int) -> Agreement:
         """The signal after a step; None: nobody has voted."""
         if value is None:
             return self
@@ -257,7 +257,7 @@ class RegionSignals:
     agreement: Agreement = Agreement()
 
     def read(
-        self, limits: Limits, got: RegionReading, margin: float | None, saturation: float | None
+        self, limits: Thresholds, got: RegionReading, margin: float | None, saturation: float | None
     ) -> RegionSignals:
         """After a step; ``margin`` and ``saturation`` are the profile's, None: not measured."""
         return RegionSignals(
@@ -268,7 +268,7 @@ class RegionSignals:
             self.agreement.read(limits, got.agreement, got.worker),
         )
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
         """Why the region is bad, if it is: the first of cosine, norm, agreement, margin,
         saturation."""
         ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
@@ -286,7 +286,7 @@ class RegionSignals:
         return None
 
 
-def _margin(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
+def _margin(old: Level, limits: Thresholds, value: float | None, profile: float | None) -> Level:
     if value is None or profile is None:  # zeros and closed gates have a margin of their own
         return old
     limit = min(limits.margin_in, limits.margin_share * profile)
@@ -295,7 +295,9 @@ def _margin(old: Level, limits: Limits, value: float | None, profile: float | No
     return Level(value, limit, old.gate.read(below, good, limits.margin_count))
 
 
-def _saturation(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
+def _saturation(
+    old: Level, limits: Thresholds, value: float | None, profile: float | None
+) -> Level:
     if value is None:
         return old
     limit = max(limits.saturation_in, limits.saturation_times * (profile or 0.0))
@@ -311,13 +313,13 @@ class Events:
 
     steps: tuple[int, ...] = ()
 
-    def read(self, limits: Limits, step: int, happened: bool) -> Events:
+    def read(self, limits: Thresholds, step: int, happened: bool) -> Events:
         """After a step: those of the last `event_window` steps."""
         first = step - limits.event_window + 1
         kept = tuple(one for one in self.steps if one >= first)
         return Events((*kept, step) if happened else kept)
 
-    def bad(self, limits: Limits) -> bool:
+    def bad(self, limits: Thresholds) -> bool:
         """Too often."""
         return len(self.steps) >= limits.nonfinite_count
 
@@ -333,7 +335,7 @@ class JobSignals:
     device: bool = False  # FALLBACK bit, or DevLoad severe too often
     severe: float = 0.0
 
-    def read(self, limits: Limits, got: Reading) -> JobSignals:
+    def read(self, limits: Thresholds, got: Reading) -> JobSignals:
         """After a step."""
         return JobSignals(
             self.loss.read(limits, got.loss),
@@ -348,7 +350,7 @@ class JobSignals:
         """Once all of it has been acted on: what is left are the losses."""
         return JobSignals(self.loss.admitted())
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
         """Why the job is bad, if it is: the first of reducer, non-finite, loss."""
         if Signal.REDUCER not in off:
             if self.lost:

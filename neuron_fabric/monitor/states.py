@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from neuron_fabric.hook.capacity import admits
-from neuron_fabric.monitor.job_plan import Limits, Phase, Plan, Signal, on_grid
+from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, Thresholds, on_grid
 from neuron_fabric.monitor.signals import (
     Bad,
     Gate,
@@ -161,7 +161,7 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
     return moved.result()
 
 
-def _moved(limits: Limits, state: JobState, got: Reading) -> int:
+def _moved(limits: Thresholds, state: JobState, got: Reading) -> int:
     """For how many steps running the network has been another than when capacity was judged."""
     if state.link is None or got.link_latency is None or got.link_mib is None:
         return state.moved

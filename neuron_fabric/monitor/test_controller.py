@@ -26,7 +26,7 @@ from neuron_fabric.monitor.consensus import (
     least_of,
     others,
 )
-from neuron_fabric.monitor.job_plan import Limits, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import Thresholds, costs_of, plan_of
 from neuron_fabric.monitor.states import Decision
 
 PROFILE = SmallProfile((SmallRegion("head", 900), SmallRegion("body", 5000)))
@@ -105,7 +105,7 @@ def other_window(rank: int, one: Controller, step: int) -> None:
 
 def other_profile(rank: int, one: Controller, step: int) -> None:
     if rank == 1 and step == 5:
-        one.plan = replace(one.plan, limits=Limits(drop=0.31))
+        one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
         one._plan_digest += 1  # as it would have been made from the start
 
 

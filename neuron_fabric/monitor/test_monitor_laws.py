@@ -19,7 +19,7 @@ from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.monitor.consensus import Codec, digest_of, least_of
-from neuron_fabric.monitor.job_plan import Cost, Limits, Plan, RegionPlan, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Thresholds, plan_of
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.signals import Gate, Reading
 from neuron_fabric.monitor.states import (
@@ -33,7 +33,7 @@ from neuron_fabric.monitor.states import (
 )
 
 NAMES = ("head", "body", "tail")
-LIMITS = Limits(cooldown=8, cooldown_most=64, band_count=5, lock_within=400, sample_every=10)
+LIMITS = Thresholds(cooldown=8, cooldown_most=64, band_count=5, lock_within=400, sample_every=10)
 PLAN = Plan(
     tuple(
         RegionPlan(name, 1000 * (n + 1), n != 1, 0.2, 0.05, Cost(1e-3, 1 << 20))
@@ -241,7 +241,7 @@ def test_a_cooldown_that_trebles_is_seen() -> None:
     assert any(too_long(trebled(walk(seed)), LIMITS) for seed in range(5))
 
 
-def too_long(walked: Walk, limits: Limits) -> list[str]:
+def too_long(walked: Walk, limits: Thresholds) -> list[str]:
     out, last = [], 0
     for state, decided in walked:
         for one in decided:

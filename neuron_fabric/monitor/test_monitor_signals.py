@@ -12,7 +12,7 @@ from neuron_fabric.data import DataError
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
 from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
-from neuron_fabric.monitor.job_plan import SHARE_BITS, Limits, Signal, limits_of, plan_of
+from neuron_fabric.monitor.job_plan import SHARE_BITS, Signal, Thresholds, plan_of, thresholds_of
 from neuron_fabric.monitor.signals import (
     Agreement,
     Cosine,
@@ -25,7 +25,7 @@ from neuron_fabric.monitor.signals import (
     RegionSignals,
 )
 
-LIMITS = Limits()
+LIMITS = Thresholds()
 NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]
 NONE: frozenset[Signal] = frozenset()
 
@@ -305,9 +305,9 @@ def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
 )
 def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> None:
     with pytest.raises(DataError) as caught:
-        limits_of(values)
+        thresholds_of(values)
     assert words in str(caught.value)
-    assert limits_of({"drop": 0.25}).good == pytest.approx(0.30)
+    assert thresholds_of({"drop": 0.25}).good == pytest.approx(0.30)
 
 
 @pytest.mark.parametrize("world", [1, 3, 64])
@@ -327,11 +327,11 @@ def test_exactly_the_limit() -> None:
     for tenth in range(1, 100):
         limit = tenth / 100
         arrived = round(limit / unit) * unit
-        severe = Limits(severe=limit)
-        drop = Limits(drop=limit, readmit=1.0, floor=limit / 2)
-        floor = Limits(drop=limit, readmit=1.0, floor=limit)
-        margin = Limits(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
-        full = Limits(saturation_in=limit, saturation_out=limit / 2)
+        severe = Thresholds(severe=limit)
+        drop = Thresholds(drop=limit, readmit=1.0, floor=limit / 2)
+        floor = Thresholds(drop=limit, readmit=1.0, floor=limit)
+        margin = Thresholds(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
+        full = Thresholds(saturation_in=limit, saturation_out=limit / 2)
         for beside in (-1, 0, 1):
             value = arrived + beside * unit
             region = RegionReading(cosine=value, margin=value, saturation=value)

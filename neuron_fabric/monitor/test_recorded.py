@@ -24,7 +24,7 @@ from neuron_fabric.monitor.bench import (
     seen,
     with_loss,
 )
-from neuron_fabric.monitor.job_plan import Limits, Signal
+from neuron_fabric.monitor.job_plan import Signal, Thresholds
 from neuron_fabric.monitor.log import replay
 
 STEPS = 200
@@ -89,7 +89,7 @@ def test_what_is_said_of_false_alarms(folder: Path) -> None:
     assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
     lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
     assert not [one for one in lines if "agreement -" in one]
-    tight = decided(healthy, limits=replace(Limits(), norm_in=1.0001, norm_out=1.0001))
+    tight = decided(healthy, limits=replace(Thresholds(), norm_in=1.0001, norm_out=1.0001))
     assert bench.alarms(tight)
 
 

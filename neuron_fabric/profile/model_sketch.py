@@ -123,7 +123,7 @@ def last_weight(bare: Any) -> Iterator[list[int]]:
     ours = {id(parameter): parameter for parameter in bare.parameters()}
     last: list[int] = []
 
-    class Watch(TorchFunctionMode):  # type: ignore[misc]
+    class LastWeightMode(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -134,7 +134,7 @@ def last_weight(bare: Any) -> Iterator[list[int]]:
                         last[:] = [id(one)]
             return function(*args, **(kwargs or {}))
 
-    with Watch():
+    with LastWeightMode():
         yield last
 
 
