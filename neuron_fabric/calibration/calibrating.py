@@ -12,8 +12,9 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -181,15 +182,7 @@ OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 """No signal moves a region while it is looked at."""
 
 
-class Runs(Protocol):
-    """As `calibrating.Trainings`."""
-
-    base: Path
-
-    def run(self, job: Job, seed: int) -> Any: ...
-
-
-def vetoed(profile: Profile, steps: int, seed: int, runs: Runs) -> Profile:
+def vetoed(profile: Profile, steps: int, seed: int, runs: Trainings) -> Profile:
     """The profile with the impact of every low-bit region, and those in FP32 that cost too much.
 
     CalibrationError where no loss is observed."""
@@ -222,19 +215,19 @@ def judged(region: Region, impact: float) -> Region:
     if math.isfinite(impact):
         found = {**found, "loss_impact": (impact, impact)}
     measured[STEADY][steady.route.value][steady.decode] = found
-    phases: Mapping[str, PhaseRoute] = region.phases
-    if impact > MOST:
-        why = f"loss impact {impact:.1f} spreads > {MOST:g}"
-        phases = {WARMUP: FULL, STEADY: replace(FULL, why=why)}
-    return replace(region, phases=phases, measured=measured)
+    region = replace(region, measured=measured)
+    why = f"loss impact {impact:.1f} spreads > {MOST:g}"
+    return in_fp32(region, why) if impact > MOST else region
+
+
+def in_fp32(region: Region, why: str = "") -> Region:
+    """Return the region with FP32 in all phases."""
+    return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
 
 
 def alone(profile: Profile, name: str | None, warm: int) -> Profile:
     """All but one region in FP32, which goes low-bit after ``warm`` steps whatever is seen."""
-    regions = tuple(
-        one if one.name == name else replace(one, phases={WARMUP: FULL, STEADY: FULL})
-        for one in profile.regions
-    )
+    regions = tuple(one if one.name == name else in_fp32(one) for one in profile.regions)
     return replace(
         profile,
         regions=regions,
@@ -244,7 +237,7 @@ def alone(profile: Profile, name: str | None, warm: int) -> Profile:
     )
 
 
-def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Runs) -> float:
+def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Trainings) -> float:
     """Mean loss of the steps that follow the warm-up; infinite where one was not finite: the log
     has no such loss, but counts it."""
     candidate = runs.base / "alone.toml"
@@ -398,7 +391,8 @@ def verify(
             break
         tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in FP32")
         why = f"verification missed, cosine {cosine_of(worst):.3f} least above its floor"
-        profile = demoted(profile, worst.name, why)
+        regions = tuple(in_fp32(one, why) if one is worst else one for one in profile.regions)
+        profile = replace(profile, regions=regions, verified=False)
         keep(profile)
         if weakest(profile) is None:
             break
@@ -412,32 +406,22 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.fmean(values), statistics.stdev(values))
 
 
-def demoted(profile: Profile, name: str, why: str) -> Profile:
-    """The profile with a region in FP32."""
-    phases = {WARMUP: FULL, STEADY: replace(FULL, why=why)}
-    regions = [
-        dataclasses.replace(one, phases=phases) if one.name == name else one
-        for one in profile.regions
-    ]
-    return replace(profile, regions=tuple(regions), verified=False)
-
-
 def cosine_of(region: Region) -> float:
     """The least of the region's route."""
     steady = region.phases[STEADY]
     return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
 
 
-def above(profile: Profile, region: Region) -> float:
-    """How far the region's cosine is above the floor of its route: floors differ, so cosines of
-    different routes cannot be compared."""
-    return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
-
-
 def weakest(profile: Profile) -> Region | None:
-    """The low-bit region that is least above its floor."""
-    low = [one for one in profile.regions if one.low_bit]
-    return min(low, key=lambda one: above(profile, one)) if low else None
+    """Return the low-bit region with the least margin of its cosine above the floor of its route.
+
+    Floors differ, so cosines of different routes cannot be compared.
+    """
+
+    def above(region: Region) -> float:
+        return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
+
+    return min((one for one in profile.regions if one.low_bit), key=above, default=None)
 
 
 @dataclass(frozen=True)
@@ -584,7 +568,9 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
     metric = asked.metric or next(iter(first.metrics))
     seeds = [asked.seed + n for n in range(asked.seeds)]
     full = [first, *(trainings.reported(Job(), seed) for seed in seeds[1:])]
-    _check_seeds(full)
+    if len({one.weights for one in full}) == 1:
+        what = f"{len(full)} trainings with other seeds gave the same weights"
+        raise CalibrationError("calibrate", what, "let the script take its seed from NF_SEED")
 
     def again(by: Profile) -> list[float]:
         candidate = trainings.base / "candidate.toml"
@@ -593,11 +579,8 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
         return [_value(trainings.reported(job, seed), metric) for seed in seeds]
 
     values = [_value(one, metric) for one in full]
-    found = verify(
-        *(profile, metric, values, again, asked.bar),
-        keep=lambda one: write_profile(one, asked.out),
-        tell=say,
-    )
+    keep = partial(write_profile, path=asked.out)
+    found = verify(profile, metric, values, again, asked.bar, keep, tell=say)
     say(*_shown(metric, seeds, found.table), *found.paired.lines(found.fp32))
     if found.profile.verified:
         say(f"wrote {asked.out}, verified")
@@ -615,18 +598,10 @@ def _why_not(metric: str, asked: Asked, found: Verification) -> str:
     )
 
 
-def _check_seeds(full: Sequence[Report]) -> None:
-    if len({one.weights for one in full}) == 1:
-        what = f"{len(full)} trainings with other seeds gave the same weights"
-        raise CalibrationError("calibrate", what, "let the script take its seed from NF_SEED")
-
-
 def _value(report: Report, metric: str) -> float:
     if metric not in report.metrics:
-        known = ", ".join(report.metrics)
-        raise CalibrationError(
-            "--metric", f"{metric!r} was not reported, but {known}", "choose one"
-        )
+        what = f"{metric!r} was not reported, but {', '.join(report.metrics)}"
+        raise CalibrationError("--metric", what, "choose one")
     return report.metrics[metric]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_object
@@ -93,22 +93,19 @@ def write_report(folder: Path, report: Report) -> None:
     write_text(folder / REPORT, json.dumps(values))
 
 
-@dataclass(frozen=True)
-class _Read:
-    metrics: Mapping[str, float | None]
-    steps: int
-    weights: str
-    sent: Mapping[str, int]
-    received: Mapping[str, int]
-
-
 def read_report(folder: Path) -> Report | None:
-    """What a training has reported; None: nothing. CalibrationError for what is damaged."""
+    """Return the report of a training, or None if it has written none.
+
+    Raises:
+        CalibrationError: The file is damaged.
+    """
     try:
-        read = typed(_Read, read_object(folder / REPORT))
+        values = read_object(folder / REPORT)
+        found = typed(dict[str, float | None], values.pop("metrics", None), "metrics")
+        report = typed(Report, {**values, "metrics": {}})
     except FileNotFoundError:
         return None
     except (OSError, DataError) as error:
         raise CalibrationError(folder / REPORT, f"is damaged ({error})", "run again") from None
-    metrics = {name: math.nan if one is None else one for name, one in read.metrics.items()}
-    return Report(metrics, read.steps, read.weights, read.sent, read.received)
+    metrics = {name: math.nan if one is None else one for name, one in found.items()}
+    return replace(report, metrics=metrics)

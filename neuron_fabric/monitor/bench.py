@@ -34,6 +34,7 @@ from neuron_fabric.monitor.consensus import (
     Vector,
     random_margin,
     reduced,
+    unpacked,
 )
 from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, plan_of
@@ -41,7 +42,7 @@ from neuron_fabric.monitor.log import Segment, Step, plain, replay
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
-from neuron_fabric.output import NewFile
+from neuron_fabric.output import write_bytes
 
 # Ranks in one process: an `all_reduce` for tests and the bench, and small profiles for them.
 
@@ -62,16 +63,15 @@ class LocalGroup:
         """The `all_reduce` of one rank."""
         return partial(self._start, rank)
 
-    def _start(self, rank: int, values: Vector, sums: int) -> _Wait:
+    def _start(self, rank: int, values: Vector, sums: int) -> Callable[[], Vector]:
         with self._changed:
             number = self._calls[rank]
             self._calls[rank] += 1
             self._given.setdefault(number, []).append((values.copy(), sums))
             self._changed.notify_all()
-        return _Wait(self, number)
+        return partial(self._result, number)
 
-    def result(self, number: int) -> Vector:
-        """What the ranks' vectors of one reduction give."""
+    def _result(self, number: int) -> Vector:
         with self._changed:
             if not self._changed.wait_for(
                 lambda: len(self._given[number]) == self.world,
@@ -81,15 +81,6 @@ class LocalGroup:
             vectors = [vector for vector, _ in self._given[number]]
             [sums] = {sums for _, sums in self._given[number]}
         return reduced(np.stack(vectors), sums)
-
-
-@dataclass(frozen=True)
-class _Wait:
-    group: LocalGroup
-    number: int
-
-    def __call__(self) -> Vector:
-        return self.group.result(self.number)
 
 
 @dataclass(frozen=True)
@@ -354,8 +345,7 @@ def record(run: Path, folder: Path) -> Path:
         what = f"makes a recording of {len(text):,} bytes without compression"
         raise MonitorError(run, what, f"record a run of {log.MOST_PLAIN:,} bytes at most")
     data = lzma.compress(text, preset=9)
-    with NewFile(path, path.with_name(f".{path.name}.new")) as file:
-        file.put(data)
+    write_bytes(path, data)
     return path
 
 
@@ -395,11 +385,9 @@ def with_loss(segment: Segment, at: int, factors: Sequence[float]) -> Segment:
 
 
 def _louder(step: Step, factor: float) -> Step:
-    number = step.vector[_LOSS]
-    count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
-    value = round((number - (count << COUNT_BIT)) * factor)
+    count, total = unpacked(step.vector[_LOSS])
     vector = list(step.vector)
-    vector[_LOSS] = (count << COUNT_BIT) + value
+    vector[_LOSS] = (count << COUNT_BIT) + round(total * factor)
     return replace(step, vector=tuple(vector))
 
 
@@ -479,8 +467,6 @@ def seen_lines(name: str, segment: Segment) -> list[str]:
     return out
 
 
-__all__ = ["ALARMS", "FAULTS", "bench_lines", "found", "trained"]
-
 STEPS = 500
 AT = 251  # just behind a sample, the next is 49 steps away
 WARMUP = 50
@@ -525,12 +511,8 @@ def trained(
 ) -> list[Decision]:
     """The decisions of one made-up training. A run that the monitor ends has one more: `ended`."""
     used, trace = profile(low_bit), Trace(seed, fault, AT, steps)
-    plan: Plan = replace(
-        plan_of(
-            used, warmup=WARMUP, costs={name: Cost(1e-4, 4 * n) for name, n in REGIONS.items()}
-        ),
-        off=tuple(off),
-    )
+    costs = {name: Cost(1e-4, 4 * n) for name, n in REGIONS.items()}
+    plan: Plan = replace(plan_of(used, warmup=WARMUP, costs=costs), off=tuple(off))
     codecs = [Codec(plan, trace.workers, rank) for rank in range(1, trace.workers)]
 
     def beside(values: Vector, sums: int) -> Callable[[], Vector]:
@@ -555,8 +537,8 @@ def trained(
 
 def found(decisions: Sequence[Decision]) -> Found | None:
     """The first alarm from `AT` on."""
-    alarms = [one for one in decisions if one.step >= AT and one.target in ALARMS]
-    return Found(alarms[0], alarms[0].step - AT) if alarms else None
+    after = [one for one in alarms(decisions) if one.step >= AT]
+    return Found(after[0], after[0].step - AT) if after else None
 
 
 def bench_lines(
@@ -569,11 +551,10 @@ def bench_lines(
     """The table, and whether every fault was found in time in the trainings of all ``seeds`` from
     ``seed`` on, with few enough false alarms."""
     out = [
-        f"made-up trainings (not recorded ones); faults begin at step {AT} of {STEPS}, just behind",
-        f"a sample: the next is at 300; steps until one is found: least, most of {seeds} seeds",
+        f"synthetic trainings (not recorded ones); faults begin at step {AT} of {STEPS}, 1 step",
+        f"after a sample: the next is at 300; steps until detection: least, most of {seeds} seeds",
     ]
-    if off:
-        out.append(f"without {', '.join(off)}")
+    out += [f"without {', '.join(off)}"] * bool(off)
     good = True
     for name in [fault] if fault else FAULTS:
         line, in_time = _fault_line(
@@ -591,19 +572,34 @@ def bench_lines(
     wrong: list[str] = []
     for number in range(healthy):
         decided = trained(seed + 1 + number, "", off, low_bit=number % 4 != 0)
-        wrong += [
-            f"  false alarm: run {number} step {one.step} {one.region or 'job'} {one.signal} "
-            f"{one.value:.3g}, limit {one.limit:.3g}"
-            for one in decided
-            if one.target in ALARMS
-        ]
+        wrong += false_alarms(f"run {number}", decided)
     if healthy:
-        out += wrong[:10]
-        out.append(
-            f"  {healthy} healthy runs, {healthy * STEPS:,} steps: {len(wrong)} false alarms"
-        )
-        good &= len(wrong) <= max(1.0, MOST_FALSE * healthy * STEPS)
+        out += [*wrong[:10], _rate(healthy, healthy * STEPS, wrong)]
+        good &= few_enough(wrong, healthy * STEPS)
     return out, good
+
+
+def alarms(decided: Sequence[Decision]) -> list[Decision]:
+    """Return the decisions that a healthy training must not cause."""
+    return [one for one in decided if one.target in ALARMS]
+
+
+def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
+    """Return a line for each alarm of a healthy run."""
+    return [
+        f"  false alarm: {run} step {one.step} {one.region or 'job'} {one.signal} "
+        f"{one.value:.3g}, limit {one.limit:.3g}"
+        for one in alarms(decided)
+    ]
+
+
+def few_enough(wrong: Sequence[str], steps: int) -> bool:
+    """Return whether the false alarms of so many steps are within the accepted rate."""
+    return len(wrong) <= max(1.0, MOST_FALSE * steps)
+
+
+def _rate(runs: int, steps: int, wrong: Sequence[str]) -> str:
+    return f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
 
 
 def _healthy(after: int) -> float:
@@ -638,17 +634,17 @@ def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
     return STEPS
 
 
-def _fault_line(name: str, alarms: Sequence[Found | None]) -> tuple[str, bool]:
+def _fault_line(name: str, runs: Sequence[Found | None]) -> tuple[str, bool]:
     """What is said of a fault, and whether each of its trainings had its alarm in time."""
-    its, seen = FAULTS[name], [one for one in alarms if one is not None]
-    missed = len(alarms) - len(seen)
+    its, seen = FAULTS[name], [one for one in runs if one is not None]
+    missed = len(runs) - len(seen)
     in_time = not missed and all(one.after <= its.within for one in seen)
     if not seen:
         said = "NOT FOUND"
     else:
         after = sorted(one.after for one in seen)
-        ways = dict.fromkeys((one.decision.signal, one.decision.target) for one in seen)
-        by, to = (" ".join(dict.fromkeys(words)) for words in zip(*ways, strict=True))
+        by = " ".join(dict.fromkeys(one.decision.signal for one in seen))
+        to = " ".join(dict.fromkeys(one.decision.target for one in seen))
         said = f"{after[0]:4} {after[-1]:4} steps  {by:11} {to}"
         said += f"  NOT FOUND {missed} times" if missed else ""
         said += "" if in_time or missed else f"  LATE, {its.within} at most"
@@ -680,33 +676,23 @@ _FAULTS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
 }
 
 
-def alarms(found: Sequence[Decision]) -> list[Decision]:
-    """What a healthy training must not see."""
-    return [one for one in found if one.target in ALARMS]
-
-
 def recorded_lines(
     runs: Mapping[str, Segment], off: Sequence[Signal] = ()
 ) -> tuple[list[str], bool]:
     """A line for each false alarm and for each training's faults; whether there are few enough
     false alarms. Faults are not judged: how late one is seen hangs on a training's noise."""
     out = [f"{len(runs)} recorded trainings, by the thresholds of now"]
-    if off:
-        out.append(f"without {', '.join(off)}")
+    out += [f"without {', '.join(off)}"] * bool(off)
     wrong: list[str] = []
     for name, segment in runs.items():
-        wrong += [
-            f"  false alarm: {name} step {one.step} {one.region or 'job'} {one.signal} "
-            f"{one.value:.3g}, limit {one.limit:.3g}"
-            for one in alarms(decided(segment, off))
-        ]
+        wrong += false_alarms(name, decided(segment, off))
     steps = sum(len(one.steps) for one in runs.values())
-    out += [*wrong, f"  {len(runs)} healthy runs, {steps:,} steps: {len(wrong)} false alarms"]
+    out += [*wrong, _rate(len(runs), steps, wrong)]
     out.append("faults put into their losses: steps until one is found, least to most")
     for name, segment in runs.items():
         if words := _faults(segment, off):
             out.append(f"  {name:44} {words}")
-    return out, len(wrong) <= max(1.0, MOST_FALSE * steps)
+    return out, few_enough(wrong, steps)
 
 
 def _faults(segment: Segment, off: Sequence[Signal]) -> str:

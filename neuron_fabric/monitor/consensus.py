@@ -166,11 +166,15 @@ class Codec:
         )
 
 
-def _mean(number: int, bits: int) -> float | None:
+def unpacked(number: int) -> tuple[int, int]:
+    """Return the number of ranks that a field counts, and the sum of their fixed-point values."""
     count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
-    if not count:
-        return None
-    return (number - (count << COUNT_BIT)) / (count << bits)  # of integers: correctly rounded
+    return count, number - (count << COUNT_BIT)
+
+
+def _mean(number: int, bits: int) -> float | None:
+    count, total = unpacked(number)
+    return total / (count << bits) if count else None  # of integers: correctly rounded
 
 
 def least_of(number: int) -> tuple[float | None, int]:

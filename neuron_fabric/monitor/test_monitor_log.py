@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.errors import LineError, MonitorError
-from neuron_fabric.monitor import Controller, StepReport, bench, chart, monitor_command
+from neuron_fabric.monitor import Controller, StepReport, bench, monitor_command
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor import page as monitor_page
 from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
@@ -282,7 +282,7 @@ def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("states", [Mode, Status])
 def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
     """In both palettes."""
-    css = monitor_page._STYLE.read_text(encoding="utf-8")
+    css = monitor_page.STYLE.read_text(encoding="utf-8")
     fills = dict(re.findall(r"\.([A-Z0-9_]+) \{ fill: var\(--(\w+)\) \}", css))
     dark = css.index("prefers-color-scheme")
     for palette in (css[:dark], css[dark:]):
@@ -387,7 +387,7 @@ def test_a_page_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(2, 600))
 def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
     points = [(float(n), one) for n, one in enumerate(values)]
-    kept = chart.thinned(points, most)
+    kept = monitor_page.thinned(points, most)
     assert len(kept) <= max(most, 2)
     assert kept == sorted(kept)
     for end in (min, max):
@@ -396,7 +396,7 @@ def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 10))
 def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
-    found = chart.ticks(first, first + size, most)
+    found = monitor_page.ticks(first, first + size, most)
     assert len(found) <= most + 1
     slack = 1e-6 * size + 1e-9 + 1e-15 * abs(first)
     assert all(first - slack <= one <= first + size + slack for one in found)
