@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -31,3 +32,26 @@ def intermixed(parser: argparse.ArgumentParser) -> None:
             parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
 
     parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Return an argparse type for a whole number from ``least`` to ``most``."""
+
+    def read(word: str) -> int:
+        if not (word.isascii() and word.isdecimal() and least <= int(word[:19]) <= most):
+            what = f"{word!r} is not a whole number from {least} to {most}"
+            raise argparse.ArgumentTypeError(what)
+        return int(word)
+
+    return read
+
+
+def real(word: str) -> float:
+    """Read a finite number that is not negative, as an argparse type."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of at least 0")
+    return value

@@ -43,7 +43,6 @@ from neuron_fabric.profile.profile_types import (
     WARMUP,
     Calibration,
     Kind,
-    PhaseRoute,
     Phases,
     Profile,
     Reference,

@@ -17,10 +17,10 @@ import pytest
 
 from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
+from neuron_fabric.calibration.calibrate_command import run_workers
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.calibration.test_calibrating import Script, calibrated, good
-from neuron_fabric.calibration.workers import run_workers
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.hook.capacity import Device, shipped, write_substrate
@@ -69,12 +69,12 @@ def parsed(*words: str) -> argparse.Namespace:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--every", "0"], "--every: '0' is no number from 1 on"),
-        (["--workers", "-3"], "--workers: '-3' is no number from 1 on"),
-        (["--within", "nan"], "--within: 'nan' is no number from 0 on"),
-        (["--seeds", "2"], "--seeds: '2' is no number from 3 to 10"),
-        (["--seeds", "11"], "--seeds: '11' is no number from 3 to 10"),
-        (["--warmup", "much"], "--warmup: 'much' is no number from 0 on"),
+        (["--every", "0"], "--every: '0' is not a whole number from 1 to 1000000"),
+        (["--workers", "-3"], "--workers: '-3' is not a whole number from 1 to 1000000"),
+        (["--within", "nan"], "--within: 'nan' is not a number of at least 0"),
+        (["--seeds", "2"], "--seeds: '2' is not a whole number from 3 to 10"),
+        (["--seeds", "11"], "--seeds: '11' is not a whole number from 3 to 10"),
+        (["--warmup", "much"], "--warmup: 'much' is not a number of at least 0"),
         (["--better", "more"], "--better: invalid choice: 'more'"),
         (["--routes", "G_INT4,FP32"], "'G_INT4,FP32' is no list of routes: G_BINARY,G_TERNARY,"),
         (["--protect", "head,heads"], "'head,heads' is neither none nor kinds: head,embedding,"),

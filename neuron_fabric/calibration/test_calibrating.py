@@ -411,9 +411,8 @@ def test_a_loss_that_is_not_finite_is_a_veto(
     monkeypatch.setattr(log, "read", lambda _: ([None], 0))
     monkeypatch.setattr(calibrating, "readings", readings)
     _, profile = calibrated(tmp_path, Script(good), verify=False, warmup=4)
-    found = calibrating.vetoed(
-        profile, 20, 1, SimpleNamespace(base=tmp_path, run=lambda *_: trained)
-    )
+    runs_of: Any = SimpleNamespace(base=tmp_path, run=lambda *_: trained)
+    found = calibrating.vetoed(profile, 20, 1, runs_of)
     steady = found.region("linear.0").phases["steady"]
     assert (steady.route, steady.why) == (Route.FP32, "loss impact inf spreads > 2")
     assert parse_profile(profile_text(found), "again")

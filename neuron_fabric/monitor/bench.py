@@ -14,7 +14,7 @@ import math
 import statistics
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,18 @@ from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
 from neuron_fabric.output import write_bytes
+from neuron_fabric.profile.profile_types import (
+    FULL,
+    RECOVERY,
+    STEADY,
+    Kind,
+    Measured,
+    ModelId,
+    PhaseRoute,
+    Profile,
+    Region,
+)
+from neuron_fabric.profile.profile_types import WARMUP as WARMUP_PHASE
 
 # Ranks in one process: an `all_reduce` for tests and the bench, and small profiles for them.
 
@@ -83,39 +95,28 @@ class LocalGroup:
         return reduced(np.stack(vectors), sums)
 
 
-@dataclass(frozen=True)
-class WatchedRoute:
-    """What the monitor looks at of a profile's `PhaseRoute`."""
-
-    route: str = "G_BINARY"
-    decode: str = "vote"
-
-
-PHASES: Mapping[str, WatchedRoute] = {
-    "warmup": WatchedRoute("FP32"),
-    "steady": WatchedRoute(),
-    "recovery": WatchedRoute("G_TERNARY", "net"),
+PHASES: Mapping[str, PhaseRoute] = {
+    WARMUP_PHASE: FULL,
+    STEADY: PhaseRoute(Route.G_BINARY),
+    RECOVERY: PhaseRoute(Route.G_TERNARY, "net"),
 }
 
 
-@dataclass(frozen=True)
-class SmallRegion:
-    """A region with low-bit routes; ``measured`` as in a profile."""
+def small_region(
+    name: str,
+    elements: int,
+    phases: Mapping[str, PhaseRoute] = PHASES,
+    measured: Measured | None = None,
+) -> Region:
+    """Return a region for tests and the bench, with low-bit routes unless ``phases`` has none."""
+    return Region(name, Kind.REST, (), elements, phases, measured or {})
 
-    name: str
-    elements: int
-    phases: Mapping[str, WatchedRoute] = field(default_factory=lambda: PHASES)
-    measured: Mapping[str, object] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class SmallProfile:
-    """A profile of a few regions."""
-
-    regions: tuple[SmallRegion, ...]
-    monitor: Mapping[str, object] = field(default_factory=dict)
-    name: str = "small"
-    fingerprint: str = ""
+def small_profile(
+    regions: Sequence[Region], monitor: Mapping[str, object] | None = None, name: str = "small"
+) -> Profile:
+    """Return a profile of a few regions without a model."""
+    return Profile(name, ModelId("", 0), tuple(regions), monitor=monitor or {})
 
 
 # Synthetic trainings for the monitor's bench: made up, not recorded.
@@ -476,10 +477,10 @@ ALARMS = frozenset(
 """What a healthy training must not see."""
 MOST_FALSE = 1e-4  # a step
 HISTORY = 100  # losses before a fault, by which a test may know where they stood
-_SHARES = {"margin": [0.05, 0.4], "saturation": [0.0, 0.1]}
-_MEASURED = {"steady": {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
-_PHASES = {"stem": {**PHASES, "steady": WatchedRoute(decode="net")}}
-_FP32 = dict.fromkeys(PHASES, WatchedRoute("FP32"))
+_SHARES = {"margin": (0.05, 0.4), "saturation": (0.0, 0.1)}
+_MEASURED = {STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
+_PHASES = {"stem": {**PHASES, STEADY: PhaseRoute(Route.G_BINARY, "net")}}
+_FP32 = dict.fromkeys(PHASES, FULL)
 
 
 @dataclass(frozen=True)
@@ -490,13 +491,13 @@ class Found:
     after: int
 
 
-def profile(low_bit: bool = True) -> SmallProfile:
-    """Three regions, all with low-bit routes or none; of the stem the counts come back."""
-    return SmallProfile(
-        tuple(
-            SmallRegion(name, size, _PHASES.get(name, PHASES) if low_bit else _FP32, _MEASURED)
+def profile(low_bit: bool = True) -> Profile:
+    """Return three regions with low-bit routes, or none; the stem is decoded from counts."""
+    return small_profile(
+        [
+            small_region(name, size, _PHASES.get(name, PHASES) if low_bit else _FP32, _MEASURED)
             for name, size in REGIONS.items()
-        )
+        ]
     )
 
 

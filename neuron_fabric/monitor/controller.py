@@ -26,11 +26,12 @@ from neuron_fabric.monitor.consensus import (
     field_names,
     others,
 )
-from neuron_fabric.monitor.job_plan import Phase, Plan, ProfileLike, Signal, plan_of
+from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, plain
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, JobState, Mode
 from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.profile.profile_types import PhaseRoute, Profile
 from neuron_fabric.typed import typed
 
 STATE_VERSION = 1
@@ -47,7 +48,7 @@ class Controller:
 
     def __init__(
         self,
-        profile: ProfileLike,
+        profile: Profile,
         all_reduce: AllReduce,
         *,
         rank: int = 0,
@@ -81,7 +82,7 @@ class Controller:
         """The state of the job."""
         return self.state.mode
 
-    def routes(self) -> dict[str, Any]:
+    def routes(self) -> dict[str, PhaseRoute]:
         """The route of every region in the next step: `PhaseRoute` of the profile by region name.
         MonitorError when the ranks do not agree, or results of the reducer are wrong."""
         state = self.state
@@ -90,7 +91,7 @@ class Controller:
             for number, region in enumerate(self.plan.regions)
         }
 
-    def _route(self, number: int, phase: Phase) -> Any:
+    def _route(self, number: int, phase: Phase) -> PhaseRoute:
         phases = self._phases[number]
         if phase == Phase.RECOVERY and phase not in phases:
             phase = Phase.STEADY
@@ -201,8 +202,8 @@ class Controller:
                 "run",
                 format=FORMAT,
                 version=VERSION,
-                profile=str(getattr(self._profile, "name", "")),
-                fingerprint=str(getattr(self._profile, "fingerprint", "")),
+                profile=self._profile.name,
+                fingerprint=self._profile.fingerprint,
                 world=self._codec.world,
                 step=report.step,
                 plan=plain(self.plan),

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Protocol
 
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.hook.capacity import Coefficients, low_seconds
+from neuron_fabric.profile.profile_types import FULL, PhaseRoute, Profile, Region
 from neuron_fabric.typed import typed
 
 # Thresholds of the monitor: what `[monitor]` of a profile may set (spec: runtime section 4.1).
@@ -250,36 +250,13 @@ class Plan:
         return tuple(n for n, region in enumerate(self.regions) if region.eligible)
 
 
-class RegionLike(Protocol):
-    """What is used of a profile's region; `PhaseRoute.route` compares as its name."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def elements(self) -> int: ...
-    @property
-    def phases(self) -> Mapping[str, object]: ...
-
-
-class ProfileLike(Protocol):
-    """What is used of a profile."""
-
-    @property
-    def regions(self) -> Sequence[RegionLike]: ...
-    @property
-    def monitor(self) -> Mapping[str, object]: ...
-
-
-# The plan of a job, from its profile.
-
-
 _NEVER = 1e-9  # a drop of 0 gives up what points backwards alone
 WARMUP = 100
 """Steps of warm-up where a profile gives a share and nobody says how long the training is."""
 
 
 def plan_of(
-    profile: ProfileLike,
+    profile: Profile,
     *,
     warmup: int = WARMUP,
     unverified: bool = False,
@@ -288,7 +265,7 @@ def plan_of(
 ) -> Plan:
     """What the states need of ``profile``; regions that a reducer has ``refused`` stay in FP32.
     DataError for values of `[monitor]` that are none."""
-    values = _with_drop(dict(profile.monitor), getattr(profile, "rule", None))
+    values = _with_drop(dict(profile.monitor), profile.rule.drop)
     named = typed(tuple[str, ...], values.pop("off", ()), "monitor.off")
     try:
         off = tuple(Signal(one) for one in named)
@@ -299,7 +276,7 @@ def plan_of(
         RegionPlan(
             region.name,
             region.elements,
-            _route(region.phases.get(Phase.STEADY)) != Route.FP32 and region.name not in refused,
+            steady_route(region).route != Route.FP32 and region.name not in refused,
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
@@ -309,7 +286,7 @@ def plan_of(
     return Plan(regions, warmup, thresholds_of(values), unverified, off)
 
 
-def check_monitor(profile: ProfileLike, where: object) -> None:
+def check_monitor(profile: Profile, where: object) -> None:
     """ProfileError, with ``where`` in front, for values of `[monitor]` that are none."""
     try:
         plan_of(profile)
@@ -318,7 +295,7 @@ def check_monitor(profile: ProfileLike, where: object) -> None:
 
 
 def costs_of(
-    profile: ProfileLike,
+    profile: Profile,
     known: Coefficients,
     workers: int,
     *,
@@ -333,11 +310,11 @@ def costs_of(
     seconds. Integer codes are left out: the host's rates are those of votes."""
     costs = {}
     for region in profile.regions:
-        steady = region.phases.get(Phase.STEADY)
-        route = Route(_route(steady))
+        steady = steady_route(region)
+        route = steady.route
         if not route.votes:
             continue
-        planes = workers.bit_length() if getattr(steady, "decode", "vote") == "net" else 0
+        planes = workers.bit_length() if steady.decode == "net" else 0
         low = low_seconds(known, route, region.elements, workers, planes=planes)
         count = max(1, (buckets or {}).get(region.name, 1))
         if device:
@@ -350,26 +327,22 @@ def costs_of(
     return costs
 
 
-def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
-    """`[rule] drop` is where a region is given up, unless `[monitor]` has its own."""
-    drop = getattr(rule, "drop", None)
-    if drop is not None and "drop" not in values:
-        values["drop"] = max(float(drop), _NEVER)
-        values.setdefault("floor", min(Thresholds().floor, max(float(drop), _NEVER)))
+def _with_drop(values: dict[str, object], drop: float) -> dict[str, object]:
+    """Return the thresholds with `[rule] drop`, unless `[monitor]` sets its own."""
+    if "drop" not in values:
+        values["drop"] = max(drop, _NEVER)
+        values.setdefault("floor", min(Thresholds().floor, max(drop, _NEVER)))
     return values
 
 
-def _route(phase: object) -> str:
-    return str(getattr(phase, "route", Route.FP32))
+def steady_route(region: Region) -> PhaseRoute:
+    """Return how the region travels in the steady phase; FP32 if the profile does not say."""
+    return region.phases.get(Phase.STEADY, FULL)
 
 
-def _measured(region: object, name: str, end: int) -> float | None:
-    """The least (0) or the most (1) of a statistic of the steady route, if it was measured."""
-    phases = getattr(region, "phases", {})
-    steady = phases.get(Phase.STEADY)
-    found: Any = getattr(region, "measured", None)
-    for key in (Phase.STEADY, _route(steady), str(getattr(steady, "decode", "")), name):
-        if not isinstance(found, Mapping) or key not in found:
-            return None
-        found = found[key]
-    return float(found[end]) if isinstance(found, list | tuple) and len(found) == 2 else None
+def _measured(region: Region, name: str, end: int) -> float | None:
+    """Return the least (0) or the greatest (1) of a measured statistic of the steady route."""
+    steady = steady_route(region)
+    routes = region.measured.get(Phase.STEADY, {})
+    found = routes.get(steady.route, {}).get(steady.decode, {}).get(name)
+    return None if found is None else found[end]

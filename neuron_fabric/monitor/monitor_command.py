@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric.command_line import whole
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import log, page
@@ -55,43 +56,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, bench, signals, record")
-    add("of", nargs="*", type=Path, metavar="RUN", help="of replay: the folder; of others: several")
-    add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
-    add("--profile", type=Path, metavar="FILE", help="replay by the thresholds of this profile")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="NAME=VALUE",
-        help="replay by another threshold, as in [monitor] of a profile",
-    )
-    add(
-        "--without",
-        action="append",
-        default=[],
-        choices=[str(signal) for signal in Signal if signal != Signal.SCHEDULE],
-        metavar="SIGNAL",
-        help="a signal that decides nothing",
-    )
-    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
-    add("--seed", type=_seed, default=1, metavar="N", help="bench: the first of the traces' (1)")
-    add(
-        "--seeds",
-        type=_some,
-        default=3,
-        metavar="N",
-        help="bench: so many trainings with each fault (3)",
-    )
-    add(
-        "--healthy",
-        type=_some,
-        default=20,
-        metavar="N",
-        help="bench: healthy runs of 500 steps (20)",
-    )
-    add("--recorded", type=Path, metavar="FOLDER", help="bench: of trainings that were recorded")
-    add("--out", type=Path, metavar="FOLDER", help="record: where recordings go")
+    add("of", nargs="*", type=Path, metavar="RUN", help="folder of replay; folders of the others")
+    add("--html", type=Path, metavar="FILE", help="write an HTML report: one file, no network")
+    add("--profile", type=Path, metavar="FILE", help="replay: use the thresholds of this profile")
+    many: dict[str, Any] = {"action": "append", "default": []}
+    setting = "replay: set a threshold, as in [monitor] of a profile"
+    add("--set", type=_setting, metavar="NAME=VALUE", help=setting, **many)
+    signals = [str(signal) for signal in Signal if signal != Signal.SCHEDULE]
+    add("--without", choices=signals, metavar="SIGNAL", help="ignore a signal", **many)
+    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: inject this fault only")
+    seed, some = whole(0, 10**18 - 1), whole(1, 1000)
+    add("--seed", type=seed, default=1, metavar="N", help="bench: first seed (1)")
+    add("--seeds", type=some, default=3, metavar="N", help="bench: trainings for each fault (3)")
+    healthy = "bench: healthy runs of 500 steps (20)"
+    add("--healthy", type=some, default=20, metavar="N", help=healthy)
+    add("--recorded", type=Path, metavar="FOLDER", help="bench: use recorded trainings")
+    add("--out", type=Path, metavar="FOLDER", help="record: folder for the recordings")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -170,12 +150,8 @@ def _replay(
         was = {one for one in segment.decisions if one.step >= done.differs}
         now = {one for one in done.decisions if one.step >= done.differs}
         shown = sorted(was ^ now, key=lambda one: (one.step, one in now, one.region))
-        say(
-            *(
-                f"  {'+' if one in now else '-'} {log.decision_line(one)}"
-                for one in shown[:_MOST_SHOWN]
-            )
-        )
+        for one in shown[:_MOST_SHOWN]:
+            say(f"  {'+' if one in now else '-'} {log.decision_line(one)}")
         if len(shown) > _MOST_SHOWN:
             say(f"  ... and {len(shown) - _MOST_SHOWN} more")
         if changed:
@@ -190,29 +166,13 @@ def _changed(
     try:
         if profile is not None:
             costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
-            plan = plan_of(
-                read_profile(profile),
-                warmup=plan.warmup,
-                unverified=plan.unverified,
-                costs=costs,
-            )
+            new = read_profile(profile)
+            plan = plan_of(new, warmup=plan.warmup, unverified=plan.unverified, costs=costs)
         limits = thresholds_of(settings, plan.limits)
     except DataError as error:
         where = profile if profile and not settings else "--set"
         raise MonitorError(where, error, "see [monitor] of a profile") from None
     return replace(plan, limits=limits, off=tuple(dict.fromkeys([*plan.off, *off])))
-
-
-def _some(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 to 1000")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text} is no seed: a number from 0 on")
-    return int(text)
 
 
 def _setting(text: str) -> tuple[str, Any]:

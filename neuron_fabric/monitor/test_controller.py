@@ -17,7 +17,7 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.hook.capacity import low_seconds, shipped
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import (
     Codec,
     agreed,
@@ -29,7 +29,7 @@ from neuron_fabric.monitor.consensus import (
 from neuron_fabric.monitor.job_plan import Thresholds, costs_of, plan_of
 from neuron_fabric.monitor.states import Decision
 
-PROFILE = SmallProfile((SmallRegion("head", 900), SmallRegion("body", 5000)))
+PROFILE = small_profile((small_region("head", 900), small_region("body", 5000)))
 PLAN = plan_of(PROFILE, warmup=6)
 WORLD = 3
 Change = Callable[[int, Controller, int], None]
@@ -229,7 +229,7 @@ def test_a_world_of_one_has_no_margin() -> None:
 
 
 def test_ten_regions_are_less_than_64_numbers() -> None:
-    wide = SmallProfile(tuple(SmallRegion(f"r{n}", 1000) for n in range(10)))
+    wide = small_profile(tuple(small_region(f"r{n}", 1000) for n in range(10)))
     codec = Codec(plan_of(wide), 4, 0)
     assert codec.lengths == (59, 69)
     assert len(field_names(plan_of(wide))) == 69

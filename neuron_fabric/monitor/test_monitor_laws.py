@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, digest_of, least_of
 from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Thresholds, plan_of
 from neuron_fabric.monitor.log import replay
@@ -42,7 +42,7 @@ PLAN = Plan(
     warmup=10,
     limits=LIMITS,
 )
-PROFILE = SmallProfile(tuple(SmallRegion(name, 1000 * (n + 1)) for n, name in enumerate(NAMES)))
+PROFILE = small_profile(tuple(small_region(name, 1000 * (n + 1)) for n, name in enumerate(NAMES)))
 QUICK = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -307,14 +307,14 @@ def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
 
 
 def test_plan_of_a_profile() -> None:
-    profile = SmallProfile(
+    profile = small_profile(
         (
-            SmallRegion("a", 10),
-            SmallRegion("b", 10, phases={}),
-            SmallRegion(
+            small_region("a", 10),
+            small_region("b", 10, phases={}),
+            small_region(
                 "c",
                 10,
-                measured={"steady": {"G_BINARY": {"vote": {"margin": [0.1, 0.3]}}}},
+                measured={"steady": {"G_BINARY": {"vote": {"margin": (0.1, 0.3)}}}},
             ),
         ),
         monitor={"drop": 0.4, "off": ["margin"]},

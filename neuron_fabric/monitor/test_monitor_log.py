@@ -22,13 +22,13 @@ from neuron_fabric.errors import LineError, MonitorError
 from neuron_fabric.monitor import Controller, StepReport, bench, monitor_command
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor import page as monitor_page
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Plan, Signal
 from neuron_fabric.monitor.log import reason, replay
 from neuron_fabric.monitor.states import Decision, Mode, Status
 
 NASTY = "</style><script>alert(1)</script>&\x1b[31m\u202e"
-PROFILE = SmallProfile((SmallRegion(NASTY, 900), SmallRegion("body", 5000)), name=NASTY)
+PROFILE = small_profile((small_region(NASTY, 900), small_region("body", 5000)), name=NASTY)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from neuron_fabric.data import DataError
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
 from neuron_fabric.monitor.job_plan import SHARE_BITS, Signal, Thresholds, plan_of, thresholds_of
 from neuron_fabric.monitor.signals import (
@@ -254,7 +254,7 @@ def test_units_of_a_report() -> None:
 def test_gradients_that_shrink_are_no_fault() -> None:
     """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
     loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
-    profile = SmallProfile((SmallRegion("a", 1000),))
+    profile = small_profile((small_region("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
     samples = []
     for step in range(120):
@@ -272,7 +272,7 @@ def test_gradients_that_shrink_are_no_fault() -> None:
 
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
     """Of one region: it is demoted; of most low-bit elements: FALLBACK."""
-    profile = SmallProfile(tuple(SmallRegion(name, 1000) for name in "abc"))
+    profile = small_profile(tuple(small_region(name, 1000) for name in "abc"))
     for wrong, where in (("a", "a"), ("abc", "")):
         one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
         for step in range(60):
@@ -316,8 +316,8 @@ def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
     """A DevLoad share of exactly 10 % is no more than 10 %; one answer more is, one less is not."""
     for more, bad in ((-1, False), (0, False), (1, True)):
         counters = ReducerCounters(answers=10 * tenths, severe=tenths + more)
-        one = Codec(plan_of(SmallProfile(())), world, 0).encode(StepReport(0, reducer=counters))
-        reading = Codec(plan_of(SmallProfile(())), world, 0).decode(0, (one * world).tolist())
+        one = Codec(plan_of(small_profile(())), world, 0).encode(StepReport(0, reducer=counters))
+        reading = Codec(plan_of(small_profile(())), world, 0).decode(0, (one * world).tolist())
         assert JobSignals().read(LIMITS, reading).device == bad, (world, tenths, more)
 
 

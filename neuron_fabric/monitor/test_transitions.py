@@ -13,13 +13,13 @@ import pytest
 
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
 from neuron_fabric.monitor.job_plan import Cost, Signal, plan_of
 from neuron_fabric.monitor.log import replay
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
-PROFILE = SmallProfile(tuple(SmallRegion(name, size) for name, size in SIZES.items()))
+PROFILE = small_profile(tuple(small_region(name, size) for name, size in SIZES.items()))
 PLAN = plan_of(PROFILE, warmup=6)
 Words = Callable[[Controller, int], Mapping[str, Any]]
 
