@@ -75,18 +75,22 @@ def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
 
 
 class NewFile:
-    """A file under a temporary name; `close` gives it its own, which is whole then or not there.
+    """New file under a temporary name in the same folder; `close` renames it to ``path``.
 
-    ``durable``: what `close` has named survives a crash of the machine, not of the process alone.
-    As a context manager it closes at the end, and leaves nothing behind on an exception.
+    The file appears whole or not at all. As a context manager it is closed at the end, and removed
+    on an exception. OSError if the file cannot be created.
+
+    Args:
+        path: Final name.
+        temporary: Name until `close`; by default a hidden name with the process id.
+        durable: Whether the file survives a crash of the machine once `close` has returned.
     """
 
-    def __init__(self, path: Path, temporary: Path, *, durable: bool = False) -> None:
-        """OSError when the file cannot be made."""
+    def __init__(self, path: Path, temporary: Path | None = None, *, durable: bool = False) -> None:
         self.path = path
-        self._temporary = temporary
+        self._temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}")
         self._durable = durable
-        self._file = os.fdopen(create(temporary), "wb", buffering=0)
+        self._file = os.fdopen(create(self._temporary), "wb", buffering=0)
 
     def put(self, data: bytes | memoryview, offset: int = 0) -> None:
         """All of ``data`` from byte ``offset`` on. OSError."""
@@ -131,9 +135,9 @@ def write_text(path: Path, text: str) -> None:
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """A file, whole or not at all. The old one stays when anything fails (OSError)."""
-    with NewFile(path, path.with_name(f".{path.name}.{os.getpid()}")) as file:
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file whole or not at all; on OSError the old content stays."""
+    with NewFile(path, durable=durable) as file:
         file.put(data)
 
 

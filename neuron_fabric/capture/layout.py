@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 import numpy as np
 
@@ -122,18 +121,13 @@ def check_name(
     return name
 
 
-def is_int(value: object) -> TypeGuard[int]:
-    """True for a JSON integer (bool is not one)."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def check_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
     """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements: also
     where one of them is 0, as numpy counts the others all the same."""
     if (
         not isinstance(value, list)
         or len(value) > 32
-        or not all(is_int(d) and 0 <= d < MAX_ELEMENTS for d in value)
+        or not all(type(d) is int and 0 <= d < MAX_ELEMENTS for d in value)
         or math.prod(max(d, 1) for d in value) >= MAX_ELEMENTS
     ):
         raise CaptureError(where, f"tensor {name!r} has a bad shape {value}", todo)

@@ -48,13 +48,13 @@ class Binding(Mapping[str, Region]):
             return FULL
         return routes.get(self.regions[name].name, FULL)
 
-    def elements(self, region: str) -> int:
-        """Elements of a region in this model."""
-        return sum(
-            one.elements
+    def members(self, region: str) -> list[Parameter]:
+        """Return the parameters of a region in this model."""
+        return [
+            one
             for one in self.parameters
             if one.name in self.regions and self.regions[one.name].name == region
-        )
+        ]
 
 
 def bind(profile: Profile, model: Any) -> Binding:

@@ -64,26 +64,13 @@ def fit(
     ``routes``: those that the reducer has. ProfileError where it cannot be used; with ``strict``
     also where it would be unverified, and where a condition that it was calibrated for is not told.
     """
-    found = sketch_for(profile, model)
-    return fit_parameters(profile, found, conditions, strict=strict, routes=routes)
-
-
-def fit_parameters(
-    profile: Profile,
-    parameters: Sequence[Parameter],
-    conditions: Conditions | None = None,
-    *,
-    strict: bool = False,
-    routes: Collection[Route] = ROUTES,
-) -> Fit:
-    """The same for what `sketch_for` has found."""
+    parameters = sketch_for(profile, model)
     where = f"profile {profile.name!r}"
     here = conditions or Conditions()
     _check_routes(profile, routes, here, where)
     binding = bind_parameters(profile, parameters)
-    members = _members(profile, binding)
     for region in profile.regions:
-        _check_region(region, members[region.name], where)
+        _check_region(region, binding.members(region.name), where)
     reasons = [
         *_other_model(profile, parameters, binding),
         *outside(profile.valid_for, here),
@@ -118,14 +105,6 @@ def _check_routes(
                 raise ProfileError(where, what, "use mean_abs")
 
 
-def _members(profile: Profile, binding: Binding) -> dict[str, list[Parameter]]:
-    members: dict[str, list[Parameter]] = {region.name: [] for region in profile.regions}
-    for one in binding.parameters:
-        if one.name in binding:
-            members[binding[one.name].name].append(one)
-    return members
-
-
 def _check_region(region: Region, members: Sequence[Parameter], where: str) -> None:
     if not members:
         what = f"region {region.name!r} is missing: no trainable parameter of it"
@@ -156,7 +135,7 @@ def _other_model(
     if fingerprint(parameters) == profile.fingerprint:
         return
     for region in profile.regions:
-        elements = binding.elements(region.name)
+        elements = sum(one.elements for one in binding.members(region.name))
         if elements != region.elements:
             what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
             yield f"{what} calibrated"

@@ -8,9 +8,10 @@ four digits after the point, or four that count where it is small.
 from __future__ import annotations
 
 import dataclasses
-import os
+import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
 from neuron_fabric.errors import CaptureError, ProfileError
-from neuron_fabric.output import NewFile, check_output
+from neuron_fabric.output import check_output, write_bytes
 from neuron_fabric.profile.profile_types import (
     FORMAT,
     FULL,
@@ -150,19 +151,20 @@ def _check_region(region: _RegionTable) -> None:
     if region.elements < 0:
         raise DataError(f"{place}: elements {region.elements} is negative")
     for phase, routes in region.measured.items():
-        if phase not in (STEADY, RECOVERY, WARMUP):
-            raise DataError(f"{place}: measured phase {phase!r} is not known here")
+        _check_known(place, "phase", phase, (STEADY, RECOVERY, WARMUP))
         for route, decodes in routes.items():
-            if route not in (*Route.__members__, *QUANTISERS):
-                raise DataError(f"{place}: measured route {route!r} is not known here")
+            _check_known(place, "route", route, (*Route.__members__, *QUANTISERS))
             for decode, statistics in decodes.items():
-                if decode not in ("vote", "net"):
-                    raise DataError(f"{place}: measured decode {decode!r} is not known here")
+                _check_known(place, "decode", decode, ("vote", "net"))
                 for name, (least, most) in statistics.items():
-                    if name not in STATISTICS:
-                        raise DataError(f"{place}: measured {name!r} is not known here")
+                    _check_known(place, "statistic", name, STATISTICS)
                     if least > most:
                         raise DataError(f"{place}: {name} {[least, most]} is not [least, most]")
+
+
+def _check_known(place: str, what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise DataError(f"{place}: measured {what} {name!r} is not known here")
 
 
 def write_profile(profile: Profile, path: str | Path) -> None:
@@ -173,8 +175,7 @@ def write_profile(profile: Profile, path: str | Path) -> None:
         raise ProfileError(path, what, "join regions, or leave out what was measured")
     try:
         check_output(place, "path")
-        with NewFile(place, place.with_name(f".{place.name}.{os.getpid()}"), durable=True) as file:
-            file.put(text)
+        write_bytes(place, text, durable=True)
     except CaptureError as error:
         raise ProfileError(error.where, error.what, error.todo) from None
     except OSError as error:
@@ -274,21 +275,10 @@ def _number(value: float) -> str:
     return f"{value:.3e}"
 
 
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
 def _key(key: str) -> str:
-    return key if key and set(key) <= _BARE else _text(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
 
 
 def _text(text: str) -> str:
-    r"""A basic string: quotes, backslashes and control characters as escapes."""
-    out = []
-    for character in text:
-        if character in '"\\':
-            out.append(f"\\{character}")
-        elif character < " " or character == "\x7f":
-            out.append(f"\\u{ord(character):04x}")
-        else:
-            out.append(character)
-    return f'"{"".join(out)}"'
+    r"""Return a basic string of TOML: JSON has the same escapes, but allows a raw DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -23,7 +23,7 @@ from safetensors.numpy import save
 
 from neuron_fabric.data import DataError, as_object, open_file, parse_json
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.output import NewFile
+from neuron_fabric.output import write_bytes
 from neuron_fabric.profile.profile_types import Range
 
 F64 = NDArray[np.float64]
@@ -130,8 +130,7 @@ def write_samples(samples: Samples, path: Path) -> None:
         "sizes": samples.sizes,
     }
     metadata = {"about": json.dumps(about)}  # one key: the library writes several in any order
-    with NewFile(path, path.with_name(f".{path.name}.new")) as file:
-        file.put(save(tensors, metadata))
+    write_bytes(path, save(tensors, metadata))
 
 
 def read_samples(path: Path) -> Samples:

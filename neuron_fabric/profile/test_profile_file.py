@@ -106,7 +106,11 @@ WRONG = {
     "measured phase": ("measured.steady", "measured.cold", "measured phase 'cold' is not known"),
     "measured route": ("G_BINARY.vote", "Q9.vote", "measured route 'Q9' is not known here"),
     "measured decode": ("G_BINARY.vote", "Q8.most", "measured decode 'most' is not known here"),
-    "statistic": ("cosine = [", "sine = [", "region 'conv.2': measured 'sine' is not known here"),
+    "statistic": (
+        "cosine = [",
+        "sine = [",
+        "'conv.2': measured statistic 'sine' is not known",
+    ),
     "range": ("[0.468, 0.604]", "[0.9, 0.1]", "cosine [0.9, 0.1] is not [least, most]"),
     "no float": ("0.4210", '"x"', "region[1].steady.shrink: 'x' is not a number"),
     "nan": ("0.4210", "nan", "region[1].steady.shrink: nan is not a number"),
