@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric calibrate`: a profile for a training of the user's own.
+"""Command `python -m neuron_fabric calibrate`: make a profile for a training script.
 
-The script takes its seed from NF_SEED, calls `attach(model)` and, at its end,
-`rt.report(accuracy=...)`; nothing else of it is known.
+The script takes its seed from NF_SEED, calls `attach(model)`, and calls `rt.report(accuracy=...)`
+at its end; the command knows nothing else about it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Run = Callable[[Sequence[str], int, Mapping[str, str]], str | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is measured, how it is judged, and the script."""
+    """Add the options of the measurement and of the verification, and the script."""
     parser.usage = f"{parser.prog} --out FILE [--workers N] [...] -- SCRIPT [ARGS]"
     add, count = parser.add_argument, whole(1, 1_000_000)
     add("--out", type=Path, required=True, metavar="FILE", help="profile to write")
@@ -83,8 +83,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def of_device(
     path: Path | None, asked: tuple[Route, ...] | None
 ) -> tuple[tuple[Route, ...], tuple[Route, ...]]:
-    """Routes to choose from, and to measure: those that the device of the substrate file has.
-    SubstrateError; CalibrationError where one is asked for that it has not got, or none is left."""
+    """Return the routes to choose from and the routes to measure: those that the device of the
+    substrate file supports.
+
+    Raises:
+        SubstrateError: The file is wrong.
+        CalibrationError: A requested route is not supported, or none is left.
+    """
     every = tuple(one for one in Route if one != Route.FP32)
     if path is None:
         return asked or Rule().routes, every
@@ -154,7 +159,16 @@ def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def run(args: argparse.Namespace, start: Run = run_workers) -> int:
-    """The exit code; ``start`` runs a command in every worker. CalibrationError, ProfileError."""
+    """Run the calibration and return the exit code.
+
+    Args:
+        args: Command line.
+        start: Function that runs a command in every worker.
+
+    Raises:
+        CalibrationError: Wrong arguments, or the script does not cooperate.
+        ProfileError: The profile cannot be written.
+    """
     script = Path(args.script[0])
     if args.workers > MOST_WORKERS:
         what = f"{args.workers}, and a count of votes holds {MOST_WORKERS}"

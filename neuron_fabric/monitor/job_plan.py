@@ -113,7 +113,7 @@ class Thresholds:
     lock_fallbacks: int = 4
     lock_within: int = 2000
     lock_demotions: int = 4
-    warmup_falls: float = 0.20  # relative fall from window to window that prolongs the warm-up, at most to twice its length
+    warmup_falls: float = 0.20  # fall from window to window that prolongs the warm-up
 
     capacity_admit: float = 0.80  # T_low / T_fp32
     capacity_drop: float = 0.95

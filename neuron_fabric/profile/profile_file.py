@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as TOML files: read strictly, written whole or not at all.
+"""Profiles as TOML files: strict reader, atomic writer.
 
-`profile.schema.json` beside this file describes the same for other tools. A float is written with
-four digits after the point, or four that count where it is small.
+`profile.schema.json` in this folder describes the format for other tools. A float is written with
+four digits after the point; below a thousandth with four significant digits.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from neuron_fabric.typed import typed
 SCHEMA = Path(__file__).with_name("profile.schema.json")
 BOM = "\ufeff"
 SIZE = 256 << 10
-"""Bytes of a profile at most. Of `nf scale gpt-1.3b` the draft has 10 KB, with every statistic of
-every route and phase 85 KB; with a region for each of its 292 parameters it has 80 KB."""
+"""Greatest size of a profile in bytes. For `nf scale gpt-1.3b`, the draft has 10 KB, with all
+statistics 85 KB, and with a region for each of its 292 parameters 80 KB."""
 GLOB = 512
-"""Characters of a glob at most."""
+"""Greatest length of a glob in characters."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _RegionTable:
-    """`[[region]]`."""
+    """Table `[[region]]`."""
 
     name: str
     kind: Kind
@@ -65,12 +65,12 @@ class _RegionTable:
     measured: Measured = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """DataError for a long glob: `fnmatch` takes time by the square of its length."""
+        """Check the length of globs, since `fnmatch` takes time by its square; DataError."""
         if any(len(glob) > GLOB for glob in self.match):
             raise DataError(f"match: a glob has more than {GLOB} characters")
 
     def region(self) -> Region:
-        """With its phases by name."""
+        """Return the region with its phases by name."""
         phases = {WARMUP: FULL, STEADY: self.steady}
         if self.recovery is not None:
             phases[RECOVERY] = self.recovery
@@ -79,7 +79,7 @@ class _RegionTable:
 
 @dataclasses.dataclass(frozen=True)
 class _File:
-    """A whole file, in the order of its tables."""
+    """All tables of a file in their order."""
 
     format: Literal["neuron-fabric-profile"]
     version: int
@@ -96,7 +96,11 @@ class _File:
 
 
 def read_profile(path: str | Path) -> Profile:
-    """The profile of a file. ProfileError, in one line, for whatever is wrong with it."""
+    """Return the profile of a file.
+
+    Raises:
+        ProfileError: The file cannot be read, or is no valid profile.
+    """
     try:
         text = read_text(path, SIZE)
     except OSError as error:
@@ -108,7 +112,7 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def parse_profile(text: str, where: object) -> Profile:
-    """The profile of a TOML text; ``where`` is its name in a ProfileError."""
+    """Return the profile of a TOML text; ``where`` is its name in a ProfileError."""
     try:
         if text.startswith(BOM):
             raise DataError(
@@ -146,7 +150,8 @@ def _of_this_format(table: Mapping[str, object], where: object) -> None:
 
 
 def _check_region(region: _RegionTable) -> None:
-    """DataError, with the region's name."""
+    """Check a region's numbers and the names of its statistics; DataError with the region's
+    name."""
     place = f"region {region.name!r}"
     if region.elements < 0:
         raise DataError(f"{place}: elements {region.elements} is negative")
@@ -168,7 +173,7 @@ def _check_known(place: str, what: str, name: str, known: Collection[str]) -> No
 
 
 def write_profile(profile: Profile, path: str | Path) -> None:
-    """Write it, whole or not at all. ProfileError where the file cannot be written."""
+    """Write a profile whole or not at all; ProfileError if the file cannot be written."""
     place, text = Path(path), profile_text(profile).encode()
     if len(text) > SIZE:
         what = f"a profile of {len(text):,} bytes, and no more than {SIZE:,} can be read"
@@ -184,7 +189,7 @@ def write_profile(profile: Profile, path: str | Path) -> None:
 
 
 def profile_text(profile: Profile) -> str:
-    """The TOML text of a profile; the same profile, the same text."""
+    """Return the TOML text of a profile; equal profiles give equal texts."""
     lines = [
         "# An operating profile: routes of gradients, region by region. `nf profile show` explains",
         "# it, `nf profile rule` chooses routes anew from what was measured.",
@@ -226,8 +231,8 @@ def _pairs(of: object, *names: str) -> Iterator[str]:
 
 
 def _table(name: str, of: Any) -> list[str]:
-    """A table of a dataclass; none where nothing is set. An empty list stands there unless it is
-    what its absence means."""
+    """Return the lines of a dataclass as a table; none if nothing is set. An empty list is
+    written unless it is the default."""
     values = {
         one.name: value
         for one in (dataclasses.fields(of) if of is not None else ())
@@ -239,8 +244,8 @@ def _table(name: str, of: Any) -> list[str]:
 
 
 def _changed(how: PhaseRoute) -> dict[str, object]:
-    """What a route says: of FP32 only why, of others all that they have, the signal only where it
-    is momentum."""
+    """Return the fields of a route that matter: `why` for FP32, the signal only if it is
+    momentum."""
     names = ["route", "why"]
     if how.route.votes:
         names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
@@ -269,7 +274,7 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits after the point; of a number below a thousandth, four that count."""
+    """Return four digits after the point; below a thousandth, four significant digits."""
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}"
     return f"{value:.3e}"
