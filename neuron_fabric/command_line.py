@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options between the words of a verb, which argparse takes outside of subparsers alone."""
+"""Extensions of argparse: options between positional arguments, and types of numbers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 
 def intermixed(parser: argparse.ArgumentParser) -> None:
-    """Let options stand before, between and after the words of a parser, or of all its subparsers.
+    """Accept options before, between and after the positional arguments of a parser and its
+    subparsers.
 
-    Without this, a word that may be left out is taken to be left out at the first option, as SCRIPT
-    of `check PROFILE --workers 2 -- SCRIPT`. See `ArgumentParser.parse_intermixed_args`; a parser
-    with REMAINDER, which it refuses, stays as it is.
+    Without this, an optional positional argument is taken as missing at the first option, such as
+    SCRIPT in `check PROFILE --workers 2 -- SCRIPT`. See `ArgumentParser.parse_intermixed_args`; it
+    refuses a parser with REMAINDER, which is left unchanged.
     """
     below = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     for action in below:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures: gradients of every worker and step, read with each way to be wrong checked.
+"""Reader of captures: gradients of every worker and step.
 
-spec: capture spec. Every failure is a ``CaptureError`` of one line; nothing else escapes from
-reading a capture.
+spec: capture spec. Every fault of a capture is reported as a ``CaptureError`` of one line.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ _FIX = "correct the manifest or capture again"
 
 @dataclass(frozen=True)
 class Capture:
-    """An opened capture: the manifest is checked, the steps are checked as they are loaded.
-
-    ``modules`` is empty where the capture does not tell them.
-    """
+    """Opened capture. The manifest has been checked; files of a step are checked when it is
+    loaded. ``modules`` is empty if the capture does not name them."""
 
     path: Path
     model: str
@@ -59,9 +56,14 @@ class Capture:
 
     @staticmethod
     def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
-        """Read and check ``path``/capture.json; CaptureError when anything is wrong.
+        """Read and check the manifest of a capture.
 
-        ``max_workers`` is what the device takes (64).
+        Args:
+            path: Folder of the capture.
+            max_workers: Greatest number of workers, the limit of the device.
+
+        Raises:
+            CaptureError: Anything is wrong.
         """
         folder = Path(path)
         where = folder / MANIFEST
@@ -77,22 +79,23 @@ class Capture:
             raise CaptureError(where, error.strerror or error, "check the file") from None
 
     def tensor(self, name: str) -> TensorSpec:
-        """The tensor of that name; CaptureError when there is none."""
+        """Return a tensor by name; CaptureError if there is none."""
         for spec in self.tensors:
             if spec.name == name:
                 return spec
         raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
 
     def unfinished(self) -> list[int]:
-        """Steps that lie on disk and are not listed: their capture was cut off."""
+        """Return steps on disk that are not listed: their capture was interrupted."""
         return [step for step in steps_on_disk(self.path) if step not in self.steps]
 
     def worker_path(self, step: int, worker: int) -> Path:
-        """Where the gradients of (step, worker) lie."""
+        """Return the file with the gradients of (step, worker)."""
         return worker_file(self.path, step, worker)
 
     def open_step(self, step: int) -> list[TensorFile]:
-        """The checked headers of every worker's file of ``step``, worker 0 first."""
+        """Return the checked headers of all workers' files of ``step``, in the order of the
+        workers."""
         if step not in self.steps:
             if step_folder(self.path, step).is_dir():
                 what = f"step {step} is not whole: its capture was cut off"
@@ -127,15 +130,20 @@ class Capture:
         return file
 
     def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
-        """Gradients of ``step``: name to float32[W, *shape], in manifest order.
+        """Return the gradients of ``step``: name to float32[W, *shape], in the order of the
+        manifest.
 
-        ``names`` limits it to some tensors. CaptureError when a file is missing, truncated or
-        wrong.
+        Args:
+            step: A listed step.
+            names: Tensors to load; by default all.
+
+        Raises:
+            CaptureError: A file is missing, truncated or wrong.
         """
         files = self.open_step(step)
         wanted = {spec.name for spec in self.tensors}
         for name in set(names or ()) - wanted:
-            self.tensor(name)  # raises
+            self.tensor(name)  # raises for an unknown name
         wanted = wanted if names is None else set(names)
         return {
             spec.name: np.stack([file.read_f32(spec.name) for file in files])
@@ -144,15 +152,13 @@ class Capture:
         }
 
     def verify(self) -> None:
-        """Check every file of every step, data included; CaptureError at the first fault.
-
-        One tensor of one worker is in memory at a time.
-        """
+        """Check every file of every step with its data; CaptureError at the first fault. One
+        tensor of one worker is in memory at a time."""
         for _ in self.values():
             pass
 
     def values(self) -> Iterator[tuple[int, int, TensorSpec, F32]]:
-        """(step, worker, tensor, float32[*shape]) of all there is, one at a time."""
+        """Yield (step, worker, tensor, float32[*shape]) for all gradients, one at a time."""
         for step in self.steps:
             for worker, file in enumerate(self.open_step(step)):
                 for spec in self.tensors:

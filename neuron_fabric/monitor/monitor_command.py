@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric monitor`: what has happened in a run, on the terminal or as a page; the
-same under other thresholds; and how well the signals find faults."""
+"""Command `python -m neuron_fabric monitor`: summarize a run on the terminal or as an HTML
+report, replay it with other thresholds, and measure how well the signals detect faults."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A run's folder, or `replay` and one, or `bench`."""
+    """Add the options of all forms: a run's folder, or a verb with one or several."""
     parser.usage = (
         "nf monitor RUN [--html FILE]\n"
         "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
@@ -75,7 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
+    """Run the command and return its exit code: 1 if an unchanged replay differs or a fault is
+    missed."""
     off = tuple(Signal(one) for one in args.without)
     if args.what == BENCH and not args.of:
         if args.recorded is not None:
@@ -162,7 +163,8 @@ def _replay(
 def _changed(
     plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
 ) -> Plan:
-    """The recorded plan with the profile's regions and thresholds, then single ones."""
+    """Return the recorded plan with the regions and thresholds of a profile, then with single
+    settings."""
     try:
         if profile is not None:
             costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
