@@ -82,9 +82,7 @@ class Lock:
                 return True
             if self._named(file):
                 break
-            os.close(
-                file
-            )  # removed meanwhile by its last holder: nobody would see this lock
+            os.close(file)  # removed meanwhile by its last holder: nobody would see this lock
         with contextlib.suppress(OSError):  # full disk: the lock is held all the same
             os.ftruncate(file, 0)
             os.pwrite(file, _self().encode(errors="replace"), 0)

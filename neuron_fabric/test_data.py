@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are data: a value, or one line."""
+"""Strict reader of data files: a value, or one line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_limits(tmp_path: Path) -> None:
 
 
 def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of these may wait: a FIFO without a writer would for ever, /dev/zero never ends."""
+    """Check files that would block or never end: a FIFO without a writer, /dev/zero."""
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     os.mkfifo("fifo")
     for path, kind in (("fifo", "a FIFO"), ("/dev/zero", "a device"), (".", "a folder")):

@@ -36,7 +36,7 @@ from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 
-HELP = "a profile for a training: FP32 with the packed reduction beside it, the rule, verification"
+HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
 EXAMPLES = """examples:
   nf calibrate --out p.toml --workers 4 -- train.py --lr 0.1    measure, choose, verify
   nf calibrate --out p.toml --no-verify -- train.py             measure and choose alone

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a calibration does with what trainings tell it: here they are made up."""
+"""Calibration over the results of made-up trainings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ def parameters() -> tuple[Parameter, ...]:
 
 
 def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
-    """Samples in which G_BINARY's vote has these cosines, codes have `CODES`, all else 0.2."""
+    """Write samples with these cosines for the vote of G_BINARY, `CODES` for codes, and 0.2
+    otherwise."""
     routes = ("G_BINARY", "G_TERNARY", *CODES)
     about = About(4, EVERY, routes, parameters(), about_steps, VALID)
     rows = RowWriter(folder, about)
@@ -82,7 +83,7 @@ def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
 
 @dataclass
 class Script:
-    """``metric`` of a seed and, with a profile, of its low-bit regions."""
+    """Training script; ``metric`` is a function of the seed and the low-bit regions."""
 
     metric: Callable[[int, frozenset[str]], float]
     stop: int | None = None
@@ -98,7 +99,7 @@ class Script:
         low: frozenset[str] | None = None
         if job.profile is not None:
             profile = read_profile(Path(job.profile))
-            assert profile.verified  # else every region would be tried beside FP32 first
+            assert profile.verified  # else every region would have to pass PROBE first
             low = frozenset(one.name for one in profile.regions if one.low_bit)
         self.ran.append((seed, low))
         if job.every:
@@ -171,7 +172,8 @@ def test_the_rule_again_without_training(tmp_path: Path) -> None:
 def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A vote costs less; codes go where none passes, and 4 bits before 8."""
+    """Check that codes are used where no vote passes, and 4 bits before 8, since a vote costs
+    less."""
     calibrated(tmp_path, Script(good), verify=False)
     out = capsys.readouterr().out
     assert "nf profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
@@ -197,7 +199,7 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
 
 
 def test_what_is_protected_is_chosen(tmp_path: Path) -> None:
-    """Of the calibration, and of the rule again."""
+    """Check the protected kinds in a calibration and in a later application of the rule."""
     cosines = {**COSINES, "head.weight": 0.7}
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "COSINES", cosines)
@@ -226,7 +228,7 @@ def test_nothing_is_good_enough(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
-    """Five rounds of three trainings, behind the three in FP32."""
+    """Check for five rounds of three trainings after the three in FP32."""
     kinds = [one for one in Kind if one not in (Kind.ATTENTION, Kind.REST)]
     script = Script(lambda seed, low: good(seed, low) - 0.3 * bool(low))
     many = tuple(Parameter(one, (2048,), "float32", True, one, 0, (one,)) for one in kinds)
@@ -242,7 +244,7 @@ def test_four_regions_are_given_up_at_most(tmp_path: Path) -> None:
 
 
 def test_more_seeds_show_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A difference of noise alone: three seeds cannot show that it is small, eight can."""
+    """Check a difference of noise: three seeds cannot show that it is small, eight can."""
     noise = (0.005, -0.004, 0.001, -0.003, 0.004, -0.002, 0.003, -0.004)
     script = Script(lambda seed, low: good(seed, low) + noise[seed - 1] * bool(low))
     code, profile = calibrated(tmp_path, script)
@@ -268,7 +270,7 @@ def test_no_number_is_good_enough(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("interrupt", [False, True])
 def test_stopped_early(tmp_path: Path, interrupt: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is there is usable: by the steps that the script has announced, or those seen."""
+    """Check that an interrupted training is usable, by the announced steps or those seen."""
     code, profile = calibrated(tmp_path, Script(good, stop=17, interrupt=interrupt))
     assert code == 1
     assert not profile.verified
@@ -352,7 +354,7 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
 
 
 def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three times the spread of FP32 is too much, once is not."""
+    """Check that three standard deviations of FP32 are too much, one is not."""
     costs = {None: 0.0, "linear.0": 0.03, "conv.0": 0.01}
     asked: list[tuple[str | None, int]] = []
 
@@ -377,7 +379,7 @@ def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_no_impact_without_a_spread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: list[float]
 ) -> None:
-    """Equal losses of three seeds passed every region, whatever it cost."""
+    """Check that equal losses of the seeds are refused: they would accept any region."""
     losses = iter([*full, 9.0, 9.0])
     monkeypatch.setattr(calibrating, "_loss", lambda *_: next(losses))
     with pytest.raises(CalibrationError, match=r"FP32 with other seeds are 2.0, .*NF_SEED"):
@@ -387,7 +389,7 @@ def test_no_impact_without_a_spread(
 def test_a_loss_that_is_not_finite_is_a_veto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log holds such a loss as a count: the mean of the others passed the region."""
+    """Check that a loss which is not finite counts; the log holds it as a count only."""
 
     def of(step: int, loss: float | None, nonfinite: float = 0.0) -> Reading:
         return Reading(step, (), loss=loss, nonfinite=nonfinite)

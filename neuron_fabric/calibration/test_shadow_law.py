@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of a calibration over real gloo processes: the training is the plain one, bit for bit; what
-is measured is what numpy makes of the workers' own gradients; one seed gives one file."""
+"""Laws of a calibration over real gloo processes: the training is bit-identical to plain DDP,
+statistics equal those of numpy, and one seed gives one file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ worlds = pytest.mark.parametrize("world", WORLDS)
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of all trainings."""
+    """Run all trainings and return their folder."""
     out = tmp_path_factory.mktemp("shadow")
     module = "neuron_fabric.tests.ddp.shadow_case_ranks"
     done = subprocess.run(

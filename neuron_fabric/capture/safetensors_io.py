@@ -120,7 +120,7 @@ def open_tensors(path: Path) -> TensorFile:
     except SafetensorError as error:
         what = str(error).removeprefix("Error while deserializing header: ")
         if "file not fully covered" in what:
-            what = f"truncated, or with bytes behind the last tensor: {size} bytes"
+            what = f"truncated, or with bytes after the last tensor: {size} bytes"
         raise CaptureError(path, what, _AGAIN) from None
     except FileNotFoundError:
         raise CaptureError(path, "file is missing", "capture it again") from None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures: the real one, written ones, and one test for each way to be bad."""
+"""Reader of captures: the shipped capture, written captures, and each kind of fault."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """The manifest of ``folder``, changed."""
+    """Change the manifest of ``folder``."""
     path = folder / "capture.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
@@ -47,7 +47,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 def fails(folder: Path, text: str, step: int | None = None) -> None:
-    """Opening, or loading ``step``, gives one line that holds ``text``."""
+    """Check that opening, or loading ``step``, gives one line that contains ``text``."""
 
     def attempt() -> None:
         capture = Capture.open(folder)
@@ -131,7 +131,7 @@ def test_missing_files(folder: Path) -> None:
 
 
 def test_what_is_no_file_is_refused_at_once(folder: Path) -> None:
-    """Whoever reads a FIFO waits for ever."""
+    """Check that a FIFO, which would block, is refused."""
     worker = folder / "step-000003" / "worker-001.safetensors"
     for path, step in ((worker, 3), (folder / MANIFEST, None)):
         path.unlink()

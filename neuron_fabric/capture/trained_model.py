@@ -35,7 +35,7 @@ def check_model(model: Any) -> None:
     if hook == HOOK:
         raise _refused("this model is captured already", "call attach once a model")
     if getattr(model, "mixed_precision", None) is not None:
-        raise _refused("mixed_precision of DDP reduces by a hook of its own", "use torch.autocast")
+        raise _refused("mixed_precision of DDP has another hook", "use torch.autocast")
     if hook:
         raise second_hook(hook)
     if getattr(model, "skip_all_reduce_unused_params", False):

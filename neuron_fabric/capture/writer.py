@@ -120,7 +120,7 @@ class CaptureFolder:
         except BlockingIOError:
             os.close(folder)
             what = "another capture is being written to this folder"
-            todo = "give every model and every run a folder of its own"
+            todo = "give every model and every run a separate folder"
             raise CaptureError(self.path, what, todo) from None
         except OSError:
             os.close(folder)  # a file system without locks

@@ -78,7 +78,7 @@ def targets(one: Controller) -> list[str]:
 def ranks(
     steps: int, change: Change = lambda *_: None, folder: Path | None = None
 ) -> tuple[list[Controller], list[str]]:
-    """Run ``steps`` steps on all ranks; their controllers, and what ended each of them."""
+    """Run ``steps`` steps on all ranks; return their controllers and the error of each."""
     group, ends = LocalGroup(WORLD), [""] * WORLD
     made = [
         Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
@@ -154,7 +154,7 @@ def test_a_rank_that_differs_ends_all_within_two_steps(change: Change) -> None:
 
 
 def test_without_the_digest_it_would_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: what another window does shows nowhere else for a long time."""
+    """Check the twin: without the digest another window stays undetected for a long time."""
     monkeypatch.setattr("neuron_fabric.monitor.controller.agreed", lambda ends: True)
     made, ends = ranks(20, other_window)
     assert ends == [""] * WORLD
@@ -235,7 +235,7 @@ def test_the_last_step_is_in_the_log(tmp_path: Path) -> None:
 
 
 def test_losses_that_are_none() -> None:
-    """NaN and infinity count as non-finite; a step without `observe` as nothing."""
+    """Check that NaN and infinity count as non-finite, and a step without `observe` as nothing."""
     one = single()
     for step, loss in enumerate((float("nan"), float("inf"), None, 1.5)):
         one.step_end(StepReport(step, losses=loss))
@@ -254,11 +254,11 @@ def test_ten_regions_are_less_than_64_numbers() -> None:
     codec = Codec(plan_of(wide), 4, 0)
     assert codec.lengths == (59, 69)
     assert len(field_names(plan_of(wide))) == 69
-    assert len(codec.least(StepReport(0))) == 10  # beside the digest
+    assert len(codec.least(StepReport(0))) == 10  # without the digest
 
 
 def test_the_device_rejects_and_admits_again() -> None:
-    """FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
+    """Check FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
 
     def hit(one: Controller, step: int) -> Mapping[str, Any]:
         assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
@@ -269,7 +269,7 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """And admitted again when the network gets slower: 8 steps later, and not at the next 200."""
+    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
     known = shipped().coefficients
     costs = costs_of(PROFILE, known, 8)
     assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
@@ -315,7 +315,7 @@ def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
 
 
 def test_demotions_double_and_the_fourth_is_for_good() -> None:
-    """The head's cosine is bad whenever its votes are used, and good beside FP32."""
+    """Demote the head, whose cosine is bad in low-bit and good in FP32."""
 
     def bad(one: Controller, step: int) -> Mapping[str, Any]:
         low = one.routes()["head"].route == "G_BINARY" and "head" in one.samples()
@@ -330,7 +330,7 @@ def test_demotions_double_and_the_fourth_is_for_good() -> None:
 
 
 def test_recovery_takes_the_largest_region_first() -> None:
-    """One at a time, each after two good samples, for which FP32 is used."""
+    """Admit one region at a time, each after two good samples in FP32."""
     used: dict[int, set[str]] = {}
 
     def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
@@ -347,7 +347,7 @@ def test_recovery_takes_the_largest_region_first() -> None:
 
 
 def test_a_worker_against_the_others_keeps_a_region_out() -> None:
-    """Its cosine is good all the time: without the signal the body comes back in between."""
+    """Check that the agreement keeps a region in FP32 although its cosine is good."""
 
     def flipped(one: Controller, step: int) -> Mapping[str, Any]:
         voted = one.routes()["body"].route != "FP32" or "body" in one.samples()
@@ -379,7 +379,7 @@ def test_a_region_is_sampled_at_its_admission() -> None:
 
 
 def test_devload_rejects_as_fallback_does() -> None:
-    """More than a tenth of a step's answers."""
+    """Check the limit of a tenth of a step's answers."""
 
     def severe(one: Controller, step: int) -> Mapping[str, Any]:
         share = {40: 9, 50: 11}.get(step, 0)
@@ -390,7 +390,7 @@ def test_devload_rejects_as_fallback_does() -> None:
 
 
 def test_between_admit_and_drop_nothing_changes() -> None:
-    """The network's MiB takes 1 ms; T_low by the step: a ratio of 0.9 changes neither."""
+    """Check that a ratio of 0.9 changes nothing; one MiB takes 1 ms on the network."""
     ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
@@ -405,7 +405,7 @@ def test_between_admit_and_drop_nothing_changes() -> None:
     ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
 )
 def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judged: int) -> None:
-    """By more than twice, either way, 8 steps running; else at the next 200."""
+    """Check a change by more than twice for 8 steps; otherwise capacity is judged every 200."""
     seen: list[int] = []
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
@@ -439,7 +439,7 @@ def test_random_signs_have_no_margin() -> None:
 
 
 def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
-    """Interrupted in the cool-down: what comes after it is told by the state alone."""
+    """Interrupt a cool-down: the state of the checkpoint determines what follows."""
 
     def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
         return {"reducer": ReducerCounters(lost=int(step == 30))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of trainings: what is kept, what the bench makes of it, and what is refused."""
+"""Recorded trainings: their content, the bench over them, and refused input."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEPS = 200
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recordings of a healthy training and of one with a wrong vote from step 251 on."""
+    """Record a healthy training, and one with an inverted vote from step 251 on."""
     runs = tmp_path_factory.mktemp("check")
     out = tmp_path_factory.mktemp("recordings")
     bench.trained(1, steps=STEPS, folder=runs / "healthy")
@@ -53,7 +53,7 @@ def named(folder: Path, word: str) -> log.Segment:
 
 
 def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
-    """A log whose plan and numbers do not belong together."""
+    """Check a log whose plan and numbers do not fit together."""
     segment = named(folder, "healthy")
     plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
     with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
@@ -155,7 +155,7 @@ SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
 @pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
 def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It holds no decisions, so those of its own thresholds count as its own."""
+    """Check that a recording, which holds no decisions, is compared with its own thresholds."""
     (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
     assert __main__.main(["monitor", "replay", str(path)]) == 0
     assert "by its own thresholds: a recording holds none" in capsys.readouterr().out

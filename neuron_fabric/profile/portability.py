@@ -108,7 +108,7 @@ def _check_routes(
     for region in profile.regions:
         for phase, how in region.phases.items():
             if how.route not in routes:
-                what = f"{phase} of region {region.name!r} goes by {how.route}, and the reducer"
+                what = f"{phase} of region {region.name!r} uses {how.route}, and the reducer"
                 has = ", ".join(sorted(routes))
                 raise ProfileError(where, f"{what} has {has}", "choose another route")
             if how.fixed is not None and here.grad_scaler:

@@ -27,7 +27,7 @@ from neuron_fabric.profile.profile_types import (
 from neuron_fabric.profile.rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
-HELP = "operating profiles: show one, hold it against a model, compare two, run its rule again"
+HELP = "show, check or compare operating profiles, or apply the rule of one again"
 EXAMPLES = """examples:
   nf profile show p.toml                     its regions, their routes, and why
   nf profile check p.toml -- train.py        does it fit the model of this training
@@ -250,7 +250,7 @@ def _check(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
     check_monitor(profile, args.profile)
     if not args.script and not args.model:
-        say(f"{args.profile}: {len(profile.regions)} regions; no model to hold it against")
+        say(f"{args.profile}: {len(profile.regions)} regions; no model to compare with")
         return 0
     if args.script and args.model:
         raise ProfileError("check", "a script and --model are given", "give one of them")
@@ -266,7 +266,7 @@ def _check(args: argparse.Namespace) -> int:
     for reason in found.reasons:
         say(f"unverified: {reason}")
     if found.verdict == Verdict.UNVERIFIED:
-        say("every region would be probed beside FP32 first")
+        say("every region would have to pass PROBE in parallel with FP32 first")
         return 1
     bound = f"{len(found.binding)} parameters in {len(profile.regions)} regions"
     say(f"{args.profile}: fits, {bound}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles are read strictly and written so that they are read again as they were."""
+"""Profile files: strict reader, and a writer whose output gives the same profile."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ MEASURED = st.dictionaries(
 
 @st.composite
 def profiles(draw: st.DrawFn) -> Profile:
-    """Anything that a profile may hold, with floats of four digits."""
+    """Draw any profile, with floats of four digits."""
     names = draw(st.lists(TEXT, unique=True, max_size=4))
     regions = tuple(
         Region(
@@ -305,7 +305,7 @@ def test_what_is_written_is_read_again(profile: Profile) -> None:
 
 
 def test_no_kind_is_protected() -> None:
-    """An empty list says another thing than no list, which protects heads and embeddings."""
+    """Check that an empty list differs from a missing list, which protects heads and embeddings."""
     profile = parse_profile(EXAMPLE, "p")
     assert profile.rule.protect == (Kind.HEAD, Kind.EMBEDDING)
     changed = dataclasses.replace(profile, rule=dataclasses.replace(profile.rule, protect=()))
@@ -322,7 +322,7 @@ def test_small_numbers_keep_four_digits() -> None:
 
 
 def validator() -> Any:
-    """Of the schema beside the package."""
+    """Return the validator of the package's schema."""
     jsonschema = pytest.importorskip("jsonschema")
     return jsonschema.Draft202012Validator(read_object(SCHEMA))
 
