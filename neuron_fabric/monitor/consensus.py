@@ -195,9 +195,7 @@ def unpacked(number: int) -> tuple[int, int]:
 
 def _mean(number: int, bits: int) -> float | None:
     count, total = unpacked(number)
-    return (
-        total / (count << bits) if count else None
-    )  # quotient of integers: correctly rounded on every machine
+    return total / (count << bits) if count else None  # of integers: correctly rounded
 
 
 def least_of(number: int) -> tuple[float | None, int]:
