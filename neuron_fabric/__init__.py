@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures gradients of a PyTorch training as stimulus for the controller (spec: capture spec).
+"""Low-bit gradients for PyTorch training: capture, communication hook, profiles, calibration,
+monitor.
 
-A package of its own, `neuron-fabric`: a training script imports `neuron_fabric.ddp`, which needs
-torch; `neuron_fabric.capture` reads and writes captures and needs numpy and safetensors.
+`neuron_fabric.capture` reads and writes captures and needs numpy and safetensors;
+`neuron_fabric.ddp` and the hook need torch.
 """
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric VERB`: what the package can do from a command line.
+"""Command line of the package: `python -m neuron_fabric VERB`.
 
-A wrong word or bad input gets one line and exit code 2, never a traceback.
+Bad arguments and bad input give one line and exit code 2, never a traceback.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NoReturn
 from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, one_line, say, settle_output
 
-# Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which gives the exit code.
+# Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which returns the exit code.
 VERBS = {
     "profile": "neuron_fabric.profile.profile_command",
     "calibrate": "neuron_fabric.calibration.calibrate_command",
@@ -28,14 +28,14 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports a wrong command line in one line."""
+    """Parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 done, 1 something is not as it should be, 2 cannot be done."""
+    """Run a verb and return the exit code: 0 success, 1 negative result, 2 error."""
     parser = _Parser(prog="python -m neuron_fabric", description="Low-bit gradients of a training.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
     for name, module in VERBS.items():
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         code: int = importlib.import_module(VERBS[args.verb]).run(args)
-        sys.stdout.flush()  # while a closed pipe can still be told
+        sys.stdout.flush()  # while a closed pipe can still be reported
         return code
     except LineError as error:
         say(f"neuron_fabric: {error}", file=sys.stderr)

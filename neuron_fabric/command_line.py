@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options between the words of a verb, which argparse takes outside of subparsers alone."""
+"""Extensions of argparse: options between positional arguments, and types of numbers."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
 def intermixed(parser: argparse.ArgumentParser) -> None:
-    """Let options stand before, between and after the words of a parser, or of all its subparsers.
+    """Accept options before, between and after the positional arguments of a parser and its
+    subparsers.
 
-    Without this, a word that may be left out is taken to be left out at the first option, as SCRIPT
-    of `check PROFILE --workers 2 -- SCRIPT`. See `ArgumentParser.parse_intermixed_args`; a parser
-    with REMAINDER, which it refuses, stays as it is.
+    Without this, an optional positional argument is taken as missing at the first option, such as
+    SCRIPT in `check PROFILE --workers 2 -- SCRIPT`. See `ArgumentParser.parse_intermixed_args`; it
+    refuses a parser with REMAINDER, which is left unchanged.
     """
     below = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
     for action in below:
@@ -31,3 +33,26 @@ def intermixed(parser: argparse.ArgumentParser) -> None:
             parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
 
     parser.parse_known_args = mixed  # type: ignore[assignment,method-assign]
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Return an argparse type for a whole number from ``least`` to ``most``."""
+
+    def read(word: str) -> int:
+        if not (word.isascii() and word.isdecimal() and least <= int(word[:19]) <= most):
+            what = f"{word!r} is not a whole number from {least} to {most}"
+            raise argparse.ArgumentTypeError(what)
+        return int(word)
+
+    return read
+
+
+def real(word: str) -> float:
+    """Read a finite number that is not negative, as an argparse type."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number of at least 0")
+    return value

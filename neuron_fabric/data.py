@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads files that are data: whatever they hold, the outcome is a value or one `DataError`.
+"""Strict reader of JSON and TOML files from untrusted sources: the result is a value or one
+`DataError`.
 
-JSON is read strictly: UTF-8, no key twice, no NaN or infinity, no half of a surrogate pair, and
-limits on size, depth, number of values and digits, so that no file can exhaust memory or the stack.
-TOML has limits on the parts of a key and on integers.
-Only regular files are opened: a FIFO would wait for ever, a device never end. What the values mean
-is checked by `neuron_fabric.typed`.
+JSON must be UTF-8, without duplicate keys, NaN, infinity or unpaired surrogates, and within limits
+on size, depth, number of values and digits, so that no file can exhaust memory or the stack. TOML
+has limits on the parts of a key and on integers. Only regular files are opened: a FIFO would block,
+and a device may never end. `neuron_fabric.typed` checks the types of the values.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class DataError(LineError, ValueError):
-    """What is wrong with some data, in one line; the caller adds which file it is."""
+    """Fault of some data in one line; the caller adds the name of the file."""
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a JSON text may have at most. ``values`` counts commas and opening brackets."""
+class DataLimits:
+    """Limits of a JSON text. ``values`` limits the commas and opening brackets."""
 
     size: int = 64 << 20
     depth: int = 64
@@ -49,12 +49,15 @@ class Limits:
     digits: int = 40
 
 
-LIMITS = Limits()
+LIMITS = DataLimits()
 
 
 def open_file(path: str | Path) -> BufferedReader:
-    """A regular file, open for reading. OSError when it cannot be opened, and when it is something
-    else than a file: its kind is looked at without waiting for anybody to write to it."""
+    """Open a regular file for reading, without waiting for a writer of a FIFO.
+
+    Raises:
+        OSError: It cannot be opened, or is no regular file.
+    """
     if "\0" in str(path):
         raise OSError(errno.EINVAL, "no name of a file: it has a NUL in it", str(path))
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
@@ -71,7 +74,7 @@ def open_file(path: str | Path) -> BufferedReader:
 
 
 def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
-    """The whole of a regular file. OSError; DataError when it has more than ``size`` bytes."""
+    """Return the content of a regular file; OSError, or DataError above ``size`` bytes."""
     with open_file(path) as stream:
         data = stream.read(size + 1)
     if len(data) > size:
@@ -80,37 +83,37 @@ def read_bytes(path: str | Path, size: int = LIMITS.size) -> bytes:
 
 
 def read_text(path: str | Path, size: int = LIMITS.size) -> str:
-    """The whole of a UTF-8 file. OSError; DataError when it is too large or not UTF-8."""
+    """Return the text of a UTF-8 file; OSError, or DataError if it is too large or not UTF-8."""
     return decode(read_bytes(path, size))
 
 
 def decode(data: bytes) -> str:
-    """UTF-8 as text; DataError with the place of the first byte that is none."""
+    """Decode UTF-8; DataError with the offset of the first wrong byte."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(f"not UTF-8 at byte {error.start}") from None
 
 
-def read_json(path: str | Path, limits: Limits = LIMITS) -> Any:
-    """The value that a JSON file holds. OSError; DataError."""
+def read_json(path: str | Path, limits: DataLimits = LIMITS) -> Any:
+    """Return the value of a JSON file; OSError, DataError."""
     return parse_json(read_bytes(path, limits.size), limits)
 
 
-def read_object(path: str | Path, limits: Limits = LIMITS) -> dict[str, Any]:
-    """The JSON object that a file holds. OSError; DataError."""
+def read_object(path: str | Path, limits: DataLimits = LIMITS) -> dict[str, Any]:
+    """Return the JSON object of a file; OSError, DataError."""
     return as_object(read_json(path, limits))
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """``value``, which must be a JSON object; DataError."""
+    """Return ``value`` if it is a JSON object; DataError."""
     if not isinstance(value, dict):
         raise DataError("no JSON object")
     return value
 
 
-def parse_json(data: bytes | str, limits: Limits = LIMITS) -> Any:
-    """The value of a JSON text; DataError when it is not strict JSON within ``limits``."""
+def parse_json(data: bytes | str, limits: DataLimits = LIMITS) -> Any:
+    """Return the value of a JSON text; DataError if it is not strict JSON within ``limits``."""
     try:
         text = decode(data) if isinstance(data, bytes) else data
     except DataError as error:
@@ -169,7 +172,7 @@ def _finite(text: str) -> float:
 
 
 def _too_deep(value: object, depth: int) -> bool:
-    """Level by level, not by recursion."""
+    """Return whether a value is nested deeper than ``depth``: level by level, without recursion."""
     level = [value]
     for _ in range(depth):
         level = [
@@ -184,19 +187,19 @@ def _too_deep(value: object, depth: int) -> bool:
 
 
 PARTS = 16
-"""Parts of a dotted key of TOML at most: tomllib takes time by the square of them."""
+"""Greatest number of parts of a TOML key: tomllib takes quadratic time in them."""
 BITS = 4096
-"""Of an integer of TOML: Python refuses to print one of more than 4,300 digits."""
+"""Greatest size of a TOML integer in bits: Python does not print more than 4,300 digits."""
 _TOML_TOKEN = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"""|\\?\Z)|\'\'\'.*?(?:\'\'\'|\Z)'
     r'|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[=,{}\[\]\n.]',
     re.DOTALL,
 )
-"""Strings, comments, and what ends or parts a key; each is found in linear time."""
+"""Strings, comments, and the ends of a key or of its parts; linear time."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; DataError when it is none, or beyond the limits."""
+    """Return the tables of a TOML text; DataError if it is malformed or exceeds the limits."""
     parts = 1
     for token in _TOML_TOKEN.finditer(text):
         if token[0] == ".":
@@ -220,8 +223,8 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def encodable(value: Any) -> Any:
-    """``value``, plain data, with every text such that it can be written and read again: bytes of
-    a file name or an argument that are not UTF-8 become escapes (``\\udcff``)."""
+    r"""Return plain data in which every text can be encoded: bytes of file names or arguments
+    that are not UTF-8 become escapes (``\udcff``)."""
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks between processes, which the death of a holder gives back: no file that is left behind
-can block anybody.
+"""Locks between processes that the death of a holder releases.
 
-A lock is `flock` on a file that exists while somebody holds it, with one line in it: the process id
-and the program of the holder. The lock counts, never the file: a file that a killed process has
-left is taken over.
+A lock is a `flock` on a file that exists while somebody holds the lock; it contains the process id
+and the program of the holder. The `flock` counts, not the file, so that a file left by a killed
+process blocks nobody.
 """
 
 from __future__ import annotations
@@ -21,21 +20,23 @@ from pathlib import Path
 from neuron_fabric.errors import one_line, say
 
 _POLL_SECONDS = 0.05
-_PROGRAM = 120  # characters of its name that are shown
-# What a file system without locks answers (some NFS mounts, FUSE).
+_PROGRAM = 120  # shown characters of its name
+# Errors of a file system without locks (some NFS mounts, FUSE).
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 NO_LOCKS = "this file system has no locks; let one command at a time write here"
 _told: set[int] = set()
 
 
 class Busy(Exception):
-    """Somebody else holds the lock; one line that says who."""
+    """Lock held by another process; the message names the holder."""
 
 
 class Lock:
-    """A lock on a file or folder: `.NAME.lock` beside it. Use it as a context manager, or keep it.
+    """Lock on a file or folder, by a file `.NAME.lock` in the same folder; also a context manager.
 
-    ``shared``: any number of holders at once, but none beside an exclusive one.
+    Args:
+        target: The file or folder.
+        shared: Whether several holders may share the lock; an exclusive holder excludes all others.
     """
 
     def __init__(self, target: Path, *, shared: bool = False) -> None:
@@ -45,15 +46,18 @@ class Lock:
 
     @property
     def held(self) -> bool:
-        """Whether this object holds the lock."""
+        """Return whether this object holds the lock."""
         return self._file is not None
 
     def acquire(self, *, wait: Callable[[], None] | None = None) -> Lock:
-        """Take the lock. Busy when another process has it; with ``wait``, which is called again
-        and again and may raise, not before that process has let it go. OSError when the folder
-        cannot be written to.
+        """Take the lock. On a file system without locks, warn once and continue without.
 
-        A file system that has no locks is told of once, on stderr, and nothing is locked there.
+        Args:
+            wait: Called repeatedly until the lock is free; it may raise. By default Busy is raised.
+
+        Raises:
+            Busy: Another process holds the lock.
+            OSError: The folder cannot be written.
         """
         while not self._try():
             if wait is None:
@@ -78,8 +82,8 @@ class Lock:
                 return True
             if self._named(file):
                 break
-            os.close(file)  # its last holder has removed the file meanwhile: nobody else sees it
-        with contextlib.suppress(OSError):  # a full disk: held all the same
+            os.close(file)  # removed meanwhile by its last holder: nobody would see this lock
+        with contextlib.suppress(OSError):  # full disk: the lock is held all the same
             os.ftruncate(file, 0)
             os.pwrite(file, _self().encode(errors="replace"), 0)
         self._file = file
@@ -92,20 +96,20 @@ class Lock:
             return False
 
     def holder(self) -> str:
-        """Who holds it, as far as is known: ``in use by `nf` (process 12)``."""
+        """Return the holder as far as it is known: ``in use by `nf` (process 12)``."""
         with contextlib.suppress(OSError, ValueError):
             number, program = self.path.read_text(encoding="utf-8", errors="replace").split("\t", 1)
-            os.kill(int(number), 0)  # of several holders, the one that is named may have ended
+            os.kill(int(number), 0)  # the named one of several holders may have ended
             return f"in use by `{one_line(program, _PROGRAM)}` (process {int(number)})"
         return "in use by another process, here or on another machine"
 
     def release(self) -> None:
-        """Give it back."""
+        """Release the lock."""
         file, self._file = self._file, None
         if file is None:
             return
-        # An exclusive holder removes the file while it still has the lock; who waits looks for the
-        # name again. Of shared holders nobody knows which is the last.
+        # An exclusive holder removes the file while it holds the lock; waiting processes look for
+        # the name again. The last of several shared holders is unknown, so they leave the file.
         if self._operation == fcntl.LOCK_EX and self._named(file):
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -119,7 +123,8 @@ class Lock:
 
 
 def _self() -> str:
-    """No arguments: a folder that others can read may hold the lock, and they may hold secrets."""
+    """Return process id and program, without arguments: they may contain secrets, and others
+    may read the folder."""
     return f"{os.getpid()}\t{Path(sys.argv[0] or 'python').name}"
 
 

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that a user asked for: checked before any work, written beside their name, whole or not
-at all, and never through a link or into anything but a regular file."""
+"""Output files of the user: checked before any work, and written whole or not at all.
+
+A file is written under a temporary name in the same folder and renamed. Links are never followed,
+and only regular files are replaced.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,18 @@ from typing import Self
 from neuron_fabric.errors import CaptureError
 
 NAME_BYTES = 255 - 64
-"""Longest name: the rest is for what is put behind it (`.step-000003`, a journal's name, ..)."""
+"""Greatest length of a name in bytes: suffixes such as `.step-000003` must fit."""
 
 
 def check_output(path: Path, option: str) -> None:
-    """CaptureError, before anything is done, when ``path`` could not be written.
+    """Check, before any work, that ``path`` can be written.
 
-    ``option`` is where the user gave it (`--out`).
+    Args:
+        path: Name of the output file.
+        option: Option of the command line with that name, for the message.
+
+    Raises:
+        CaptureError: It cannot be written.
     """
     other = f"choose another {option}"
     try:
@@ -38,12 +46,12 @@ def check_output(path: Path, option: str) -> None:
     except OSError as error:
         what = f"its folder cannot be written ({error.strerror})"
         raise CaptureError(path, what, other) from None
-    except ValueError:  # a byte 0 in the name
+    except ValueError:  # a NUL in the name
         raise CaptureError(path, "is no name of a file", other) from None
 
 
 def in_the_way(path: Path) -> str:
-    """What stands at ``path`` and must not be replaced: everything but a regular file."""
+    """Return what is at ``path`` and must not be replaced; "" for a regular file or nothing."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -56,9 +64,9 @@ def in_the_way(path: Path) -> str:
 
 
 def create(path: Path) -> int:
-    """A new, empty file, open for reading and writing: its descriptor. OSError.
+    """Create an empty file for reading and writing, and return its descriptor. OSError.
 
-    What an earlier process has left there is removed first; a link is removed, not followed.
+    An existing file of that name is removed first; a link is removed, not followed.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with naming(path):
@@ -67,7 +75,7 @@ def create(path: Path) -> int:
 
 
 def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
-    """All of it: the system may take less at a time (2 GiB on Linux). OSError."""
+    """Write all of ``data``; one system call writes at most 2 GiB on Linux. OSError."""
     rest = memoryview(data)
     while rest:
         done = os.pwrite(file, rest, offset)
@@ -75,27 +83,35 @@ def write_all(file: int, data: bytes | memoryview, offset: int) -> None:
 
 
 class NewFile:
-    """A file under a temporary name; `close` gives it its own, which is whole then or not there.
+    """New file under a temporary name in the same folder; `close` renames it to ``path``.
 
-    ``durable``: what `close` has named survives a crash of the machine, not of the process alone.
-    As a context manager it closes at the end, and leaves nothing behind on an exception.
+    The file appears whole or not at all. As a context manager it is closed at the end, and removed
+    on an exception. OSError if the file cannot be created.
+
+    Args:
+        path: Final name.
+        temporary: Name until `close`; by default a hidden name with the process id.
+        durable: Whether the file survives a crash of the machine once `close` has returned.
     """
 
-    def __init__(self, path: Path, temporary: Path, *, durable: bool = False) -> None:
-        """OSError when the file cannot be made."""
+    def __init__(self, path: Path, temporary: Path | None = None, *, durable: bool = False) -> None:
         self.path = path
-        self._temporary = temporary
+        self._temporary = temporary or path.with_name(f".{path.name}.{os.getpid()}")
         self._durable = durable
-        self._file = os.fdopen(create(temporary), "wb", buffering=0)
+        self._file = os.fdopen(create(self._temporary), "wb", buffering=0)
 
     def put(self, data: bytes | memoryview, offset: int = 0) -> None:
-        """All of ``data`` from byte ``offset`` on. OSError."""
+        """Write ``data`` at byte ``offset``; OSError."""
         with naming(self.path):
             write_all(self._file.fileno(), data, offset)
 
     def close(self) -> None:
-        """The file appears. OSError, and nothing is replaced, where its name has come to be
-        something else than a file."""
+        """Rename the file to its final name.
+
+        Raises:
+            OSError: The disk is full, or the name belongs to something else than a file by now;
+                nothing is replaced.
+        """
         try:
             with naming(self.path):
                 if self._durable:
@@ -111,7 +127,7 @@ class NewFile:
             sync_folder(self.path.parent)
 
     def abort(self) -> None:
-        """Give up; nothing is left on a disk that still answers."""
+        """Remove the temporary file, if the disk still answers."""
         for undo in (self._file.close, self._temporary.unlink):
             with contextlib.suppress(OSError):
                 undo()
@@ -127,18 +143,18 @@ class NewFile:
 
 
 def write_text(path: Path, text: str) -> None:
-    """A text file (UTF-8), whole or not at all. The old one stays when anything fails (OSError)."""
+    """Write a UTF-8 text file whole or not at all; on OSError the old content stays."""
     write_bytes(path, text.encode("utf-8"))
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """A file, whole or not at all. The old one stays when anything fails (OSError)."""
-    with NewFile(path, path.with_name(f".{path.name}.{os.getpid()}")) as file:
+def write_bytes(path: Path, data: bytes, *, durable: bool = False) -> None:
+    """Write a file whole or not at all; on OSError the old content stays."""
+    with NewFile(path, durable=durable) as file:
         file.put(data)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a crash of the machine."""
+    """Flush a folder to disk, so that its names survive a crash of the machine."""
     file = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(file)
@@ -148,7 +164,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Errors of the system name ``path``: a full disk does not say which by itself."""
+    """Add ``path`` to errors of the system that name no file, such as a full disk."""
     try:
         yield
     except OSError as error:

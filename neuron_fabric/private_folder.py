@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders in which no other user can put or replace anything: for code that is loaded, and sockets.
+"""Private folders, in which no other user can add or replace a file: for loaded code and sockets.
 
-A path is as safe as its weakest part: who may write to a folder may rename what is in it, so every
-parent counts. A sticky folder (`/tmp`) lets others add names but not take away those of this user.
+A path is as safe as its weakest part: a user who may write to a folder may rename its entries, so
+every parent is checked. A sticky folder (`/tmp`) lets other users add names, but not remove those
+of this user.
 """
 
 from __future__ import annotations
@@ -17,16 +18,15 @@ from pathlib import Path
 
 NAME = "neuron-fabric"
 _UNMAPPED = 65534
-"""The owner that the kernel shows for a user that this user namespace does not have."""
+"""Owner that the kernel shows for a user outside this user namespace."""
 
 
 def who_else(path: Path, trusted: int | None = None) -> str:
-    """Return why another user can change what is in the folder ``path``; "" where none can.
+    """Return why another user can change the content of a folder, or "".
 
     Args:
-        path: links in it are followed; of what does not exist, or cannot be reached, its parents
-            are judged.
-        trusted: one more user who may own it, besides this one and root.
+        path: The folder; links are followed. If it is missing, its parents are checked.
+        trusted: Another accepted owner, with this user and root.
     """
     with suppress(OSError, RuntimeError):  # a loop of links
         path = path.resolve()
@@ -47,10 +47,11 @@ def who_else(path: Path, trusted: int | None = None) -> str:
 
 
 def make_private(folder: Path) -> Path:
-    """Make ``folder`` with mode 0700, unless it is there, and return its real path.
+    """Create ``folder`` with mode 0700, if it is missing, and return its real path.
 
     Raises:
-        PermissionError: another user can change it; OSError: it cannot be made.
+        PermissionError: Another user can change it.
+        OSError: It cannot be created.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if why := who_else(folder):
@@ -59,8 +60,8 @@ def make_private(folder: Path) -> Path:
 
 
 def private_temporary() -> Path:
-    """Make a folder that only this user can enter, the same for all processes of this user that
-    have the same folder for temporary files, and return it. OSError."""
+    """Create a folder below the one for temporary files that only this user can enter, and
+    return it. It is the same for all processes of the user. OSError."""
     folder = Path(tempfile.gettempdir(), f"{NAME}-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     about = folder.lstat()
@@ -75,7 +76,7 @@ def _it(folder: Path, path: Path) -> str:
 
 
 def _own_group(gid: int) -> bool:
-    """Whether the group has this user alone, as distributions make one for every user."""
+    """Return whether the group has this user only, as distributions create one for every user."""
     try:
         me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:
@@ -85,7 +86,7 @@ def _own_group(gid: int) -> bool:
 
 
 def _unmapped_root(uid: int) -> bool:
-    """Whether this may be root outside of a user namespace."""
+    """Return whether the owner may be root outside a user namespace."""
     try:
         words = Path("/proc/self/uid_map").read_text(encoding="ascii").split()
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are data: a value, or one line."""
+"""Strict reader of data files: a value, or one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from neuron_fabric.data import DataError, Limits, open_file, parse_json, read_bytes, read_json
+from neuron_fabric.data import DataError, DataLimits, open_file, parse_json, read_bytes, read_json
 from neuron_fabric.typed import typed
 
 BAD = {
@@ -55,13 +55,13 @@ def test_limits(tmp_path: Path) -> None:
     path.write_text("[1,2]", encoding="utf-8")
     assert read_json(path) == [1, 2]
     with pytest.raises(DataError, match="more than 4 bytes"):
-        read_json(path, Limits(size=4))
+        read_json(path, DataLimits(size=4))
     with pytest.raises(DataError, match="more than 1 values"):
-        read_json(path, Limits(values=1))
+        read_json(path, DataLimits(values=1))
 
 
 def test_only_files_are_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None of these may wait: a FIFO without a writer would for ever, /dev/zero never ends."""
+    """Check files that would block or never end: a FIFO without a writer, /dev/zero."""
     monkeypatch.chdir(tmp_path)  # a socket's name is short
     os.mkfifo("fifo")
     for path, kind in (("fifo", "a FIFO"), ("/dev/zero", "a device"), (".", "a folder")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks between processes: one holder, its name, and its death."""
+"""Locks between processes: holder, name, and release by its death."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_the_holder_is_named_and_its_death_frees(tmp_path: Path) -> None:
             Lock(target).acquire()
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert list(tmp_path.iterdir())  # the file is left behind, and blocks nobody
+    assert list(tmp_path.iterdir())  # the file is left, and blocks nobody
     with Lock(target) as own:
         assert own.held
         assert Lock(target).holder().endswith(f"(process {os.getpid()})")
@@ -53,7 +53,7 @@ def test_shared_holders_and_an_exclusive_one(tmp_path: Path) -> None:
 
 
 def test_who_waits_gets_the_lock_of_the_name(tmp_path: Path) -> None:
-    """The holder removes the file when it goes: two must not then hold two files of one name."""
+    """Check that two processes never hold two files of one name: the holder removes the file."""
     first, waited = Lock(tmp_path / "x").acquire(), []
 
     def wait() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric`: how it ends where it cannot go on."""
+"""Command `python -m neuron_fabric`: exit codes and messages of errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_ctrl_c_is_one_line(
 def test_options_stand_anywhere(
     monkeypatch: pytest.MonkeyPatch, words: str, found: dict[str, Any]
 ) -> None:
-    """Between the words, too, where a word may be left out."""
+    """Check options between positional arguments, with optional ones among them."""
     seen: list[argparse.Namespace] = []
 
     def run(args: argparse.Namespace) -> int:

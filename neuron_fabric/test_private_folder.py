@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folders that another user can change are told by name; those of this user alone are not."""
+"""Private folders: those that another user can change are named."""
 
 from __future__ import annotations
 

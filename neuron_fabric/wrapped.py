@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models inside the wrappers of torch: the user's own module, and names without their prefixes.
+"""Models inside the wrappers of torch: the user's module, and names without prefixes.
 
-Every part that names parameters (attach, captures, profiles, fingerprints, calibration) takes the
-names from here, so that one model has one set of names however it is wrapped. Wrappers are known by
-names alone; nothing here needs torch.
+All parts that name parameters (attach, captures, profiles, fingerprints, calibration) use this
+module, so that a model has the same names however it is wrapped. Wrappers are recognized by name;
+nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import Any
 _INSIDE = ("_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module")
 """Attributes in which torch.compile, activation checkpointing and FSDP keep a module."""
 _AROUND = {"DistributedDataParallel", "DataParallel"}
-"""Classes that keep one as ``module``: a name that a model may use itself."""
+"""Classes that keep it as ``module``, a name that a model may use itself."""
 
 
 def ddp_model(model: Any) -> Any:
-    """Return the DistributedDataParallel that torch.compile has wrapped, else ``model``."""
+    """Return the DistributedDataParallel inside torch.compile, else ``model``."""
     while "_orig_mod" in getattr(model, "_modules", {}):
         model = model._orig_mod
     return model
 
 
 def bare_model(model: Any) -> Any:
-    """Return the user's own module, without any wrapper around it."""
+    """Return the user's module without any wrapper."""
     while True:
         children = getattr(model, "_modules", {})
         inside = [name for name in _INSIDE if name in children]
@@ -37,7 +37,7 @@ def bare_model(model: Any) -> Any:
 
 
 def clean_name(name: str) -> str:
-    """Return the name of a parameter or module without the parts that wrappers inside add."""
+    """Return the name of a parameter or module without the parts that wrappers add."""
     return ".".join(part for part in name.split(".") if part not in _INSIDE)
 
 

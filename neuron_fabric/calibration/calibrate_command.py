@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric calibrate`: a profile for a training of the user's own.
+"""Command `python -m neuron_fabric calibrate`: make a profile for a training script.
 
-The script takes its seed from NF_SEED, calls `attach(model)` and, at its end,
-`rt.report(accuracy=...)`; nothing else of it is known.
+The script takes its seed from NF_SEED, calls `attach(model)`, and calls `rt.report(accuracy=...)`
+at its end; the command knows nothing else about it.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import math
 import os
+import socket
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -25,8 +27,8 @@ from neuron_fabric.calibration.calibrating import (
     calibrate,
 )
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
-from neuron_fabric.calibration.workers import run_workers
 from neuron_fabric.codec.routes import Route
+from neuron_fabric.command_line import real, whole
 from neuron_fabric.errors import say
 from neuron_fabric.hook.capacity import read_substrate
 from neuron_fabric.output import check_output
@@ -34,7 +36,7 @@ from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 
-HELP = "a profile for a training: FP32 with the packed reduction beside it, the rule, verification"
+HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
 EXAMPLES = """examples:
   nf calibrate --out p.toml --workers 4 -- train.py --lr 0.1    measure, choose, verify
   nf calibrate --out p.toml --no-verify -- train.py             measure and choose alone
@@ -43,62 +45,51 @@ EXAMPLES = """examples:
 """
 MOST_WORKERS = 255
 INTERRUPTED = 130
+GRACE_SECONDS = 5
+_POLL_SECONDS = 0.05
+_HERE = "127.0.0.1"
 Run = Callable[[Sequence[str], int, Mapping[str, str]], str | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What is measured, how it is judged, and the script."""
+    """Add the options of the measurement and of the verification, and the script."""
     parser.usage = f"{parser.prog} --out FILE [--workers N] [...] -- SCRIPT [ARGS]"
-    add = parser.add_argument
+    add, count = parser.add_argument, whole(1, 1_000_000)
     add("--out", type=Path, required=True, metavar="FILE", help="profile to write")
-    add("--workers", type=_count, default=4, metavar="N", help="gloo workers to start (4)")
-    add("--every", type=_count, default=5, metavar="N", help="steps from sample to sample (5)")
-    add("--seed", type=int, default=1, metavar="N", help="first one, in NF_SEED (1)")
-    add("--warmup", type=_warmup, default=0.10, metavar="X", help="share of steps, or steps (0.1)")
-    add("--windows", type=_count, default=3, metavar="N", help="of the steady phase (3)")
+    add("--workers", type=count, default=4, metavar="N", help="gloo workers to start (4)")
+    add("--every", type=count, default=5, metavar="N", help="steps between samples (5)")
+    add("--seed", type=int, default=1, metavar="N", help="first seed, passed as NF_SEED (1)")
+    add("--warmup", type=real, default=0.10, metavar="X", help="share of steps, or steps (0.1)")
+    add("--windows", type=count, default=3, metavar="N", help="windows of the steady phase (3)")
     add("--shrink", choices=["fit", "one"], default="fit", help="scale of votes, as in the rule")
-    add(
-        "--routes",
-        type=routes_of,
-        metavar="R,R",
-        help="what the rule chooses from (G_BINARY,G_TERNARY); all are measured",
-    )
+    routes = "routes for the rule to choose from (G_BINARY,G_TERNARY); all are measured"
+    add("--routes", type=routes_of, metavar="R,R", help=routes)
     add("--protect", type=kinds_of, default=Rule().protect, metavar="K,K", help=PROTECT)
-    add(
-        "--substrate",
-        type=Path,
-        metavar="FILE",
-        help="of the device that will reduce: routes that it lacks are left out",
-    )
-    add("--impact", action="store_true", help="also what each region alone does to the loss")
-    add(
-        "--verify",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="train with the profile and in FP32 by the same seeds, and compare (yes)",
-    )
-    add("--seeds", type=_seeds, default=SEEDS, metavar="N", help="of verification: 3 to 10 (3)")
-    add("--metric", metavar="NAME", help="of those reported, the one to compare (the first)")
-    add(
-        "--better",
-        choices=["higher", "lower", "either"],
-        default="either",
-        help="values on that side of FP32's are never too far (either: both sides count)",
-    )
-    add(
-        "--within",
-        type=_within,
-        metavar="X",
-        help="farthest end of the difference's 95 %% interval (1 %% of FP32's mean)",
-    )
-    add("script", nargs="+", metavar="SCRIPT", help="and its arguments, after --")
+    substrate = "substrate file of the device: leave out routes that it does not support"
+    add("--substrate", type=Path, metavar="FILE", help=substrate)
+    add("--impact", action="store_true", help="also measure the loss impact of each region")
+    verify = "train with the profile and in FP32 with the same seeds, and compare (yes)"
+    add("--verify", action=argparse.BooleanOptionalAction, default=True, help=verify)
+    seeds = f"seeds of the verification: {SEEDS} to {MOST_SEEDS} ({SEEDS})"
+    add("--seeds", type=whole(SEEDS, MOST_SEEDS), default=SEEDS, metavar="N", help=seeds)
+    add("--metric", metavar="NAME", help="reported metric to compare (the first)")
+    better = "side of FP32 on which every value is accepted (either: both sides are limited)"
+    add("--better", choices=["higher", "lower", "either"], default="either", help=better)
+    within = "limit for the far end of the difference's 95 %% interval (1 %% of FP32's mean)"
+    add("--within", type=real, metavar="X", help=within)
+    add("script", nargs="+", metavar="SCRIPT", help="training script and its arguments, after --")
 
 
 def of_device(
     path: Path | None, asked: tuple[Route, ...] | None
 ) -> tuple[tuple[Route, ...], tuple[Route, ...]]:
-    """Routes to choose from, and to measure: those that the device of the substrate file has.
-    SubstrateError; CalibrationError where one is asked for that it has not got, or none is left."""
+    """Return the routes to choose from and the routes to measure: those that the device of the
+    substrate file supports.
+
+    Raises:
+        SubstrateError: The file is wrong.
+        CalibrationError: A requested route is not supported, or none is left.
+    """
     every = tuple(one for one in Route if one != Route.FP32)
     if path is None:
         return asked or Rule().routes, every
@@ -113,33 +104,71 @@ def of_device(
     return chosen, tuple(one for one in every if one in device)
 
 
-def _count(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) <= 1_000_000):
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 1 on")
-    return int(word)
+def run_workers(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
+    """Run ``command`` in a process for each worker, with the variables of torch's rendezvous.
 
-
-def _number(word: str) -> float:
+    Returns:
+        None if all workers end with code 0, else one line about the first worker that failed;
+        the other workers are terminated.
+    """
+    with socket.socket() as probe:
+        probe.bind((_HERE, 0))
+        port = str(probe.getsockname()[1])
+    world = {"WORLD_SIZE": str(workers), "LOCAL_WORLD_SIZE": str(workers)}
+    place = {**world, "MASTER_ADDR": _HERE, "MASTER_PORT": port}
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        value = float(word)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 0 on")
-    return value
+        for rank in range(workers):
+            # One thread each: the workers share the processor cores.
+            full = {"OMP_NUM_THREADS": "1", **env, **place}
+            full |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            started.append(
+                subprocess.Popen(
+                    [*command], env=full, stdin=subprocess.DEVNULL, start_new_session=True
+                )
+            )
+        return _first_failure(started)
+    finally:
+        _end(started)
 
 
-_warmup = _within = _number
+def _first_failure(started: Sequence[subprocess.Popen[bytes]]) -> str | None:
+    while True:
+        codes = [one.poll() for one in started]
+        for rank, code in enumerate(codes):
+            if code:
+                how = f"ended with code {code}" if code > 0 else f"was ended by signal {-code}"
+                return f"worker {rank} {how}"
+        if all(code == 0 for code in codes):
+            return None
+        time.sleep(_POLL_SECONDS)
 
 
-def _seeds(word: str) -> int:
-    if not (word.isascii() and word.isdecimal() and SEEDS <= int(word[:3]) <= MOST_SEEDS):
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from {SEEDS} to {MOST_SEEDS}")
-    return int(word)
+def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Terminate the processes; kill those that are still running after the grace period."""
+    for one in started:
+        if one.poll() is None:
+            one.terminate()
+    end = time.monotonic() + GRACE_SECONDS
+    for one in started:
+        try:
+            one.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
 
 
 def run(args: argparse.Namespace, start: Run = run_workers) -> int:
-    """The exit code; ``start`` runs a command in every worker. CalibrationError, ProfileError."""
+    """Run the calibration and return the exit code.
+
+    Args:
+        args: Command line.
+        start: Function that runs a command in every worker.
+
+    Raises:
+        CalibrationError: Wrong arguments, or the script does not cooperate.
+        ProfileError: The profile cannot be written.
+    """
     script = Path(args.script[0])
     if args.workers > MOST_WORKERS:
         what = f"{args.workers}, and a count of votes holds {MOST_WORKERS}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From trainings to a verified profile: what is run, what is compared, what is given up.
+"""Calibration from the first training to a verified profile.
 
-Nothing here knows how a training is started: `Train` does one, by a job in a folder.
+The module does not know how a training is started: `Trainings` runs one by a job in a folder.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,6 @@ from neuron_fabric.profile.profile_types import (
     WARMUP,
     Calibration,
     Kind,
-    PhaseRoute,
     Phases,
     Profile,
     Reference,
@@ -53,26 +53,32 @@ from neuron_fabric.profile.profile_types import (
     ValidFor,
     Warmup,
 )
-from neuron_fabric.profile.rule import apply_rule, passed_over
+from neuron_fabric.profile.rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import Samples, Way, samples_path, write_samples
 from neuron_fabric.typed import typed
 
-# What a calibration has measured, as it goes: a header, and a row of float64 for every sample.
-#
-# A training that is stopped, or killed, leaves all rows that were whole; `read_rows` makes
-# samples of them, which `neuron_fabric.profile.samples` keeps.
+# Measurements of a training: a header, and a row of float64 for each sample. A training that is
+# stopped or killed leaves all rows that were whole.
 
 ABOUT, ROWS = "about.json", "rows.f64"
 DECODES = ("vote", "net")
 LEAST_WARMUP = 3
-"""As `attach`: DDP makes its buckets anew after the first step."""
+"""As in `attach`: DDP rebuilds its buckets after the first step."""
 F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class About:
-    """``steps``: of the whole training, where the script has said it. ``valid_for``: conditions of
-    the training, as far as they were told or seen."""
+    """Header of the measurements.
+
+    Attributes:
+        workers: Number of workers.
+        every: Steps between samples.
+        routes: Routes that were measured.
+        parameters: Parameters of the model.
+        steps: Steps of the whole training, if the script has announced them.
+        valid_for: Conditions of the training that are known.
+    """
 
     workers: int
     every: int
@@ -83,7 +89,7 @@ class About:
 
     @property
     def ways(self) -> list[tuple[str, str]]:
-        """Route and decode, in the order of a row; integer codes have one decoding alone."""
+        """Return route and decode in the order of a row; integer codes have one decoding."""
         return [
             (route, decode)
             for route in self.routes
@@ -92,12 +98,12 @@ class About:
 
     @property
     def trained(self) -> list[Parameter]:
-        """The parameters of a row, in their order."""
+        """Return the parameters of a row in their order."""
         return [one for one in self.parameters if one.trainable]
 
 
 class RowWriter:
-    """Rank 0's. OSError."""
+    """Writer of the measurements on rank 0; OSError."""
 
     def __init__(self, folder: Path, about: About) -> None:
         values = dataclasses.asdict(about)
@@ -108,7 +114,7 @@ class RowWriter:
         self._file: BinaryIO = (folder / ROWS).open("wb", buffering=0)
 
     def put(self, step: int, found: Mapping[tuple[str, str, str], Mapping[str, float]]) -> None:
-        """A sample: sums by parameter, route and decode."""
+        """Write a sample: sums by parameter, route and decode."""
         row = np.zeros(self._shape, np.float64)
         for (name, route, decode), sums in found.items():
             row[self._ways[route, decode], :, self._places[name]] = [sums[one] for one in NAMES]
@@ -119,8 +125,14 @@ class RowWriter:
 
 
 def read_rows(folder: Path) -> tuple[About, NDArray[np.int64], F64]:
-    """Header, steps int64[n], and sums float64[n, ways, sums, parameters]; what was cut is left
-    out. CalibrationError where nothing was measured."""
+    """Read the measurements of a training, without a last row that was cut off.
+
+    Returns:
+        Header, steps int64[n], and sums float64[n, ways, statistics, parameters].
+
+    Raises:
+        CalibrationError: Nothing was measured, or the files are damaged.
+    """
     todo = "does the script call attach(model) of neuron_fabric.hook, and train"
     try:
         about = typed(About, read_object(folder / ABOUT))
@@ -139,12 +151,12 @@ def read_rows(folder: Path) -> tuple[About, NDArray[np.int64], F64]:
 
 
 def warmup_of(warmup: float, steps: int) -> int:
-    """Steps in FP32 of a training of ``steps``, as `attach` counts them."""
+    """Return the steps in FP32 of a training of ``steps``, as `attach` counts them."""
     return max(LEAST_WARMUP, round(warmup * steps) if warmup < 1 else round(warmup))
 
 
 def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -> Samples:
-    """By phase: warm-up is the first ``warmup`` steps."""
+    """Return the samples by phase; the first ``warmup`` steps are the warm-up."""
     phases = {WARMUP: steps < warmup, STEADY: steps >= warmup}
     trained: Sequence[Parameter] = about.trained
     found = {
@@ -164,35 +176,34 @@ def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -
     )
 
 
-# What a region alone does to the loss, from the end of the warm-up on.
+# Loss impact of a single region, from the end of the warm-up on.
 #
-# A script cannot be asked to go on from a checkpoint that it knows nothing of. But FP32 is the
-# same bit for bit each time: the training is begun anew with the same seed, all regions but one
-# stay in FP32, and so it stands at the end of its warm-up where the others stood. It is ended
-# after 50 steps more. The mean loss of these less that of the training in FP32 counts in units of
-# the spread that three trainings in FP32 have, each with another seed (of the weights too: a
-# script has one).
+# A script cannot resume from a checkpoint that it does not know. But training in FP32 is
+# deterministic: a training with the same seed, in which all other regions stay in FP32, reaches the
+# same state at the end of its warm-up. It is ended 50 steps later. The impact is the mean loss of
+# these steps minus that of the training in FP32, in units of the standard deviation over three
+# trainings in FP32 with other seeds (of the weights too, since a script has one seed).
 
 STEPS = 50
 MOST = 2.0
-"""Spreads that a region may cost."""
+"""Greatest accepted loss impact, in standard deviations."""
 IMPACT_SEEDS = 3
 OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
-"""No signal moves a region while it is looked at."""
+"""Signals that are switched off, so that no region moves during the measurement."""
 
 
-class Runs(Protocol):
-    """As `calibrating.Trainings`."""
+def veto_by_loss(profile: Profile, steps: int, seed: int, runs: Trainings) -> Profile:
+    """Return the profile with the impact of every low-bit region; regions above `MOST` use FP32.
 
-    base: Path
+    Args:
+        profile: Profile by the rule.
+        steps: Steps of the whole training.
+        seed: Seed of the compared trainings.
+        runs: Trainings of the script.
 
-    def run(self, job: Job, seed: int) -> Any: ...
-
-
-def vetoed(profile: Profile, steps: int, seed: int, runs: Runs) -> Profile:
-    """The profile with the impact of every low-bit region, and those in FP32 that cost too much.
-
-    CalibrationError where no loss is observed."""
+    Raises:
+        CalibrationError: The script observes no loss, or its losses do not depend on the seed.
+    """
     warm = warmup_of(profile.phases.warmup.steps, steps)
     full = [_loss(profile, None, warm, seed + n, runs) for n in range(IMPACT_SEEDS)]
     spread = statistics.stdev(full) if all(map(math.isfinite, full)) else math.nan
@@ -211,7 +222,7 @@ def vetoed(profile: Profile, steps: int, seed: int, runs: Runs) -> Profile:
 
 
 def judged(region: Region, impact: float) -> Region:
-    """The region with its impact, in spreads; in FP32 where it is too much."""
+    """Return the region with its impact in standard deviations; in FP32 if it is too high."""
     say(f"  {region.name}: loss impact {impact:+.2f} spreads")
     steady = region.phases[STEADY]
     measured: dict[str, Any] = {
@@ -222,19 +233,20 @@ def judged(region: Region, impact: float) -> Region:
     if math.isfinite(impact):
         found = {**found, "loss_impact": (impact, impact)}
     measured[STEADY][steady.route.value][steady.decode] = found
-    phases: Mapping[str, PhaseRoute] = region.phases
-    if impact > MOST:
-        why = f"loss impact {impact:.1f} spreads > {MOST:g}"
-        phases = {WARMUP: FULL, STEADY: replace(FULL, why=why)}
-    return replace(region, phases=phases, measured=measured)
+    region = replace(region, measured=measured)
+    why = f"loss impact {impact:.1f} spreads > {MOST:g}"
+    return in_fp32(region, why) if impact > MOST else region
 
 
-def alone(profile: Profile, name: str | None, warm: int) -> Profile:
-    """All but one region in FP32, which goes low-bit after ``warm`` steps whatever is seen."""
-    regions = tuple(
-        one if one.name == name else replace(one, phases={WARMUP: FULL, STEADY: FULL})
-        for one in profile.regions
-    )
+def in_fp32(region: Region, why: str = "") -> Region:
+    """Return the region with FP32 in all phases."""
+    return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
+
+
+def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
+    """Return the profile with all other regions in FP32; the region is low-bit after ``warm``
+    steps whatever the monitor sees."""
+    regions = tuple(one if one.name == name else in_fp32(one) for one in profile.regions)
     return replace(
         profile,
         regions=regions,
@@ -244,11 +256,11 @@ def alone(profile: Profile, name: str | None, warm: int) -> Profile:
     )
 
 
-def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Runs) -> float:
-    """Mean loss of the steps that follow the warm-up; infinite where one was not finite: the log
-    has no such loss, but counts it."""
+def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Trainings) -> float:
+    """Return the mean loss after the warm-up; infinity if a loss was not finite, which the log
+    only counts."""
     candidate = runs.base / "alone.toml"
-    write_profile(alone(profile, name, warm), candidate)
+    write_profile(isolated(profile, name, warm), candidate)
     trained = runs.run(Job(profile=str(candidate), stop=warm + STEPS), seed)
     if trained.failed is not None:
         what = f"the training of seed {seed} failed: {trained.failed}"
@@ -264,17 +276,17 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Runs) 
     return statistics.fmean(losses)
 
 
-# Verification of a profile by whole trainings, and the regions that are given up until it passes.
+# Verification of a profile by whole trainings, and the regions that are given up on the way.
 #
-# The rule judges gradients, step by step; what a training makes of them, its optimizer above all,
-# shows in its metric alone. A training with the profile and one in FP32 with the same seed draw
-# the same batches and start from the same weights, so their difference is judged and not their
-# means: the 95 % interval of its mean (Student's t) has to lie within the tolerance (non-
-# inferiority). A profile is thus verified by evidence that it is near, not by the lack of
-# evidence that it is not.
+# The rule judges gradients step by step; their effect on a training, above all by its optimizer,
+# shows only in the metric. A training with the profile and one in FP32 with the same seed draw the
+# same batches and start from the same weights, so that their difference is judged and not their
+# means: the 95 % interval of the mean difference (Student's t) must lie within the tolerance
+# (non-inferiority test). A profile is thus verified by evidence that it is near FP32, not by a lack
+# of evidence that it is not.
 
 ROUNDS = 4
-"""Regions that are given up, one a round, before the calibration is."""
+"""Greatest number of regions that are given up, one a round."""
 SEEDS = 3
 T975 = (4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t at 97.5 % for 2 to 9 degrees of freedom: `SEEDS` to `MOST_SEEDS` seeds."""
@@ -284,10 +296,13 @@ Better = Literal["higher", "lower", "either"]
 
 @dataclass(frozen=True)
 class Paired:
-    """Differences of two groups of trainings, seed by seed.
+    """Differences between two groups of trainings, seed by seed.
 
-    ``half``: half the width of the 95 % interval of their mean, which is also the smallest
-    difference that so many seeds could have shown. Both are NaN where a value is not finite.
+    Attributes:
+        mean: Mean difference.
+        half: Half the width of its 95 % interval, the smallest difference that the seeds could
+            show. Both are NaN if a value is not finite.
+        seeds: Number of seeds.
     """
 
     mean: float
@@ -296,18 +311,18 @@ class Paired:
 
     @staticmethod
     def of(full: Sequence[float], values: Sequence[float]) -> Paired:
-        """Return those of ``values`` less ``full``."""
+        """Return the differences ``values`` - ``full``."""
         off = spread([b - a for a, b in zip(full, values, strict=True)])
         n = len(values)
         return Paired(off.mean, T975[n - SEEDS] * off.std / math.sqrt(n), n)
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the mean."""
+        """Return the 95 % interval of the mean."""
         return self.mean - self.half, self.mean + self.half
 
     def lines(self, fp32: Spread) -> list[str]:
-        """Return what the seeds have shown, and a warning where they can show little."""
+        """Return the result in words, with a warning if the resolution is too low."""
         low, high = self.interval
         share = f" ({self.half / abs(fp32.mean):.2%} of FP32's mean)" if fp32.mean else ""
         out = [
@@ -325,10 +340,12 @@ SHARE = 0.01
 
 @dataclass(frozen=True)
 class Bar:
-    """How far a profile may be from FP32.
+    """Accepted distance of a profile from FP32.
 
-    ``within``: the tolerance; None: 1 % of FP32's mean. ``better``: differences to that side are
-    never too large. ``means``: judge the mean difference alone, not its 95 % interval.
+    Attributes:
+        within: Tolerance; None for 1 % of the mean of FP32.
+        better: Side of FP32 on which every difference is accepted.
+        means: Whether to judge the mean difference instead of its 95 % interval.
     """
 
     within: float | None = None
@@ -352,8 +369,14 @@ class Bar:
 
 @dataclass(frozen=True)
 class Verification:
-    """``profile``: as it is left, verified or not. ``table``: the metric, seed by seed, of FP32 and
-    of each round. ``paired``: the differences of the last round."""
+    """Result of a verification.
+
+    Attributes:
+        profile: The profile, verified or not.
+        fp32: Metric of the trainings in FP32.
+        table: Metric by seed, of FP32 and of each round.
+        paired: Differences of the last round.
+    """
 
     profile: Profile
     fp32: Spread
@@ -370,13 +393,22 @@ def verify(
     keep: Callable[[Profile], None],
     tell: Callable[[str], None],
 ) -> Verification:
-    """Train by the profile (``again``) until it passes against FP32 (``full``, the same seeds), or
-    too much is given up. ``keep`` gets every profile on the way, ``tell`` a line for each region.
+    """Train with the profile until it passes against FP32, or too many regions are given up.
 
-    A region is given up where the mean difference is beyond the tolerance. Where the interval
-    alone is, a region less would not make it narrower: the seeds are too few.
+    A region is given up if the mean difference exceeds the tolerance. If only the interval does, a
+    region less would not make it narrower: the seeds are too few.
 
-    CalibrationError where FP32 is not finite.
+    Args:
+        profile: Profile by the rule.
+        metric: Name of the metric.
+        full: Metric of the trainings in FP32.
+        again: Function that trains with a profile and the same seeds.
+        bar: Accepted distance.
+        keep: Receives every profile on the way.
+        tell: Receives a line for each region that is given up.
+
+    Raises:
+        CalibrationError: The metric of FP32 is not finite.
     """
     fp32, table = spread(full), [("FP32", full)]
     if math.isnan(fp32.mean):
@@ -398,7 +430,8 @@ def verify(
             break
         tell(f"{metric} {found.mean:.4f} against {fp32.mean:.4f} in FP32: {worst.name} in FP32")
         why = f"verification missed, cosine {cosine_of(worst):.3f} least above its floor"
-        profile = demoted(profile, worst.name, why)
+        regions = tuple(in_fp32(one, why) if one is worst else one for one in profile.regions)
+        profile = replace(profile, regions=regions, verified=False)
         keep(profile)
         if weakest(profile) is None:
             break
@@ -406,45 +439,34 @@ def verify(
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """NaN where a value is not finite."""
+    """Return mean and standard deviation; NaN if a value is not finite."""
     if not all(map(math.isfinite, values)):
         return Spread(math.nan, math.nan)
     return Spread(statistics.fmean(values), statistics.stdev(values))
 
 
-def demoted(profile: Profile, name: str, why: str) -> Profile:
-    """The profile with a region in FP32."""
-    phases = {WARMUP: FULL, STEADY: replace(FULL, why=why)}
-    regions = [
-        dataclasses.replace(one, phases=phases) if one.name == name else one
-        for one in profile.regions
-    ]
-    return replace(profile, regions=tuple(regions), verified=False)
-
-
 def cosine_of(region: Region) -> float:
-    """The least of the region's route."""
+    """Return the least measured cosine of the region's route."""
     steady = region.phases[STEADY]
     return region.measured[STEADY][steady.route.value][steady.decode]["cosine"][0]
 
 
-def above(profile: Profile, region: Region) -> float:
-    """How far the region's cosine is above the floor of its route: floors differ, so cosines of
-    different routes cannot be compared."""
-    return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
-
-
 def weakest(profile: Profile) -> Region | None:
-    """The low-bit region that is least above its floor."""
-    low = [one for one in profile.regions if one.low_bit]
-    return min(low, key=lambda one: above(profile, one)) if low else None
+    """Return the low-bit region with the least margin of its cosine above the floor of its route.
+
+    Floors differ, so cosines of different routes cannot be compared.
+    """
+
+    def above(region: Region) -> float:
+        return cosine_of(region) - profile.rule.floor.of(region.phases[STEADY].route)
+
+    return min((one for one in profile.regions if one.low_bit), key=above, default=None)
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What a calibration is to do. ``bar``, ``seeds``: what verification asks for. ``shrink``,
-    ``routes`` and ``protect``: as `Rule` has them. ``measured``: routes that run beside FP32; None:
-    all."""
+    """Arguments of a calibration. ``shrink``, ``routes`` and ``protect`` are those of `Rule`;
+    ``measured`` names the routes of the shadow, None for all."""
 
     out: Path
     workers: int
@@ -465,7 +487,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Trained:
-    """One training: None in ``failed`` where it ended well."""
+    """Result of a training; ``failed`` is None if it ended well."""
 
     folder: Path
     report: Report | None
@@ -473,19 +495,20 @@ class Trained:
 
 
 Start = Callable[[Path, int], str | None]
-"""Run the script by the job in a folder, with a seed; None, or one line why it failed."""
+"""Function that runs the script by the job in a folder, with a seed; it returns None, or one
+line about the failure."""
 
 
 @dataclass
 class Trainings:
-    """Trainings of one script, each in a folder of its own below ``base``."""
+    """Trainings of one script, each in a separate folder below ``base``."""
 
     base: Path
     start: Start
     done: list[Trained] = field(default_factory=list)
 
     def run(self, job: Job, seed: int) -> Trained:
-        """One more, which may fail. KeyboardInterrupt passes."""
+        """Run a training, which may fail; KeyboardInterrupt passes."""
         folder = self.base / f"{len(self.done):03d}"
         folder.mkdir()
         self.done.append(Trained(folder, None, "stopped"))
@@ -495,7 +518,7 @@ class Trainings:
         return self.done[-1]
 
     def reported(self, job: Job, seed: int) -> Report:
-        """One more, to its report. CalibrationError where there is none."""
+        """Run a training and return its report; CalibrationError if there is none."""
         trained = self.run(job, seed)
         if trained.failed is not None:
             what = f"the training of seed {seed} failed: {trained.failed}"
@@ -506,16 +529,21 @@ class Trainings:
 
 
 def calibrate(asked: Asked, trainings: Trainings) -> int:
-    """The exit code: 0 the profile is as good as was asked for, 1 it is not, or was stopped early.
+    """Calibrate and write the profile, unverified first.
 
-    CalibrationError, ProfileError. The profile appears whole, unverified first.
+    Returns:
+        Exit code: 0 if the profile is as good as requested, 1 if it is not or was stopped early.
+
+    Raises:
+        CalibrationError: A training fails or does not cooperate.
+        ProfileError: The profile cannot be written.
     """
     stopped = False
     try:
         first = trainings.run(Job(every=asked.every, routes=asked.measured), asked.seed)
     except KeyboardInterrupt:
         first, stopped = trainings.done[-1], True
-    profile, samples = made(asked, first)
+    profile, samples = profile_by_rule(asked, first)
     early = first.failed is not None or stopped
     calibration = profile.calibration
     assert calibration is not None
@@ -524,12 +552,12 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
         profile = replace(profile, calibration=replace(calibration, stopped_early=True))
     write_samples(samples, samples_path(asked.out))
     write_profile(profile, asked.out)
-    say(*told(profile))
+    say(*summary_lines(profile))
     if early:
         say(f"stopped early ({why}) after {calibration.steps} steps; usable, not verified")
         return 1
     if asked.impact:
-        profile = vetoed(profile, calibration.steps, asked.seed, trainings)
+        profile = veto_by_loss(profile, calibration.steps, asked.seed, trainings)
         write_profile(profile, asked.out)
     if not asked.verify:
         say(f"wrote {asked.out}, not verified")
@@ -542,8 +570,8 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
     return _verify(asked, profile, first.report, trainings)
 
 
-def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
-    """The profile by the rule from what a training has measured, not verified."""
+def profile_by_rule(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
+    """Return the unverified profile by the rule, and the samples of a training."""
     about, steps, sums = read_rows(trained.folder)
     seen = int(steps[-1]) + 1
     total = max(seen, trained.report.steps if trained.report else 0)
@@ -551,7 +579,7 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     warm = warmup_of(asked.warmup, whole)
     samples = samples_of(about, steps, sums, warm)
     ends = tuple(round((n + 1) / asked.windows, 4) for n in range(asked.windows))
-    # A script that does not tell `attach` its steps has no share of them.
+    # Without the number of steps, `attach` cannot use a share of them.
     share = asked.warmup if about.steps is not None or asked.warmup >= 1 else float(warm)
     profile = replace(
         draft(asked.out.stem, about.parameters, about.valid_for),
@@ -562,14 +590,14 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     return apply_rule(profile, samples), samples
 
 
-def told(profile: Profile) -> list[str]:
-    """Regions, routes and why; and which could go by integer codes, if the rule had them."""
+def summary_lines(profile: Profile) -> list[str]:
+    """Return regions, routes and reasons; and regions that integer codes could serve."""
     lines = []
     for one in profile.regions:
         steady = one.phases[STEADY]
         words = [steady.route.value] + [steady.decode] * steady.route.votes
         lines.append(f"  {one.name:14}{one.elements:11,}  {' '.join(words):16}  {steady.why}")
-    if over := passed_over(profile):
+    if over := codes_that_pass(profile):
         lines += ["not chosen from (--routes, or `nf profile rule --routes`):"]
         lines += [f"  {one}" for one in over]
     return lines
@@ -584,7 +612,9 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
     metric = asked.metric or next(iter(first.metrics))
     seeds = [asked.seed + n for n in range(asked.seeds)]
     full = [first, *(trainings.reported(Job(), seed) for seed in seeds[1:])]
-    _check_seeds(full)
+    if len({one.weights for one in full}) == 1:
+        what = f"{len(full)} trainings with other seeds gave the same weights"
+        raise CalibrationError("calibrate", what, "let the script take its seed from NF_SEED")
 
     def again(by: Profile) -> list[float]:
         candidate = trainings.base / "candidate.toml"
@@ -593,11 +623,8 @@ def _verify(asked: Asked, profile: Profile, first: Report, trainings: Trainings)
         return [_value(trainings.reported(job, seed), metric) for seed in seeds]
 
     values = [_value(one, metric) for one in full]
-    found = verify(
-        *(profile, metric, values, again, asked.bar),
-        keep=lambda one: write_profile(one, asked.out),
-        tell=say,
-    )
+    keep = partial(write_profile, path=asked.out)
+    found = verify(profile, metric, values, again, asked.bar, keep, tell=say)
     say(*_shown(metric, seeds, found.table), *found.paired.lines(found.fp32))
     if found.profile.verified:
         say(f"wrote {asked.out}, verified")
@@ -615,18 +642,10 @@ def _why_not(metric: str, asked: Asked, found: Verification) -> str:
     )
 
 
-def _check_seeds(full: Sequence[Report]) -> None:
-    if len({one.weights for one in full}) == 1:
-        what = f"{len(full)} trainings with other seeds gave the same weights"
-        raise CalibrationError("calibrate", what, "let the script take its seed from NF_SEED")
-
-
 def _value(report: Report, metric: str) -> float:
     if metric not in report.metrics:
-        known = ", ".join(report.metrics)
-        raise CalibrationError(
-            "--metric", f"{metric!r} was not reported, but {known}", "choose one"
-        )
+        what = f"{metric!r} was not reported, but {', '.join(report.metrics)}"
+        raise CalibrationError("--metric", what, "choose one")
     return report.metrics[metric]
 
 

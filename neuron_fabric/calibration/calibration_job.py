@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf calibrate` and a training that it has started tell each other: a folder.
+"""Files between `nf calibrate` and a training that it has started.
 
-`job.json` says what the training is to do; the training leaves `report.json` (what `rt.report` was
-told) there, and what was measured (`row_file`). A script needs to know none of it: it calls
-`attach`, takes its seed from NF_SEED, and calls `rt.report(accuracy=...)` at its end.
+`job.json` describes the training; the training leaves `report.json` (the metrics of `rt.report`)
+and its measurements in the same folder. A script needs to know neither: it calls `attach`, takes
+its seed from NF_SEED, and calls `rt.report(accuracy=...)` at its end.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from neuron_fabric.data import DataError, read_object
@@ -24,14 +24,19 @@ JOB, REPORT = "job.json", "report.json"
 
 
 class CalibrationError(InputError):
-    """A calibration that cannot be, or wrong use of what `attach` gave."""
+    """A calibration that is impossible, or wrong use of the result of `attach`."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """``every`` so many steps the packed reduction runs beside FP32, by all ``routes`` (None: that
-    there are); 0: never. ``profile``: train by this file instead, whatever the script names.
-    ``stop``: end the training once the loss of so many steps was observed."""
+    """Job of a training.
+
+    Attributes:
+        every: Steps between samples of the packed reduction; 0 for none.
+        profile: Profile to train with instead of the one in the script.
+        stop: End the training after the loss of so many steps.
+        routes: Routes of the shadow; None for all.
+    """
 
     every: int = 0
     profile: str | None = None
@@ -41,8 +46,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Report:
-    """What a training has reached. ``steps``: backwards with a reduction. ``weights``: sha256 of
-    all parameters of rank 0."""
+    """Report of a training.
+
+    Attributes:
+        metrics: Metrics by name; NaN for a value that was not finite.
+        steps: Backward passes with a reduction.
+        weights: sha256 of all parameters of rank 0.
+        sent: Bytes sent by route.
+        received: Bytes received by route.
+    """
 
     metrics: Mapping[str, float]
     steps: int
@@ -52,12 +64,12 @@ class Report:
 
 
 def write_job(folder: Path, job: Job) -> None:
-    """For a training that is started with NF_CALIBRATE=``folder``. OSError."""
+    """Write the job for a training with NF_CALIBRATE=``folder``; OSError."""
     write_text(folder / JOB, json.dumps(vars(job)))
 
 
 def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
-    """The folder and the job of this training, when `nf calibrate` has started it."""
+    """Return folder and job of this training, or None unless `nf calibrate` has started it."""
     name = env.get(CALIBRATE)
     if not name:
         return None
@@ -71,21 +83,21 @@ def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
 
 
 def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:
-    """Numbers by name. CalibrationError for none, and for what is no finite number."""
+    """Return metrics as floats; CalibrationError if there is none, or one is no number."""
     if not metrics:
         raise CalibrationError("report", "no metric is given", "write rt.report(accuracy=...)")
     found = {}
     for name, value in metrics.items():
         try:
             found[name] = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError, OverflowError, RuntimeError):  # the last: of torch
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: torch
             what = f"{name} is a {type(value).__name__}"
             raise CalibrationError("report", what, "give it a number") from None
     return found
 
 
 def write_report(folder: Path, report: Report) -> None:
-    """Metrics that are NaN or infinite are written as null: a training may end so. OSError."""
+    """Write a report; metrics that are not finite are written as null. OSError."""
     values = dict(vars(report))
     values["metrics"] = {
         name: one if math.isfinite(one) else None for name, one in report.metrics.items()
@@ -93,22 +105,19 @@ def write_report(folder: Path, report: Report) -> None:
     write_text(folder / REPORT, json.dumps(values))
 
 
-@dataclass(frozen=True)
-class _Read:
-    metrics: Mapping[str, float | None]
-    steps: int
-    weights: str
-    sent: Mapping[str, int]
-    received: Mapping[str, int]
-
-
 def read_report(folder: Path) -> Report | None:
-    """What a training has reported; None: nothing. CalibrationError for what is damaged."""
+    """Return the report of a training, or None if it has written none.
+
+    Raises:
+        CalibrationError: The file is damaged.
+    """
     try:
-        read = typed(_Read, read_object(folder / REPORT))
+        values = read_object(folder / REPORT)
+        found = typed(dict[str, float | None], values.pop("metrics", None), "metrics")
+        report = typed(Report, {**values, "metrics": {}})
     except FileNotFoundError:
         return None
     except (OSError, DataError) as error:
         raise CalibrationError(folder / REPORT, f"is damaged ({error})", "run again") from None
-    metrics = {name: math.nan if one is None else one for name, one in read.metrics.items()}
-    return Report(metrics, read.steps, read.weights, read.sent, read.received)
+    metrics = {name: math.nan if one is None else one for name, one in found.items()}
+    return replace(report, metrics=metrics)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hook of a calibration: FP32 as by DDP without a hook, bit for bit, and every so many steps
-the packed reduction beside it, which changes nothing; needs torch."""
+"""Communication hook of a calibration: FP32 bit-identical to DDP without a hook, with the
+packed reduction as a shadow every few steps; needs torch."""
 
-# No postponed annotations here: register_comm_hook looks at those of the hook.
+# No postponed annotations here: register_comm_hook inspects those of the hook.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ from neuron_fabric.profile.samples import MORE, SUMS
 from neuron_fabric.reducers.interface import F32, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 
-# What is measured of a tensor whose packed reduction ran beside FP32, as sums over its elements.
+# Statistics of a tensor and its packed reduction, as sums over the elements.
 #
-# With g_w the gradient of worker w, m their mean in FP32, d the decoded gradient (shrink 1), all
-# sums in float64 and in one order, so that the same gradients give the same bits:
+# g_w is the gradient of worker w, m their mean in FP32, d the decoded gradient (shrink 1). All sums
+# are in float64 and in one order, so that equal gradients give equal bits.
 #
 # | sum | is |
 # |---|---|
@@ -49,7 +49,7 @@ from neuron_fabric.reducers.torch_reducer import TorchReducer
 
 F64 = NDArray[np.float64]
 NAMES = (*SUMS, *MORE)
-_PIECE = 1 << 16  # elements that stay in a cache
+_PIECE = 1 << 16  # elements that fit a processor cache
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,13 @@ class OfWorkers:
 
 
 def decoded_vote(net: F32, route: Route, s: np.float32) -> F32:
-    """The vote that counts decide, times ``s``: a tie is + in G_BINARY and 0 in G_TERNARY.
-    ``net``: plus - minus of each element."""
+    """Return the decoded majority vote, scaled by ``s``: a tie is + in G_BINARY and 0 in G_TERNARY.
+
+    Args:
+        net: Plus votes minus minus votes of each element.
+        route: Route of the votes.
+        s: Common scale.
+    """
     vote = np.sign(net)
     if route == Route.G_BINARY:
         vote[net == 0] = 1
@@ -72,7 +77,7 @@ def decoded_vote(net: F32, route: Route, s: np.float32) -> F32:
 
 
 def decoded_net(net: F32, s: np.float32, present: np.float32) -> F32:
-    """As `codec.unpack_net`: s * net / workers present, in float32."""
+    """Return s * net / workers present in float32, as `codec.unpack_net` does."""
     decoded: F32 = s * net / present
     return decoded
 
@@ -80,8 +85,18 @@ def decoded_net(net: F32, s: np.float32, present: np.float32) -> F32:
 def shadow_sums(
     m: F32, d: F32, net: F32 | None, workers: int, route: Route, own: OfWorkers
 ) -> dict[str, float]:
-    """All of a tensor and one decode of one route; ``net``: plus - minus of its votes, None: it has
-    integer codes. A mean or decoded gradient that is not finite leaves zeros: a cosine of 0."""
+    """Return all statistics of a tensor for one decode of one route.
+
+    If the mean or the decoded gradient is not finite, all are 0, which gives a cosine of 0.
+
+    Args:
+        m: Mean gradient.
+        d: Decoded gradient.
+        net: Plus votes minus minus votes; None for integer codes.
+        workers: Number of workers.
+        route: Route of the votes.
+        own: Sums over the workers.
+    """
     if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own.own2)):
         return dict.fromkeys(NAMES, 0.0)
     total = dict.fromkeys(NAMES, 0.0)
@@ -102,7 +117,7 @@ def shadow_sums(
 
 
 def squared(x: F32) -> float:
-    """The squared norm."""
+    """Return the squared norm."""
     pieces = (x[at : at + _PIECE].astype(np.float64) for at in range(0, x.size, _PIECE))
     with np.errstate(over="ignore", invalid="ignore"):
         return sum((_sum(one * one) for one in pieces), 0.0)
@@ -123,17 +138,17 @@ def _piece(m: F32, d: F32) -> dict[str, float]:
 
 
 def _sum(x: NDArray[np.floating]) -> float:
-    """Not a dot product: that goes by the memory's alignment."""
+    """Return the sum in float64. A dot product would depend on the alignment of the memory."""
     return float(np.sum(x, dtype=np.float64))
 
 
 Found = dict[tuple[str, str, str], Mapping[str, float]]
-"""Sums by parameter, route and decode."""
+"""Statistics by parameter, route and decode."""
 
 
 class ShadowRouter(BucketRouter):
-    """No parameter has a region, so every bucket goes as by DDP. ``found``: what the step has shown
-    so far, on rank 0; the others take part in the reduction only."""
+    """Router of a calibration: every bucket is reduced as by DDP. ``found`` holds the
+    statistics of the step on rank 0; the other ranks only take part in the reduction."""
 
     def __init__(
         self,
@@ -144,14 +159,14 @@ class ShadowRouter(BucketRouter):
     ) -> None:
         super().__init__(model, {}, reducer)
         self._every = every
-        # Of votes the counts come back: the votes follow from them.
+        # Votes follow from the counts, so only the counts are requested.
         self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
         self._looks = self.rank == 0
         self.found: Found = {}
 
     @property
     def due(self) -> bool:
-        """Whether this step is a sample."""
+        """Return whether this step is a sample."""
         return self._every > 0 and self.step % self._every == 0
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -164,7 +179,7 @@ class ShadowRouter(BucketRouter):
         own = _own(votes, self._hows)
         side = sidecar([vote.column for vote in votes])
         handle = self.reducer.submit(self.step, bucket.index(), parts_of(votes), side)
-        mean = super()._reduce(bucket)  # from here on the buffer holds something else
+        mean = super()._reduce(bucket)  # the buffer is overwritten from here on
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
         def finish() -> None:
@@ -179,7 +194,7 @@ class ShadowRouter(BucketRouter):
         return future
 
     def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
-        """Of every parameter that is large enough, one by each route."""
+        """Return one vote per route of every parameter that is large enough."""
         return self._packed(
             [
                 signal_of(name, "", gradient.view(-1), how, None, shadow=True)
@@ -191,7 +206,7 @@ class ShadowRouter(BucketRouter):
         )
 
     def _look(self, votes: Sequence[Vote], outcome: Outcome, own: Any) -> None:
-        """``own``: float64[W, votes * 3], see `_own`."""
+        """Compute the statistics; ``own`` is float64[W, votes * 3], see `_own`."""
         total = np.zeros(own.shape[1])
         for row in own:  # in the order of the workers
             total = total + row
@@ -219,8 +234,8 @@ class ShadowRouter(BucketRouter):
 
 
 def _own(votes: Sequence[Vote], hows: Sequence[PhaseRoute]) -> Any:
-    """Of this worker, float64[votes * 3]: squared norm, exact zeros, open gates. The norm is looked
-    at once a parameter: its votes stand together."""
+    """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3]. Votes
+    of one parameter are adjacent, so its norm is computed once."""
     rows, norm = [], 0.0
     for n, vote in enumerate(votes):
         if n % len(hows) == 0:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training that `nf calibrate` has started: what `attach` gives it; needs torch."""
+"""Training that `nf calibrate` has started: the runtime that `attach` returns in it; needs
+torch."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from neuron_fabric.tests.ddp.lost_ranks import Peers, watch
 from neuron_fabric.wrapped import bare_model
 
 ROUTES = tuple(route for route in Route if route != Route.FP32)
-"""What runs as a shadow, where the reducer and the job have it."""
+"""Routes of the shadow, if the reducer supports them and the job names them."""
 
 
 def shadowed(
@@ -44,8 +45,20 @@ def shadowed(
     here: Conditions,
     timeout_s: float,
 ) -> Runtime:
-    """The training goes on in FP32 as without a hook, bit for bit. ``here``: what the script has
-    told of it. AttachError for a model that no profile can be attached to."""
+    """Attach the shadow to a model; the training stays in FP32, bit-identical to DDP without a
+    hook.
+
+    Args:
+        model: DistributedDataParallel model.
+        folder: Folder of the job.
+        job: The job.
+        steps: Steps of the training, if known.
+        here: Conditions that the script has passed.
+        timeout_s: Time-out of a reduction in seconds.
+
+    Raises:
+        AttachError: No profile can be attached to the model.
+    """
     check_model(model)
     group = model.process_group
     reducer = TorchReducer(timeout_s)
@@ -77,25 +90,26 @@ def shadowed(
 
 
 class Recorder:
-    """As `attached.Controls`: no region, no route; what the shadow has shown goes into a file."""
+    """Recorder of the shadow, in place of the monitor: it has no regions and writes the samples."""
 
     def __init__(self, router: ShadowRouter) -> None:
-        """``begin``, set after the first forward, when the head is known, opens the file at the
-        end of the first step, when the conditions of the training are."""
+        """Record nothing until ``begin`` is set, after the first forward pass, when the head is
+        known. It opens the file at the end of the first step, when the conditions of the
+        training are known."""
         self._router = router
         self._rows: RowWriter | None = None
         self.begin: Callable[[], RowWriter] | None = None
 
     def routes(self) -> Mapping[str, PhaseRoute]:
-        """None: all in FP32."""
+        """Return no route: everything uses FP32."""
         return {}
 
     def samples(self) -> frozenset[str]:
-        """Regions are not known."""
+        """Return no region: none is known yet."""
         return frozenset()
 
     def step_end(self, report: StepReport) -> None:
-        """A row, where the step was a sample."""
+        """Write the row of a sample."""
         found, self._router.found = self._router.found, {}
         if begin := self.begin:
             self.begin = None
@@ -105,20 +119,20 @@ class Recorder:
             self._try(lambda: rows.put(report.step, found))
 
     def state_dict(self) -> Mapping[str, Any]:
-        """Nothing is decided."""
+        """Return nothing: the recorder has no state."""
         return {}
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Nothing is decided."""
+        """Ignore the state."""
 
     def close(self) -> None:
-        """The file."""
+        """Close the file."""
         if self._rows is not None:
             self._rows.close()
             self._rows = None
 
     def _try(self, action: Any) -> None:
-        """A disk that refuses costs the samples, never the training."""
+        """Run an action on the file. A full disk loses the samples, never the training."""
         try:
             action()
         except OSError as error:
@@ -127,7 +141,7 @@ class Recorder:
 
 
 def watch_forward(model: Any, done: Any) -> None:
-    """Call ``done`` with the names of the head's parameters after the first forward."""
+    """Call ``done`` with the names of the head's parameters after the first forward pass."""
     bare, block, last = bare_model(model), ExitStack(), list[int]()
 
     def before(*_: Any) -> None:
@@ -147,7 +161,7 @@ def watch_forward(model: Any, done: Any) -> None:
 
 
 def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
-    """``runtime.report`` writes for `nf calibrate`; a job that is to stop does so."""
+    """Make ``runtime.report`` write a report, and stop the training if the job says so."""
     bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
     def report(metrics: Mapping[str, float]) -> None:
@@ -163,16 +177,16 @@ def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
 
 
 def _last(runtime: Runtime, stop: int, loss: Any) -> None:
-    """`observe` of a training of which no more than ``stop`` steps are wanted."""
+    """Observe a loss in a training that ends after ``stop`` steps."""
     Runtime.observe(runtime, loss)
     if runtime.step + 1 < stop:
         return
     runtime.close()
-    os._exit(0)  # whatever the script would still do
+    os._exit(0)  # skip the rest of the script
 
 
 def weights_of(module: Any) -> str:
-    """sha256 of all parameters."""
+    """Return the sha256 of all parameters."""
     digest = hashlib.sha256()
     for one in module.parameters():
         digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric calibrate`: what it refuses, and a training of two real workers."""
+"""Command `python -m neuron_fabric calibrate`: refused arguments, and a training of two real
+workers."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ import pytest
 
 from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
+from neuron_fabric.calibration.calibrate_command import run_workers
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.calibration.test_calibrating import Script, calibrated, good
-from neuron_fabric.calibration.workers import run_workers
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.hook.capacity import Device, shipped, write_substrate
@@ -42,7 +43,7 @@ torch.manual_seed(seed)
 net = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.Linear(64, 20))
 model = DistributedDataParallel(net)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-rt = attach(model, "a profile of its own that is not there", steps=12, optimizer=optimizer)
+rt = attach(model, "a missing profile", steps=12, optimizer=optimizer)
 torch.manual_seed(10 * seed + dist.get_rank())
 for step in range(12):
     if step == int(sys.argv[1]):
@@ -69,12 +70,12 @@ def parsed(*words: str) -> argparse.Namespace:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--every", "0"], "--every: '0' is no number from 1 on"),
-        (["--workers", "-3"], "--workers: '-3' is no number from 1 on"),
-        (["--within", "nan"], "--within: 'nan' is no number from 0 on"),
-        (["--seeds", "2"], "--seeds: '2' is no number from 3 to 10"),
-        (["--seeds", "11"], "--seeds: '11' is no number from 3 to 10"),
-        (["--warmup", "much"], "--warmup: 'much' is no number from 0 on"),
+        (["--every", "0"], "--every: '0' is not a whole number from 1 to 1000000"),
+        (["--workers", "-3"], "--workers: '-3' is not a whole number from 1 to 1000000"),
+        (["--within", "nan"], "--within: 'nan' is not a number of at least 0"),
+        (["--seeds", "2"], "--seeds: '2' is not a whole number from 3 to 10"),
+        (["--seeds", "11"], "--seeds: '11' is not a whole number from 3 to 10"),
+        (["--warmup", "much"], "--warmup: 'much' is not a number of at least 0"),
         (["--better", "more"], "--better: invalid choice: 'more'"),
         (["--routes", "G_INT4,FP32"], "'G_INT4,FP32' is no list of routes: G_BINARY,G_TERNARY,"),
         (["--protect", "head,heads"], "'head,heads' is neither none nor kinds: head,embedding,"),
@@ -92,7 +93,7 @@ def test_a_wrong_word(words: list[str], sentence: str, capsys: pytest.CaptureFix
 
 
 def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is told before anything is trained."""
+    """Check that impossible requests are refused before any training."""
 
     def never(*_: object) -> None:
         raise AssertionError
@@ -121,7 +122,7 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
-    """All its regions that are large enough go by votes or codes, and are given up by cosine."""
+    """Check that regions use votes or codes and are given up by their cosine."""
 
     def metric(seed: int, low: frozenset[str]) -> float:
         return good(seed, low) - 0.3 * ("linear.0" in low)
@@ -136,7 +137,7 @@ def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
 
 
 def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a device lacks is neither measured nor chosen, by name."""
+    """Check that routes which a device lacks are neither measured nor chosen, and are named."""
     path = tmp_path / "s.toml"
     routes = (Route.FP32, Route.G_BINARY, Route.G_INT4)
     write_substrate(path, dataclasses.replace(shipped(), device=Device(routes=routes)))
@@ -174,7 +175,8 @@ def test_the_worker_that_fails_first_is_told() -> None:
 
 
 def test_real_workers(tmp_path: Path) -> None:
-    """To the end, and stopped at step 9; the profile that the script names is left alone."""
+    """Check a complete training and one that stops at step 9; the profile in the script is
+    ignored."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     script, out = tmp_path / "train.py", tmp_path / "p.toml"
     script.write_text(TRAINING, encoding="utf-8")
@@ -206,7 +208,7 @@ def test_real_workers(tmp_path: Path) -> None:
 
 
 def _impact(out: Path, script: Path, tmp_path: Path) -> None:
-    """Trainings that end by themselves after some steps; the same up to the end of the warm-up."""
+    """Check trainings that stop after some steps: they are equal up to the end of the warm-up."""
 
     def start(folder: Path, seed: int) -> str | None:
         env = {**os.environ, CALIBRATE: str(folder), SEED: str(seed)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of trainings and their reports, as files: what is wrong with one is a line."""
+"""Files of jobs and reports; a damaged file gives one line."""
 
 from __future__ import annotations
 

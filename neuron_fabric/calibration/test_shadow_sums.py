@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of a shadow against the definitions, and votes from counts against the codec's."""
+"""Statistics of a shadow compared with their definitions, and votes from counts with the codec."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from neuron_fabric.tests.ddp.naive_statistics import naive_statistics
 
 ROUTES = (Route.G_BINARY, Route.G_TERNARY)
 EXACT = 1 / 64
-"""Gradients are multiples of it, so that no rounding decides on a sign or a tie."""
+"""Gradients are multiples of this, so that rounding decides no sign and no tie."""
 
 
 @st.composite
 def gradients(draw: st.DrawFn) -> NDArray[np.float32]:
-    """float32[W, n] with zeros and ties; some workers have nothing."""
+    """Draw float32[W, n] with zeros and ties; some workers have zeros only."""
     workers, size = draw(st.integers(1, 9)), draw(st.integers(1, 700))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     sent = rng.integers(-6, 7, (workers, size)) * EXACT
@@ -38,7 +38,7 @@ def gradients(draw: st.DrawFn) -> NDArray[np.float32]:
 
 
 def shadow(sent: NDArray[np.float32], route: Route) -> dict[str, dict[str, float]]:
-    """By decode, as the hook does it."""
+    """Return the statistics by decode, computed as in the hook."""
     packed = [pack(one, route) for one in sent]
     here = np.array([one.zeros < sent.shape[1] and one.open_gates > 0 for one in packed])
     lines = np.stack([one.lines for one in packed])
@@ -73,7 +73,7 @@ def test_they_are_the_definitions(sent: NDArray[np.float32]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_sum_is_compared(name: str) -> None:
-    """The twin: one that is a little off is another."""
+    """Check that each statistic is compared: a twin that differs by 1 % is detected."""
     sent = np.random.default_rng(1).standard_normal((8, 600)).astype(np.float32)
     found = shadow(sent, Route.G_TERNARY)["net"]
     if name == "zeros":
@@ -93,7 +93,7 @@ def test_what_is_not_finite_has_no_cosine() -> None:
 
 
 def test_means_of_a_region() -> None:
-    """Ratios of sums over the region's tensors, and then the mean over a window's samples."""
+    """Check ratios of sums over a region's tensors, averaged over the samples of a window."""
     rng = np.random.default_rng(2)
     way, sent = Way("steady", "G_BINARY", "vote"), rng.standard_normal((2, 4, 2, 500))
     rows = np.array(

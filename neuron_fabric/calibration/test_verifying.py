@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What verification gives up, and when it is content; `test_calibrating` runs it with a script."""
+"""Verification: the order of the regions that are given up, and its end."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ PROFILE = Profile(
 
 
 def test_floors_differ() -> None:
-    """0.54 is 0.09 above the floor of one bit, 0.56 only 0.01 above that of two."""
+    """Check that 0.56 is weaker than 0.54: it is only 0.01 above its floor, not 0.09."""
     first = weakest(PROFILE)
     assert first is not None
     assert first.name == "two"
 
 
 def test_rounds_until_it_is_near() -> None:
-    """Each profile on the way is kept, and is not verified before it was near enough."""
+    """Check that each profile on the way is kept, and only the last one is verified."""
     kept: list[tuple[bool, list[str]]] = []
     told: list[str] = []
 
@@ -87,28 +87,28 @@ def test_near_enough(better: Better, off: float, passed: bool) -> None:
     [("either", 0.04, True), ("either", 0.06, False), ("lower", 0.06, True), ("higher", 0.06, 0)],
 )
 def test_the_interval_is_judged(better: Better, half: float, passed: bool) -> None:
-    """-0.05 is within 0.10; how far its interval reaches decides, unless means alone count."""
+    """Check that the end of the interval around -0.05 decides, unless only means count."""
     fp32, found = Spread(3.0, 0.02), Paired(-0.05, half, 3)
     assert Bar(0.10, better).passed(fp32, found) is bool(passed)
     assert Bar(0.10, better, means=True).passed(fp32, found)
 
 
 def test_the_tolerance_without_a_wish() -> None:
-    """1 % of the metric, however far FP32 itself is spread."""
+    """Check the default tolerance: 1 % of the metric, whatever the standard deviation of FP32."""
     assert Bar().band(Spread(3.0, 0.5)) == pytest.approx(0.03)
     assert Bar().band(Spread(-3.0, 0.01)) == pytest.approx(0.03)
     assert math.isnan(spread([1.0, math.inf]).mean)
 
 
 def judged(full: list[float], *rounds: list[float], bar: Bar | None = None) -> Verification:
-    """A verification in which the trainings by the profile reach these values."""
+    """Return a verification in which the trainings with the profile reach these values."""
     values = iter(rounds)
     keep, tell = (lambda profile: None), (lambda text: None)
     return verify(PROFILE, "accuracy", full, lambda _: next(values), bar or Bar(), keep, tell)
 
 
 def test_worse_on_every_seed_is_not_verified() -> None:
-    """FP32 is spread by 10 points, so that two of its standard deviations would hide anything."""
+    """Check that a damage below the standard deviation of FP32 (10 points) is detected by pairs."""
     worse = [79.0, 87.0, 99.0]
     found = judged([80.0, 90.0, 100.0], worse, worse, worse)
     assert not found.profile.verified
@@ -122,7 +122,8 @@ def test_worse_on_every_seed_is_not_verified() -> None:
 
 
 def test_what_the_seeds_cannot_show_is_not_verified() -> None:
-    """As good in the mean, but the seeds differ: no region is given up, and more seeds show it."""
+    """Check equal means of differing seeds: no region is given up, and more seeds are
+    conclusive."""
     found = judged([90.0, 90.0, 90.0], [91.0, 89.0, 90.0])
     assert not found.profile.verified
     assert len(found.table) == 2
@@ -137,13 +138,13 @@ def test_what_the_seeds_cannot_show_is_not_verified() -> None:
 
 
 def test_pairs_are_of_one_seed() -> None:
-    """What the seeds have in common is no noise."""
+    """Check that variation which the seeds share is not counted as noise."""
     assert judged([80.0, 90.0, 100.0], [80.1, 90.0, 100.1]).profile.verified
     assert not judged([80.0, 90.0, 100.0], *[[100.1, 80.1, 90.0]] * 3).profile.verified
 
 
 def test_students_t() -> None:
-    """97.5 % of the density lies below each: by Simpson's rule over the upper tail to 1,000."""
+    """Check the quantiles by Simpson's rule over the upper tail of the density to 1,000."""
 
     def above(t: float, degrees: int) -> float:
         factor = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2)

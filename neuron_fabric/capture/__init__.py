@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures: their reader beside their writer; nothing here needs torch (spec: capture spec).
+"""Captures of gradients: reader and writer; nothing here needs torch (spec: capture spec).
 
     capture = Capture.open("captures/mine")
     gradients = capture.load(60)  # name -> float32[workers, *shape]
 
-The rest of the package is an inner matter, which may change between versions.
+Names that are not exported here may change between versions.
 """
 
 from neuron_fabric.capture.layout import ModuleSpec, TensorSpec

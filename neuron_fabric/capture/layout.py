@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a capture lies on disk: names of files, and what the manifest says of a tensor.
+"""Layout of a capture on disk: names of files, and the entries of the manifest.
 
-spec: capture spec. The reader (`neuron_fabric.capture.reader`) and the writer both stand on this.
+spec: capture spec. The reader and the writer both use this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard
 
 import numpy as np
 
@@ -21,9 +20,9 @@ VERSION = 1
 MAX_STEP = 999_999
 DTYPES = ("F32", "F16", "BF16")
 MAX_ELEMENTS = 1 << 40
-MAX_WORKERS = 64  # as many as a region of the controller tells apart (controller spec §2)
+MAX_WORKERS = 64  # workers that a region of the controller distinguishes (controller spec §2)
 MANIFEST = "capture.json"
-# Types: name in the file, and in numpy. BF16, which numpy has not, travels as its bit pattern.
+# Element types in the file and in numpy. numpy has no BF16, so its bit patterns are used.
 STORED = {
     name: np.dtype(kind)
     for name, kind in {
@@ -43,7 +42,7 @@ STORED = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A tensor as the manifest names it; ``dtype`` is that of the file format."""
+    """Tensor of a manifest; ``dtype`` is the name in the file format."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,21 +50,24 @@ class TensorSpec:
 
     @property
     def elements(self) -> int:
-        """Number of elements (1 for a scalar)."""
+        """Return the number of elements, 1 for a scalar."""
         return math.prod(self.shape)
 
     @property
     def size(self) -> int:
-        """Its bytes in a file."""
+        """Return the size in a file in bytes."""
         return self.elements * STORED[self.dtype].itemsize
 
 
 @dataclass(frozen=True)
 class ModuleSpec:
-    """A module of the model and the tensors that it holds; one that several hold is tied.
+    """Module of a model with its tensors; a tensor of several modules is tied.
 
-    ``name`` is "" for the model itself; ``kind`` the name of its class; ``head``: its output is the
-    model's.
+    Attributes:
+        name: Path of the module, "" for the model itself.
+        kind: Name of its class.
+        tensors: Names of its tensors.
+        head: Whether its output is that of the model.
     """
 
     name: str
@@ -75,27 +77,27 @@ class ModuleSpec:
 
     @property
     def is_norm(self) -> bool:
-        """Whether it normalizes, by the name of its class."""
+        """Return whether it normalizes, judged by the name of its class."""
         return "norm" in self.kind.lower()
 
     @property
     def is_embedding(self) -> bool:
-        """Whether it embeds, by the name of its class."""
+        """Return whether it embeds, judged by the name of its class."""
         return "embed" in self.kind.lower()
 
 
 def step_folder(capture: Path, step: int) -> Path:
-    """Where the workers' files of ``step`` lie."""
+    """Return the folder of the workers' files of ``step``."""
     return capture / f"step-{step:06d}"
 
 
 def worker_file(capture: Path, step: int, worker: int) -> Path:
-    """The gradients of one worker in one step."""
+    """Return the file with the gradients of one worker in one step."""
     return step_folder(capture, step) / f"worker-{worker:03d}.safetensors"
 
 
 def steps_on_disk(capture: Path) -> list[int]:
-    """Steps that have a folder, whole or not, in order."""
+    """Return the steps that have a folder, complete or not, in order."""
     found = [re.fullmatch(r"step-(\d{6})", path.name) for path in capture.glob("step-*")]
     return sorted(int(match[1]) for match in found if match)
 
@@ -103,8 +105,8 @@ def steps_on_disk(capture: Path) -> list[int]:
 def check_name(
     where: object, name: object, todo: str = "rename the parameter", what: str = "tensor"
 ) -> str:
-    """A name that is safe in files, tables and logs; CaptureError, with ``what`` it names, when it
-    is not."""
+    """Return a name that is safe in files, tables and logs; CaptureError if it is not. ``what``
+    describes the name in the message."""
     if not isinstance(name, str) or not name:
         raise CaptureError(where, f"{what} name {name!r} is no text", todo)
     if (
@@ -122,18 +124,14 @@ def check_name(
     return name
 
 
-def is_int(value: object) -> TypeGuard[int]:
-    """True for a JSON integer (bool is not one)."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def check_shape(where: object, name: str, value: object, todo: str) -> tuple[int, ...]:
-    """A list of dimensions; CaptureError when it is none, or has more than 2**40 elements: also
-    where one of them is 0, as numpy counts the others all the same."""
+    """Return the dimensions of a shape. CaptureError if it is no list of dimensions or has more
+    than 2**40 elements; a dimension of 0 counts as 1, because numpy limits the product of
+    the others."""
     if (
         not isinstance(value, list)
         or len(value) > 32
-        or not all(is_int(d) and 0 <= d < MAX_ELEMENTS for d in value)
+        or not all(type(d) is int and 0 <= d < MAX_ELEMENTS for d in value)
         or math.prod(max(d, 1) for d in value) >= MAX_ELEMENTS
     ):
         raise CaptureError(where, f"tensor {name!r} has a bad shape {value}", todo)

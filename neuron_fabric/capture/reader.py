@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures: gradients of every worker and step, read with each way to be wrong checked.
+"""Reader of captures: gradients of every worker and step.
 
-spec: capture spec. Every failure is a ``CaptureError`` of one line; nothing else escapes from
-reading a capture.
+spec: capture spec. Every fault of a capture is reported as a ``CaptureError`` of one line.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from neuron_fabric.capture.layout import (
     TensorSpec,
     check_name,
     check_shape,
-    is_int,
     step_folder,
     steps_on_disk,
     worker_file,
@@ -35,6 +33,7 @@ from neuron_fabric.capture.layout import (
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError
+from neuron_fabric.typed import typed
 
 F32 = NDArray[np.float32]
 
@@ -43,10 +42,8 @@ _FIX = "correct the manifest or capture again"
 
 @dataclass(frozen=True)
 class Capture:
-    """An opened capture: the manifest is checked, the steps are checked as they are loaded.
-
-    ``modules`` is empty where the capture does not tell them.
-    """
+    """Opened capture. The manifest has been checked; files of a step are checked when it is
+    loaded. ``modules`` is empty if the capture does not name them."""
 
     path: Path
     model: str
@@ -59,9 +56,14 @@ class Capture:
 
     @staticmethod
     def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
-        """Read and check ``path``/capture.json; CaptureError when anything is wrong.
+        """Read and check the manifest of a capture.
 
-        ``max_workers`` is what the device takes (64).
+        Args:
+            path: Folder of the capture.
+            max_workers: Greatest number of workers, the limit of the device.
+
+        Raises:
+            CaptureError: Anything is wrong.
         """
         folder = Path(path)
         where = folder / MANIFEST
@@ -77,22 +79,23 @@ class Capture:
             raise CaptureError(where, error.strerror or error, "check the file") from None
 
     def tensor(self, name: str) -> TensorSpec:
-        """The tensor of that name; CaptureError when there is none."""
+        """Return a tensor by name; CaptureError if there is none."""
         for spec in self.tensors:
             if spec.name == name:
                 return spec
         raise CaptureError(self.path, f"no tensor {name!r}", "see the manifest for the names")
 
     def unfinished(self) -> list[int]:
-        """Steps that lie on disk and are not listed: their capture was cut off."""
+        """Return steps on disk that are not listed: their capture was interrupted."""
         return [step for step in steps_on_disk(self.path) if step not in self.steps]
 
     def worker_path(self, step: int, worker: int) -> Path:
-        """Where the gradients of (step, worker) lie."""
+        """Return the file with the gradients of (step, worker)."""
         return worker_file(self.path, step, worker)
 
     def open_step(self, step: int) -> list[TensorFile]:
-        """The checked headers of every worker's file of ``step``, worker 0 first."""
+        """Return the checked headers of all workers' files of ``step``, in the order of the
+        workers."""
         if step not in self.steps:
             if step_folder(self.path, step).is_dir():
                 what = f"step {step} is not whole: its capture was cut off"
@@ -127,15 +130,20 @@ class Capture:
         return file
 
     def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
-        """Gradients of ``step``: name to float32[W, *shape], in manifest order.
+        """Return the gradients of ``step``: name to float32[W, *shape], in the order of the
+        manifest.
 
-        ``names`` limits it to some tensors. CaptureError when a file is missing, truncated or
-        wrong.
+        Args:
+            step: A listed step.
+            names: Tensors to load; by default all.
+
+        Raises:
+            CaptureError: A file is missing, truncated or wrong.
         """
         files = self.open_step(step)
         wanted = {spec.name for spec in self.tensors}
         for name in set(names or ()) - wanted:
-            self.tensor(name)  # raises
+            self.tensor(name)  # raises for an unknown name
         wanted = wanted if names is None else set(names)
         return {
             spec.name: np.stack([file.read_f32(spec.name) for file in files])
@@ -144,93 +152,97 @@ class Capture:
         }
 
     def verify(self) -> None:
-        """Check every file of every step, data included; CaptureError at the first fault.
-
-        One tensor of one worker is in memory at a time.
-        """
+        """Check every file of every step with its data; CaptureError at the first fault. One
+        tensor of one worker is in memory at a time."""
         for _ in self.values():
             pass
 
     def values(self) -> Iterator[tuple[int, int, TensorSpec, F32]]:
-        """(step, worker, tensor, float32[*shape]) of all there is, one at a time."""
+        """Yield (step, worker, tensor, float32[*shape]) for all gradients, one at a time."""
         for step in self.steps:
             for worker, file in enumerate(self.open_step(step)):
                 for spec in self.tensors:
                     yield step, worker, spec, file.read_f32(spec.name)
 
 
+@dataclass(frozen=True)
+class _Manifest:
+    """Fields of capture.json whose types are checked as a whole; unknown fields are ignored."""
+
+    model: str
+    world_size: int
+    steps: tuple[int, ...]
+    tensors: tuple[dict[str, Any], ...]
+    note: str = ""
+    created: str = ""
+    modules: tuple[dict[str, Any], ...] = ()
+
+
 def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Capture:
-    """CaptureError where more can be said than to correct the manifest, else DataError."""
+    """Check the content of capture.json.
 
-    def fail(what: str, todo: str) -> CaptureError:
-        return CaptureError(folder / MANIFEST, what, todo)
-
+    Raises:
+        CaptureError: The remedy is another one than to correct the manifest.
+        DataError: All other faults.
+    """
+    where = folder / MANIFEST
     if content.get("format") != FORMAT:
-        raise fail(f"format is {content.get('format')!r}, not {FORMAT!r}", "this is no capture")
+        what = f"format is {content.get('format')!r}, not {FORMAT!r}"
+        raise CaptureError(where, what, "this is no capture")
     version = content.get("version")
-    if not is_int(version) or version != VERSION:
-        raise fail(f"unknown version {version!r}", f"this reader knows version {VERSION}")
-    world = content.get("world_size")
-    if not is_int(world) or world < 1:
-        raise DataError(f"world_size is {world!r}, not a positive number")
-    if world > max_workers:
-        raise fail(f"{world} workers, the device takes {max_workers}", "capture with fewer workers")
-    steps = content.get("steps")
-    if steps == []:
-        raise fail("no step is whole: the capture was cut off or is under way", "capture again")
-    if not isinstance(steps, list) or not all(is_int(s) and 0 <= s <= MAX_STEP for s in steps):
-        raise DataError(f"steps is no list of step numbers 0..{MAX_STEP}")
-    if len(set(steps)) != len(steps):
+    if type(version) is not int or version != VERSION:
+        todo = f"this reader knows version {VERSION}"
+        raise CaptureError(where, f"unknown version {version!r}", todo)
+    known = {one.name for one in fields(_Manifest)}
+    found = typed(_Manifest, {key: one for key, one in content.items() if key in known})
+    if found.world_size < 1:
+        raise DataError(f"world_size is {found.world_size}, not a positive number")
+    if found.world_size > max_workers:
+        what = f"{found.world_size} workers, the device takes {max_workers}"
+        raise CaptureError(where, what, "capture with fewer workers")
+    if not found.steps:
+        what = "no step is whole: the capture was cut off or is under way"
+        raise CaptureError(where, what, "capture again")
+    if not all(0 <= step <= MAX_STEP for step in found.steps):
+        raise DataError(f"steps has a number outside 0..{MAX_STEP}")
+    if len(set(found.steps)) != len(found.steps):
         raise DataError("a step stands twice in steps")
-    texts: dict[str, Any] = {"model": content.get("model")}
-    texts |= {key: content.get(key, "") for key in ("note", "created")}
-    for key, value in texts.items():
-        if not isinstance(value, str):
-            raise DataError(f"{key} is {value!r}, not a text")
-    entries = content.get("tensors")
-    if not isinstance(entries, list) or not entries:
-        raise DataError("tensors is no list of tensors")
-    specs = tuple(_spec(folder / MANIFEST, entry) for entry in entries)
-    [(name, times)] = Counter(spec.name for spec in specs).most_common(1)
+    specs = tuple(_spec(where, entry) for entry in found.tensors)
+    modules = tuple(_module(where, entry) for entry in found.modules)
+    _check_members(specs, modules)
+    return Capture(**{**vars(found), "path": folder, "tensors": specs, "modules": modules})
+
+
+def _check_members(specs: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> None:
+    """Check that names are unique, and that modules, if any, hold each tensor and no other."""
+    if not specs:
+        raise DataError("tensors is empty")
+    names = Counter(spec.name for spec in specs)
+    [(name, times)] = names.most_common(1)
     if times > 1:
         raise DataError(f"tensor {name!r} stands twice")
-    modules = content.get("modules", [])
-    if not isinstance(modules, list):
-        raise DataError("modules is no list of modules")
-    names = dict.fromkeys(spec.name for spec in specs)
-    held = tuple(_module(folder / MANIFEST, entry, names) for entry in modules)
-    missing = names.keys() - {name for module in held for name in module.tensors}
-    if held and missing:
-        first = next(name for name in names if name in missing)
-        raise DataError(f"tensor {first!r} is in none of the modules")
-    return Capture(
-        folder, steps=tuple(steps), world_size=world, tensors=specs, modules=held, **texts
-    )
+    for module in modules:
+        unknown = [one for one in module.tensors if one not in names]
+        if unknown:
+            raise DataError(f"module {module.name!r} holds {unknown[0]!r}, which is no tensor")
+        if len(set(module.tensors)) != len(module.tensors):
+            raise DataError(f"module {module.name!r} holds a tensor twice")
+    held = {name for module in modules for name in module.tensors}
+    missing = [name for name in names if name not in held]
+    if modules and missing:
+        raise DataError(f"tensor {missing[0]!r} is in none of the modules")
 
 
-def _module(where: Path, entry: object, names: Collection[str]) -> ModuleSpec:
-    """``names``: the tensors that there are."""
-    if not isinstance(entry, dict):
-        raise DataError(f"module entry {entry!r} is no object")
-    name, kind, held = entry.get("name"), entry.get("kind"), entry.get("tensors")
-    if name != "":  # the model itself
-        check_name(where, name, _FIX, "module")
-    check_name(where, kind, _FIX, "kind of module")
-    if not isinstance(held, list) or not all(isinstance(one, str) for one in held):
-        raise DataError(f"module {name!r}: tensors is no list of names")
-    strange = [one for one in held if one not in names]
-    if strange or len(set(held)) != len(held):
-        what = f"holds {strange[0]!r}, which is no tensor" if strange else "holds a tensor twice"
-        raise DataError(f"module {name!r} {what}")
-    head = entry.get("head", False)
-    if not isinstance(head, bool):
-        raise DataError(f"module {name!r}: head is {head!r}, not true or false")
-    return ModuleSpec(str(name), str(kind), tuple(held), head)
+def _module(where: Path, entry: dict[str, Any]) -> ModuleSpec:
+    known = {one.name for one in fields(ModuleSpec)}
+    module = typed(ModuleSpec, {key: one for key, one in entry.items() if key in known}, "modules")
+    if module.name:  # the model itself has no name
+        check_name(where, module.name, _FIX, "module")
+    check_name(where, module.kind, _FIX, "kind of module")
+    return module
 
 
-def _spec(where: Path, entry: object) -> TensorSpec:
-    if not isinstance(entry, dict):
-        raise DataError(f"tensor entry {entry!r} is no object")
+def _spec(where: Path, entry: dict[str, Any]) -> TensorSpec:
     name = check_name(where, entry.get("name"), _FIX)
     shape = check_shape(where, name, entry.get("shape"), _FIX)
     dtype = entry.get("dtype")

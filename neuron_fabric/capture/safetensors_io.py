@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""safetensors files: read, with the library's checks of the header and ours, and written.
+"""Reader and writer of safetensors files.
 
-The library judges the header; the bytes are read here, stretch by stretch: its binding for numpy
-has no BF16 and no stretches, and it maps the file, so that one that is cut off while it is read
-would end this process by SIGBUS. It also takes one name twice.
+The library validates the header; the data is read here. The numpy binding of the library has no
+BF16 and cannot read a part of a tensor. It also maps the file into memory, so that a file truncated
+during a read would end the process with SIGBUS, and it accepts duplicate names, which are refused
+here.
 """
 
 from __future__ import annotations
@@ -20,39 +21,39 @@ from numpy.typing import ArrayLike, NDArray
 from safetensors import SafetensorError, safe_open
 
 from neuron_fabric.capture.layout import DTYPES, STORED, TensorSpec, check_shape
-from neuron_fabric.data import DataError, Limits, as_object, open_file, parse_json
+from neuron_fabric.data import DataError, DataLimits, as_object, open_file, parse_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import NewFile, naming
 
-_HEADER = Limits(size=100_000_000)  # as the library
+_HEADER = DataLimits(size=100_000_000)  # limit of the library
 _AGAIN = "the file is damaged, capture it again"
 
 
 @dataclass(frozen=True)
 class TensorInfo(TensorSpec):
-    """One entry of the header; ``start`` is a file offset in bytes."""
+    """Entry of the header; ``start`` is the offset in the file in bytes."""
 
     start: int = 0
 
 
 @dataclass(frozen=True)
 class TensorFile:
-    """A checked header; ``size`` of the whole file in bytes."""
+    """Checked header of a file; ``size`` of the whole file in bytes."""
 
     path: Path
     tensors: dict[str, TensorInfo]
     metadata: dict[str, str]
     size: int
     reader: Callable[[int, int], bytes] | None = field(default=None, compare=False)
-    """(offset, bytes) -> the file's content, where somebody watches what is read."""
+    """Function (offset, bytes) -> content, for callers that observe what is read."""
 
     def read(self, name: str) -> NDArray[Any]:
-        """The tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
+        """Return a tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""
         info = self.tensors[name]
         return self._stretch(name, 0, info.elements).reshape(info.shape)
 
     def _stretch(self, name: str, first: int, count: int) -> NDArray[Any]:
-        """Elements [first, first + count) of a tensor as stored, flat."""
+        """Return elements [first, first + count) of a tensor as stored, flat."""
         info = self.tensors[name]
         dtype = STORED[info.dtype]
         size = count * dtype.itemsize
@@ -70,12 +71,13 @@ class TensorFile:
             return stream.read(size)
 
     def read_f32(self, name: str) -> NDArray[np.float32]:
-        """The tensor widened to float32 (from F32, F16 or BF16)."""
+        """Return a tensor widened to float32 (from F32, F16 or BF16)."""
         info = self.tensors[name]
         return self.stretch_f32(name, 0, info.elements).reshape(info.shape)
 
     def stretch_f32(self, name: str, first: int, count: int) -> NDArray[np.float32]:
-        """The same for elements [first, first + count) in C order, flat; nothing else is read."""
+        """Return elements [first, first + count) in C order as flat float32; no other data is
+        read."""
         raw, dtype = self._stretch(name, first, count), self.tensors[name].dtype
         if dtype == "BF16":
             return bf16_to_f32(raw)
@@ -87,12 +89,13 @@ class TensorFile:
 
 
 def bf16_to_f32(patterns: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """BF16 bit patterns to float32: exact, the upper half of the binary32 pattern."""
+    """Convert BF16 bit patterns to float32; exact: they are the upper half of the binary32
+    pattern."""
     return (patterns.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def f32_to_bf16(values: ArrayLike) -> NDArray[np.uint16]:
-    """float32 to BF16 bit patterns, round to nearest even; a NaN stays a (quiet) NaN."""
+    """Convert float32 to BF16 bit patterns, rounded to nearest even; a NaN becomes a quiet NaN."""
     array = np.ascontiguousarray(np.asarray(values, dtype=np.float32))
     bits = array.view(np.uint32).astype(np.uint64)
     rounded = (bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)
@@ -101,7 +104,7 @@ def f32_to_bf16(values: ArrayLike) -> NDArray[np.uint16]:
 
 
 def open_tensors(path: Path) -> TensorFile:
-    """Read and check the header of ``path``; CaptureError in one line when anything is wrong."""
+    """Read and check the header of ``path``; CaptureError if anything is wrong."""
     try:
         with open_file(path) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -117,7 +120,7 @@ def open_tensors(path: Path) -> TensorFile:
     except SafetensorError as error:
         what = str(error).removeprefix("Error while deserializing header: ")
         if "file not fully covered" in what:
-            what = f"truncated, or with bytes behind the last tensor: {size} bytes"
+            what = f"truncated, or with bytes after the last tensor: {size} bytes"
         raise CaptureError(path, what, _AGAIN) from None
     except FileNotFoundError:
         raise CaptureError(path, "file is missing", "capture it again") from None
@@ -129,7 +132,7 @@ def open_tensors(path: Path) -> TensorFile:
 
 
 def _entry(path: Path, name: str, entry: dict[str, Any], data_start: int) -> TensorInfo:
-    """An entry that the library has passed."""
+    """Return the entry of a header that the library has accepted."""
     dtype = entry["dtype"]
     if dtype not in STORED:
         what = f"tensor {name!r} has dtype {dtype}"
@@ -142,11 +145,11 @@ PART = ".part"
 
 
 class TensorFileWriter(NewFile):
-    """A file that is written tensor by tensor and appears whole or not at all.
+    """Writer of a file, tensor by tensor; the file appears whole or not at all.
 
-    The format: 8 bytes of header length (little-endian), a JSON header, then the tensors' bytes
-    without holes. The header needs shapes only, so it goes first, and each tensor goes to its place
-    as it comes: in any order, and with no more than one of them in memory.
+    The format is 8 bytes of header length (little-endian), a JSON header, then the data of the
+    tensors without gaps. The header needs only shapes, so it is written first. Each tensor is then
+    written to its place, in any order, with at most one tensor in memory.
     """
 
     def __init__(
@@ -158,10 +161,8 @@ class TensorFileWriter(NewFile):
         durable: bool = False,
         zeros: bool = False,
     ) -> None:
-        """Write the header. OSError when the file cannot be made.
-
-        ``zeros``: tensors may be written in pieces, and what nobody writes is 0.
-        """
+        """Write the header; OSError if the file cannot be created. With ``zeros`` tensors may
+        be written in pieces, and missing pieces are 0."""
         self._places: dict[str, tuple[int, int]] = {}
         header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
         end = 0
@@ -189,10 +190,15 @@ class TensorFileWriter(NewFile):
             raise
 
     def write(self, name: str, values: NDArray[Any], at: int = 0) -> None:
-        """A tensor's elements as stored, or their bytes; not copied where they are contiguous.
+        """Write a tensor; contiguous values are not copied.
 
-        Each tensor comes once and whole; with ``zeros`` in pieces, this one from byte ``at`` on.
-        ValueError for what is not so, and for a tensor that the header does not have.
+        Args:
+            name: A tensor of the header, each once; with ``zeros`` any number of times.
+            values: All elements as stored, or with ``zeros`` a part of them.
+            at: Offset in the tensor in bytes, with ``zeros``.
+
+        Raises:
+            ValueError: The tensor is unknown, was written before, or has another size.
         """
         if name not in self._places:
             raise ValueError(f"tensor {name!r} is not in the file")
@@ -209,7 +215,7 @@ class TensorFileWriter(NewFile):
         self._missing.discard(name)
 
     def close(self) -> None:
-        """The file appears. ValueError, and no file, when a tensor is missing."""
+        """Rename the file to its final name. ValueError, and no file, if a tensor is missing."""
         if self._missing and not self._zeros:
             name = next(name for name in self._places if name in self._missing)
             self.abort()
@@ -224,11 +230,17 @@ def write_tensors(
     bf16: bool = False,
     durable: bool = False,
 ) -> None:
-    """Write ``tensors`` (C order) and text ``metadata``; the file appears whole or not at all.
+    """Write a file whole or not at all.
 
-    ``durable``: it is on the disk before it appears, and a disk that is full has said so.
-    With ``bf16`` every float32 tensor is rounded and stored as BF16. ValueError for a dtype that
-    the format has no name for.
+    Args:
+        path: Name of the file.
+        tensors: Tensors by name, in C order.
+        metadata: Texts of the header.
+        bf16: Whether to round float32 tensors to BF16.
+        durable: Whether the file must be on disk before it appears.
+
+    Raises:
+        ValueError: The format has no name for a dtype.
     """
     specs = []
     for name, array in tensors.items():
@@ -241,7 +253,7 @@ def write_tensors(
 
 
 def dtype_name(name: str, dtype: np.dtype[Any]) -> str:
-    """The format's name of a numpy type; ValueError when it has none."""
+    """Return the name of a numpy type in the format; ValueError if it has none."""
     for known, stored in STORED.items():
         if stored == dtype.newbyteorder("<") and known not in ("BOOL", "BF16"):
             return known

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which steps, ranks and layers to capture, in the words of the command line and of environment
-variables.
-"""
+"""Selection of steps, ranks and layers to capture, from the command line or the environment."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 @dataclass(frozen=True)
 class Numbers:
-    """A set of numbers as ranges; everything when there are none."""
+    """Set of numbers as ranges; all numbers if there is no range."""
 
     ranges: tuple[range, ...] = ()
 
@@ -32,8 +30,15 @@ class Numbers:
 
     @staticmethod
     def parse(text: str, what: str, limit: int) -> Numbers:
-        """``3,60``, ``0-100`` or ``0-1000:50`` (every 50th), all up to ``limit``; an empty text is
-        everything. CaptureError, which names ``what``, when it is not that.
+        """Parse ``3,60``, ``0-100`` or ``0-1000:50`` (every 50th); an empty text means all.
+
+        Args:
+            text: The numbers.
+            what: Description of the numbers in an error.
+            limit: Greatest number.
+
+        Raises:
+            CaptureError: The text is wrong.
         """
         ranges = []
         for part in [p.strip() for p in text.split(",")] if text.strip() else []:
@@ -52,7 +57,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Selection:
-    """What to capture; the default is all of it."""
+    """Selection of a capture; everything by default."""
 
     steps: Numbers = Numbers()
     ranks: Numbers = Numbers()
@@ -60,7 +65,8 @@ class Selection:
 
     @staticmethod
     def parse(steps: str = "", ranks: str = "", layers: str | Sequence[str] = ()) -> Selection:
-        """From texts; ``layers`` are globs over parameter names, in one text parted by commas."""
+        """Parse a selection; ``layers`` are globs for parameter names, comma-separated in a
+        single text."""
         parts = layers.split(",") if isinstance(layers, str) else layers
         return Selection(
             Numbers.parse(steps, "steps", MAX_STEP),
@@ -70,13 +76,13 @@ class Selection:
 
     @staticmethod
     def from_environment(env: Mapping[str, str]) -> Selection:
-        """From NF_CAPTURE_STEPS, NF_CAPTURE_RANKS and NF_CAPTURE_LAYERS; what is not set is all."""
+        """Parse NF_CAPTURE_STEPS, NF_CAPTURE_RANKS and NF_CAPTURE_LAYERS; unset variables
+        select all."""
         return Selection.parse(env.get(STEPS, ""), env.get(RANKS, ""), env.get(LAYERS, ""))
 
     def workers(self, world_size: int) -> list[int]:
-        """The chosen ranks in order; their places are the capture's workers. CaptureError for a
-        rank that is not there, and when none is left.
-        """
+        """Return the selected ranks in order; their indices are the workers of the capture.
+        CaptureError for a rank that does not exist."""
         for one in self.ranks.ranges:
             if one[-1] >= world_size:
                 raise CaptureError(
@@ -85,9 +91,8 @@ class Selection:
         return [rank for rank in range(world_size) if rank in self.ranks]
 
     def tensors(self, all_tensors: Sequence[TensorSpec]) -> list[TensorSpec]:
-        """The chosen tensors in the model's order. CaptureError for a glob that matches none: it is
-        a typing error, and the layer that was meant would silently be missing.
-        """
+        """Return the selected tensors in the order of the model. CaptureError for a glob
+        without a match: it is a misspelling, and the layer would silently be missing."""
         for glob in self.layers:
             if not any(fnmatchcase(spec.name, glob) for spec in all_tensors):
                 like = f"the names are like {all_tensors[0].name!r}" if all_tensors else "none here"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures: the real one, written ones, and one test for each way to be bad."""
+"""Reader of captures: the shipped capture, written captures, and each kind of fault."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """The manifest of ``folder``, changed."""
+    """Change the manifest of ``folder``."""
     path = folder / "capture.json"
     content = json.loads(path.read_text(encoding="utf-8"))
     change(content)
@@ -47,7 +47,7 @@ def edit(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 
 def fails(folder: Path, text: str, step: int | None = None) -> None:
-    """Opening, or loading ``step``, gives one line that holds ``text``."""
+    """Check that opening, or loading ``step``, gives one line that contains ``text``."""
 
     def attempt() -> None:
         capture = Capture.open(folder)
@@ -131,7 +131,7 @@ def test_missing_files(folder: Path) -> None:
 
 
 def test_what_is_no_file_is_refused_at_once(folder: Path) -> None:
-    """Whoever reads a FIFO waits for ever."""
+    """Check that a FIFO, which would block, is refused."""
     worker = folder / "step-000003" / "worker-001.safetensors"
     for path, step in ((worker, 3), (folder / MANIFEST, None)):
         path.unlink()
@@ -187,18 +187,18 @@ MANIFESTS: dict[str, tuple[dict[str, Any], str]] = {
     "version text": ({"version": "1"}, "unknown version '1'"),
     "version bool": ({"version": True}, "unknown version True"),
     "no workers": ({"world_size": 0}, "world_size is 0"),
-    "workers bool": ({"world_size": True}, "world_size is True"),
+    "workers bool": ({"world_size": True}, "world_size: True"),
     "65 workers": ({"world_size": 65}, "65 workers, the device takes 64"),
     "no steps": ({"steps": []}, "no step is whole"),
-    "step range": ({"steps": [1_000_000]}, "no list of step numbers"),
-    "step sign": ({"steps": [-1]}, "no list of step numbers"),
-    "step kind": ({"steps": ["3"]}, "no list of step numbers"),
+    "step range": ({"steps": [1_000_000]}, "outside 0..999999"),
+    "step sign": ({"steps": [-1]}, "outside 0..999999"),
+    "step kind": ({"steps": ["3"]}, "steps[0]: '3'"),
     "step twice": ({"steps": [3, 3]}, "a step stands twice"),
-    "model": ({"model": 1}, "model is 1"),
-    "note": ({"note": []}, "note is []"),
-    "no tensors": ({"tensors": []}, "no list of tensors"),
-    "tensors kind": ({"tensors": {}}, "no list of tensors"),
-    "entry kind": ({"tensors": ["a"]}, "is no object"),
+    "model": ({"model": 1}, "model: 1"),
+    "note": ({"note": []}, "note: a list"),
+    "no tensors": ({"tensors": []}, "tensors is empty"),
+    "tensors kind": ({"tensors": {}}, "tensors: an object"),
+    "entry kind": ({"tensors": ["a"]}, "tensors[0]: 'a'"),
 }
 
 
@@ -283,16 +283,16 @@ def test_modules_are_optional(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (lambda c: c.update(modules={}), "modules is no list"),
-        (lambda c: c["modules"].append(3), "module entry 3 is no object"),
+        (lambda c: c.update(modules={}), "modules: an object"),
+        (lambda c: c["modules"].append(3), "modules[2]: 3"),
         (lambda c: c["modules"].pop(), "tensor 'a.weight' is in none of the modules"),
-        (lambda c: c["modules"][0].update(name=3), "module name 3 is no text"),
+        (lambda c: c["modules"][0].update(name=3), "modules.name: 3"),
         (lambda c: c["modules"][0].update(kind=""), "kind of module name '' is no text"),
         (lambda c: c["modules"][0].update(kind="a\nb"), "unsafe kind of module name"),
-        (lambda c: c["modules"][0].update(tensors="x"), "tensors is no list of names"),
+        (lambda c: c["modules"][0].update(tensors="x"), "modules.tensors: 'x'"),
         (lambda c: c["modules"][0].update(tensors=["x"]), "holds 'x', which is no tensor"),
         (lambda c: c["modules"][0].update(tensors=["scale"] * 2), "holds a tensor twice"),
-        (lambda c: c["modules"][0].update(head=1), "head is 1, not true or false"),
+        (lambda c: c["modules"][0].update(head=1), "modules.head: 1"),
     ],
 )
 def test_bad_modules(folder: Path, change: Callable[[dict[str, Any]], object], text: str) -> None:

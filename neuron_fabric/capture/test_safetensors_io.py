@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The safetensors reader and writer, held against the format's own library."""
+"""Reader and writer of safetensors files, compared with the format's library."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ from neuron_fabric.capture.safetensors_io import (
     open_tensors,
     write_tensors,
 )
-from neuron_fabric.errors import CaptureError, one_line
+from neuron_fabric.errors import CaptureError
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -30,7 +30,7 @@ ARRAYS: dict[str, np.ndarray[Any, Any]] = {
 
 
 def raw(path: Path, header: object, data: bytes = b"") -> Path:
-    """A file with the given header, legal or not."""
+    """Write a file with the given header, valid or not."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
     return path
@@ -53,7 +53,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 39, 0, 1 << 39, 4], [0, 1 << 40]])
 def test_an_empty_tensor_of_a_huge_dimension_is_one_line(tmp_path: Path, shape: list[int]) -> None:
-    """numpy has no such array: reading it was a traceback."""
+    """Check shapes that numpy does not support."""
     path = raw(tmp_path / "x", entry(shape=shape, offsets=(0, 0)))
     with pytest.raises(CaptureError, match=r"bad shape|[Ii]nvalid|overflow"):
         open_tensors(path)
@@ -129,7 +129,7 @@ BAD = {
     "size": (entry(shape=[3]), bytes(8), "invalid shape, data type, or offset"),
     "hole": (entry(offsets=[4, 12]), bytes(12), "invalid offset for tensor `a`"),
     "cut": (entry(), bytes(7), "truncated"),
-    "tail": (entry(), bytes(9), "bytes behind the last tensor"),
+    "tail": (entry(), bytes(9), "bytes after the last tensor"),
     "overlap": ({**entry(), "b": entry()["a"]}, bytes(8), "invalid offset for tensor"),
 }
 
@@ -170,7 +170,7 @@ def test_a_file_cut_after_opening(tmp_path: Path) -> None:
 def test_damage_is_found_or_harmless(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    """Any byte changed, any length cut: one clear error, or tensors of the declared shapes."""
+    """Change any byte and cut anywhere: one clear error, or tensors of the declared shapes."""
     path = tmp_path_factory.mktemp("d") / "x"
     write_tensors(path, {"a": np.ones(3, dtype=np.float32)}, {"m": "t"})
     content = bytearray(path.read_bytes())
@@ -187,9 +187,3 @@ def test_damage_is_found_or_harmless(
 def test_unknown_types_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="complex"):
         write_tensors(tmp_path / "x", {"a": np.zeros(1, dtype=np.complex64)})
-
-
-def test_error_texts_are_one_short_line() -> None:
-    assert one_line("a\nb\x1b[1m") == "a\\nb\\x1b[1m"
-    assert len(one_line("x" * 1000)) == 200
-    assert str(CaptureError("where", "what", "todo")) == "where: what; todo"

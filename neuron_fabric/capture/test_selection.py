@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps, ranks and layers from words."""
+"""Selection of steps, ranks and layers from texts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models as they look from outside, without torch: classes of the same names."""
+"""Checks of models without torch: classes with the names of torch's classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Parameter = SimpleNamespace  # with a shape
 
 
 class Module:
-    """A module of the script's own: parameters and children are attributes."""
+    """Module of a script; its parameters and children are attributes."""
 
     def __init__(self, **parts: Any) -> None:
         self.parts = parts
@@ -58,7 +58,7 @@ def weights(*shape: int) -> Any:
 
 
 def gpt() -> Module:
-    """The head is the embedding; norms of two dimensions."""
+    """Return a model whose head is its embedding, with norms of two dimensions."""
     table = weights(40, 16)
     block = Module(norm=LayerNorm(weight=weights(8, 16)), mlp=Conv1D(weight=weights(16, 16)))
     return Module(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writer against the reader: every capture comes back, and nothing half-written is taken."""
+"""Writer of captures: the reader returns every capture, and ignores incomplete steps."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ tensor_sets = st.dictionaries(
 
 
 def stored(spec: TensorSpec, seed: int) -> np.ndarray:
-    """Any bit patterns, NaN among them."""
+    """Return random bit patterns, NaN among them."""
     size = spec.elements * np.dtype(NUMPY[spec.dtype]).itemsize
     raw = np.random.default_rng([seed, len(spec.name)]).bytes(size)
     return np.frombuffer(raw, dtype=NUMPY[spec.dtype]).reshape(spec.shape)
 
 
 def widened(values: np.ndarray) -> np.ndarray:
-    """What the reader gives."""
+    """Return values as the reader converts them."""
     if values.dtype == np.dtype("<u2"):
         return bf16_to_f32(values)
     with np.errstate(invalid="ignore"):
@@ -65,7 +65,7 @@ def write(folder: Path, tensors: list[TensorSpec], step: int, worker: int, seed:
 def test_what_is_written_is_read(
     tmp_path_factory: pytest.TempPathFactory, tensors: list[TensorSpec], workers: int, order: object
 ) -> None:
-    """Any names, shapes, dtypes and bit patterns; tensors come in any order, steps too."""
+    """Write any names, shapes, dtypes and bit patterns, with tensors and steps in any order."""
     folder = tmp_path_factory.mktemp("c") / "capture"
     lead = CaptureFolder(folder, "m", workers, tensors, "note", "created")
     lead.create()
@@ -97,7 +97,7 @@ def test_the_library_reads_it(tmp_path: Path) -> None:
 
 
 def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
-    """20 tensors of 1 MB: the writer keeps none of them."""
+    """Write 20 tensors of 1 MB; the writer keeps none of them."""
     specs = [TensorSpec(f"t{i}", (250_000,)) for i in range(20)]
     tracemalloc.start()
     with TensorFileWriter(tmp_path / "x", specs) as file:
@@ -166,7 +166,7 @@ def test_tensors_that_no_capture_holds(
 
 
 def test_a_folder_that_holds_something(tmp_path: Path) -> None:
-    """Whole steps and foreign files are never touched; a capture without a step is begun anew."""
+    """Check that complete steps and foreign files stay, and incomplete captures are replaced."""
     lead = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
     lead.create()
     (tmp_path / "c" / "step-000007").mkdir()
@@ -187,7 +187,7 @@ def test_a_folder_that_holds_something(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_written_by_one_at_a_time(tmp_path: Path) -> None:
-    """Two captures into one folder would list steps of which each has written a part."""
+    """Check that a second capture is refused: each would write a part of the listed steps."""
     first = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
     first.create()
     second = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
@@ -233,7 +233,7 @@ def refused(folder: Path, text: str) -> None:
 
 
 def test_the_folder_works_alone(tmp_path: Path) -> None:
-    """Copied to where nothing of the project is, beside a `models` of somebody else."""
+    """Check that the package works in a folder without the project, next to another `models`."""
     shutil.copytree(ROOT / "neuron_fabric", tmp_path / "neuron_fabric")
     (tmp_path / "models.py").write_text("raise ImportError('not the project')", encoding="utf-8")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import "
@@ -265,7 +265,7 @@ for step in range(10**6):
 
 @pytest.mark.parametrize("milliseconds", [0, 3, 11, 40, 130])
 def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: int) -> None:
-    """Whatever the moment: what the manifest lists is whole, the rest is not taken for a step."""
+    """Kill the writer at any moment: listed steps are complete, others are refused."""
     folder = tmp_path / "c"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     victim = subprocess.Popen(
@@ -289,7 +289,7 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
 
 
 def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
-    """A capture in a folder that others may write to."""
+    """Check links in a folder that other users may write to."""
     victim, folder = tmp_path / "victim", tmp_path / "capture"
     victim.write_text("mine", encoding="utf-8")
     lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])

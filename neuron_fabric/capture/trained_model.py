@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a capture asks of a model: can it be captured, and what its parameters are.
+"""Checks of a model before a capture, and its modules and parameters.
 
-Models are looked at by the names of their classes, so that nothing here needs torch.
+Models are inspected by the names of their classes, so that nothing here needs torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOOK, PROFILE_HOOK = "capture_hook", "bucket_hook"
 
 
 def check_model(model: Any) -> None:
-    """CaptureError for a model whose gradients no hook of ours can see, or not any more."""
+    """Raise CaptureError for a model whose gradients a hook cannot see."""
     kinds = {kind.__name__ for kind in type(model).__mro__}
     if kinds & _FSDP:
         raise _refused(
@@ -35,7 +35,7 @@ def check_model(model: Any) -> None:
     if hook == HOOK:
         raise _refused("this model is captured already", "call attach once a model")
     if getattr(model, "mixed_precision", None) is not None:
-        raise _refused("mixed_precision of DDP reduces by a hook of its own", "use torch.autocast")
+        raise _refused("mixed_precision of DDP has another hook", "use torch.autocast")
     if hook:
         raise second_hook(hook)
     if getattr(model, "skip_all_reduce_unused_params", False):
@@ -45,7 +45,8 @@ def check_model(model: Any) -> None:
 
 
 def second_hook(name: str) -> CaptureError:
-    """A model takes one communication hook; ``name`` is the other one's."""
+    """Return the error for a model that already has the communication hook ``name``; DDP
+    accepts one."""
     if name == PROFILE_HOOK:
         what = "this model has a profile, which was attached without a capture"
         return _refused(what, f"set {FOLDER} before the profile is attached")
@@ -60,14 +61,14 @@ def _refused(what: str, todo: str) -> CaptureError:
 
 
 def hook_of(model: Any) -> str:
-    """Return the name of the hook that a model has, as torch has noted it, or nothing. Torch's list
-    of hooks does not tell: it has none that is built in, and a copied model has it without hook."""
+    """Return the name of a model's hook as torch logs it, or "". Torch's list of hooks is no
+    use: built-in hooks are missing, and a copied model has the list without the hook."""
     logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
     return str(logged.get("comm_hook") or "")
 
 
 def sparse_tensors(net: Any) -> set[str]:
-    """Names of parameters whose gradients are sparse: they are in no bucket's dense buffer."""
+    """Return the names of parameters with sparse gradients, which are in no bucket."""
     names = {id(parameter): name for name, parameter in named_parameters(net)}
     return {
         names[id(parameter)]
@@ -78,9 +79,9 @@ def sparse_tensors(net: Any) -> set[str]:
 
 
 def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
-    """The modules of ``net`` that hold captured tensors, in its order.
+    """Return the modules of ``net`` that hold captured tensors, in its order.
 
-    A module that the model uses several times stands once. The head is the last module with a
+    A module that the model uses several times appears once. The head is the last module with a
     weight matrix that is neither a norm nor an embedding; it need not be captured.
     """
     names = {id(parameter): name for name, parameter in named_parameters(net)}
@@ -100,7 +101,7 @@ def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
 
 
 def _kind(module: Any) -> str:
-    """The class of torch.nn that it is or stands on, else its own."""
+    """Return the class of torch.nn that the module is derived from, else its own class."""
     for kind in type(module).__mro__:
         if kind.__module__.startswith("torch.nn.") and kind.__name__ != "Module":
             return kind.__name__

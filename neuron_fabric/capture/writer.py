@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a capture while the training runs; what is on disk is whole at every moment.
+"""Writer of a capture during training; the capture on disk is consistent at every moment.
 
-spec: capture spec. Each worker writes files of its own. The lead (worker 0) keeps the manifest: a
-step is listed once every worker's file of it lies there under its final name, which a file gets
-only when it is complete and on disk. A crash at any moment therefore leaves the steps that were
-whole before; the rest is not listed, and no reader takes it.
+spec: capture spec. Each worker writes separate files. The lead (worker 0) writes the manifest: it
+lists a step once the files of all workers have their final names, which a file gets only when it is
+complete and on disk. A crash at any moment therefore leaves all steps that were complete; an
+incomplete step is not listed, and readers ignore it.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def _unlock_all() -> None:
         _unlock(folder)
 
 
-# A worker of a DataLoader that outlives its training would hold the lock.
+# A DataLoader worker that outlives its training must not keep the lock.
 os.register_at_fork(after_in_child=_unlock_all)
 
 
 @dataclass
 class CaptureFolder:
-    """The lead's side: makes the folder, lists the steps that are whole."""
+    """Folder of a capture as the lead sees it: it creates the folder and lists complete steps."""
 
     path: Path
     model: str
@@ -80,11 +80,15 @@ class CaptureFolder:
     _locked: bool = False
 
     def create(self, replace: bool = False) -> None:
-        """Make the folder, with no step yet.
+        """Create the folder without a step; remove what an interrupted capture without a complete
+        step has left.
 
-        CaptureError when it cannot be made, when it holds something else or (unless ``replace``)
-        whole steps, for tensors that a capture cannot hold, and when somebody else is writing to
-        it. What an interrupted capture without a whole step has left is removed.
+        Args:
+            replace: Whether to replace complete steps.
+
+        Raises:
+            CaptureError: The folder cannot be created, is in use, or holds something else or
+                complete steps; or the tensors cannot be captured.
         """
         check_tensors(self.path, self.tensors)
         try:
@@ -97,7 +101,7 @@ class CaptureFolder:
                     f"holds a capture already ({listed} steps)",
                     "remove it or choose another folder",
                 )
-            self._write_manifest()  # first: no step may be listed while it is being removed
+            self._write_manifest()  # first: a step must not be listed while it is removed
             for step in steps_on_disk(self.path):
                 shutil.rmtree(step_folder(self.path, step))
         except OSError as error:
@@ -106,7 +110,8 @@ class CaptureFolder:
             ) from None
 
     def _lock(self) -> None:
-        """Keep others out while this object lives; the system frees a process that dies."""
+        """Lock the folder while this object exists; the system releases the lock of a killed
+        process."""
         if self._locked:
             return
         folder = os.open(self.path, os.O_RDONLY)
@@ -115,7 +120,7 @@ class CaptureFolder:
         except BlockingIOError:
             os.close(folder)
             what = "another capture is being written to this folder"
-            todo = "give every model and every run a folder of its own"
+            todo = "give every model and every run a separate folder"
             raise CaptureError(self.path, what, todo) from None
         except OSError:
             os.close(folder)  # a file system without locks
@@ -125,23 +130,24 @@ class CaptureFolder:
         weakref.finalize(self, _unlock, folder)
 
     def finished(self, step: int) -> None:
-        """The lead's own file of ``step`` is closed; list it as soon as all the others are."""
+        """Close the lead's file of ``step``, and list the step once the files of all workers
+        are complete."""
         self.pending.append(step)
         self.collect()
 
     def collect(self) -> None:
-        """List every pending step whose files have all come. OSError when the disk refuses: they
-        stay pending, and the next call tries again."""
+        """List every pending step whose files are complete. On OSError they stay pending, and
+        the next call tries again."""
         whole = [step for step in self.pending if self._whole(step)]
         if whole:
-            if not (self.path / MANIFEST).exists():  # somebody has removed the folder
+            if not (self.path / MANIFEST).exists():  # the folder was removed meanwhile
                 self.steps = [step for step in self.steps if self._whole(step)]
             self.steps = sorted({*self.steps, *whole})
             self._write_manifest()
             self.pending = [step for step in self.pending if step not in whole]
 
     def missing(self, step: int) -> list[int]:
-        """The workers whose file of ``step`` is not there."""
+        """Return the workers whose file of ``step`` is missing."""
         files = [worker_file(self.path, step, worker) for worker in range(self.world_size)]
         return [worker for worker, file in enumerate(files) if not file.is_file()]
 
@@ -172,9 +178,10 @@ def worker_writer(
     tensors: Sequence[TensorSpec],
     metadata: Mapping[str, str] | None = None,
 ) -> TensorFileWriter:
-    """Start the file of one worker and step: its tensors come one at a time, in any order. OSError.
+    """Create the file of one worker and step; its tensors may be written in any order. OSError.
 
-    ``close`` raises ValueError when a tensor has not come."""
+    `close` of the result raises ValueError if a tensor is missing.
+    """
     target = worker_file(capture, step, worker)
     target.parent.mkdir(parents=True, exist_ok=True)
     sync_folder(capture)
@@ -190,10 +197,19 @@ def write_capture(
     created: str = "",
     modules: Sequence[ModuleSpec] = (),
 ) -> Capture:
-    """Write a synthetic capture and open it; one that ``path`` holds already is replaced.
+    """Write a synthetic capture and open it; an existing capture at ``path`` is replaced.
 
-    ``steps`` maps a step to name -> float32[W, *shape]; names, shapes and W must agree between
-    steps (ValueError). ``dtype`` is what is stored: F16 and BF16 round.
+    Args:
+        path: Folder.
+        model: Name of the model.
+        steps: Step -> name -> float32[W, *shape]; all steps have the same names, shapes and W.
+        dtype: Stored type; F16 and BF16 are rounded.
+        note: Free text.
+        created: Time of the capture, as a text.
+        modules: Modules of the model.
+
+    Raises:
+        ValueError: Steps differ in names, shapes or W.
     """
     folder = Path(path)
     arrays: dict[int, dict[str, NDArray[np.float32]]] = {
@@ -214,7 +230,7 @@ def write_capture(
         for worker in range(world):
             with worker_writer(folder, step, worker, specs) as file, np.errstate(over="ignore"):
                 for name, values in tensors.items():
-                    own = values[worker]  # large values are infinite in F16
+                    own = values[worker]  # large values become infinite in F16
                     kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(STORED[dtype])
                     file.write(name, kept)
         lead.finished(step)
@@ -222,8 +238,16 @@ def write_capture(
 
 
 def check_shared(path: Path, manifest: bytes) -> None:
-    """Check that this process sees the folder that the lead has made with ``manifest``, and may
-    write there. CaptureError. A network file system gets `SHOWN_S` to show it."""
+    """Check that this process sees the folder that the lead has created and may write to it.
+
+    Args:
+        path: Folder of the capture.
+        manifest: Content of the lead's manifest. A network file system has `SHOWN_S` seconds to
+            show it.
+
+    Raises:
+        CaptureError: The folder is another one, or cannot be written.
+    """
     until = time.monotonic() + SHOWN_S
     while (found := _content(path / MANIFEST)) != manifest and time.monotonic() < until:
         time.sleep(SHOWN_S / 50)
@@ -246,7 +270,7 @@ def _content(path: Path) -> bytes:
 
 
 def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:
-    """CaptureError for names and dtypes that a capture cannot hold, and for no tensor at all."""
+    """Raise CaptureError for an empty list, and for names and dtypes that a capture cannot hold."""
     if not tensors:
         raise CaptureError(where, "no tensor to capture", "choose other layers")
     for spec in tensors:
@@ -265,7 +289,8 @@ def _entry(module: ModuleSpec) -> dict[str, Any]:
 
 
 def _listed_steps(path: Path) -> int:
-    """Steps of the capture in ``path``; CaptureError when the folder is something else."""
+    """Return the number of listed steps of the capture in ``path``; CaptureError if the folder
+    holds something else."""
     manifest = path / MANIFEST
     if manifest.is_file():
         try:

@@ -46,14 +46,13 @@ from neuron_fabric.monitor.job_plan import (
     WARMUP,
     Cost,
     Phase,
-    ProfileLike,
-    RegionLike,
     check_monitor,
     costs_of,
     plan_of,
 )
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
+from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.choice import TORCH, check_reducer, reducer_of
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS
@@ -108,7 +107,7 @@ class Vetted:
 
 
 def vet(
-    profile: ProfileLike,
+    profile: Profile,
     substrate: Substrate | None,
     workers: int,
     *,
@@ -162,8 +161,8 @@ def vet(
     return Vetted(kept, refused, tuple(dict.fromkeys(notes)))
 
 
-def _route(region: RegionLike, phase: Phase) -> Route:
-    return Route(str(getattr(region.phases.get(phase), "route", Route.FP32)))
+def _route(region: Region, phase: Phase) -> Route:
+    return region.phases.get(phase, FULL).route
 
 
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"

@@ -6,16 +6,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
 from neuron_fabric.hook.capacity import FRESH, KEPT, Device, LinkTimes, low_seconds, shipped
-from neuron_fabric.monitor.bench import PHASES, SmallProfile, SmallRegion, WatchedRoute
+from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
+from neuron_fabric.profile import PhaseRoute, Profile
 
 MIB = 1 << 20
 ELEMENTS = 25 * MIB // 4
@@ -99,14 +99,14 @@ def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
     assert link.seconds() == {"link_latency": 0.0, "link_mib": pytest.approx(1.0)}
 
 
-def profile(*routes: str) -> SmallProfile:
+def profile(*routes: str) -> Profile:
     """A region of 25 MiB for each route, which is steady and recovery."""
-    return SmallProfile(
+    return small_profile(
         tuple(
-            SmallRegion(
+            small_region(
                 f"r{n}",
                 ELEMENTS,
-                {**PHASES, "steady": WatchedRoute(one), "recovery": WatchedRoute(one)},
+                {**PHASES, "steady": PhaseRoute(Route(one)), "recovery": PhaseRoute(Route(one))},
             )
             for n, one in enumerate(routes)
         )
@@ -147,7 +147,7 @@ def test_a_hard_limit_is_a_line_and_fp32(
     assert not vet(asked, substrate, workers, device=False).refused  # they are the device's limits
 
 
-def _names(asked: SmallProfile) -> list[str]:
+def _names(asked: Profile) -> list[str]:
     return [one.name for one in asked.regions]
 
 
@@ -177,12 +177,11 @@ def test_costs_of_a_device_count_its_commits() -> None:
 
 
 @pytest.mark.parametrize(("decode", "layers"), [("vote", 2), ("net", 5)])
-def test_costs_by_the_same_network(decode: str, layers: int) -> None:
+def test_costs_by_the_same_network(decode: Literal["vote", "net"], layers: int) -> None:
     """Without a device: the host's time, and packed bytes by the link that FP32 takes."""
     known = replace(shipped().coefficients, pack_rate=1e9, unpack_rate=2e9)
-    phases = {**PHASES, "steady": WatchedRoute("G_BINARY", decode)}
-    region = SimpleNamespace(name="r", elements=ELEMENTS, phases=phases)
-    asked: Any = SimpleNamespace(regions=(region,), monitor={})
+    phases = {**PHASES, "steady": PhaseRoute(Route.G_BINARY, decode)}
+    asked = small_profile([small_region("r", ELEMENTS, phases)])
     assert Phase.STEADY in phases
     cost = costs_of(asked, known, 8, device=False)["r"]
     lines = LINE * lines_of(ELEMENTS, Route.G_BINARY)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The health monitor: signals of a training, the states that follow, the same on every rank.
+"""Health monitor: signals of a training and the states that follow from them, the same on every
+rank.
 
-The name "health monitoring" is that of the NEURON-Fabric papers, which are public as abstracts
-alone; signals, numbers and formats are this project's own. Nothing in here imports torch.
+The name "health monitoring" is that of the NEURON-Fabric papers, of which only the abstracts are
+public; signals, numbers and formats belong to this project. Nothing here imports torch.
 """
 
 from neuron_fabric.monitor.controller import Controller

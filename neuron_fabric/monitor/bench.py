@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon the monitor finds injected faults, and how often it cries wolf (`monitor bench`).
+"""Bench of the monitor: steps until an injected fault is detected, and the rate of false alarms
+(`monitor bench`).
 
-The trainings are made up (`traces`): the figures say what the thresholds do on signals of plausible
-size, not what they do on a training of yours.
+Trainings are synthetic (`Trace`) or recorded. Results of synthetic trainings show the thresholds on
+signals of plausible size, not on the user's training.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 import statistics
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,23 +35,36 @@ from neuron_fabric.monitor.consensus import (
     Vector,
     random_margin,
     reduced,
+    unpacked,
 )
 from neuron_fabric.monitor.controller import Controller
-from neuron_fabric.monitor.job_plan import Cost, Limits, Plan, Signal, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, plan_of
 from neuron_fabric.monitor.log import Segment, Step, plain, replay
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
-from neuron_fabric.output import NewFile
+from neuron_fabric.output import write_bytes
+from neuron_fabric.profile.profile_types import (
+    FULL,
+    RECOVERY,
+    STEADY,
+    Kind,
+    Measured,
+    ModelId,
+    PhaseRoute,
+    Profile,
+    Region,
+)
+from neuron_fabric.profile.profile_types import WARMUP as WARMUP_PHASE
 
-# Ranks in one process: an `all_reduce` for tests and the bench, and small profiles for them.
+# Ranks in one process: an all-reduce and small profiles for tests and the bench.
 
 _SECONDS = 20.0
 
 
 class LocalGroup:
-    """``world`` ranks, as threads or one after the other: the n-th call of every rank is one
-    reduction. Waiting for a rank that never comes ends with TimeoutError."""
+    """Group of ``world`` ranks in one process, as threads or one after another. The n-th call
+    of every rank is one reduction. If a rank is missing, the others get a TimeoutError."""
 
     def __init__(self, world: int) -> None:
         self.world = world
@@ -59,19 +73,18 @@ class LocalGroup:
         self._changed = threading.Condition()
 
     def rank(self, rank: int) -> AllReduce:
-        """The `all_reduce` of one rank."""
+        """Return the all-reduce of one rank."""
         return partial(self._start, rank)
 
-    def _start(self, rank: int, values: Vector, sums: int) -> _Wait:
+    def _start(self, rank: int, values: Vector, sums: int) -> Callable[[], Vector]:
         with self._changed:
             number = self._calls[rank]
             self._calls[rank] += 1
             self._given.setdefault(number, []).append((values.copy(), sums))
             self._changed.notify_all()
-        return _Wait(self, number)
+        return partial(self._result, number)
 
-    def result(self, number: int) -> Vector:
-        """What the ranks' vectors of one reduction give."""
+    def _result(self, number: int) -> Vector:
         with self._changed:
             if not self._changed.wait_for(
                 lambda: len(self._given[number]) == self.world,
@@ -83,57 +96,35 @@ class LocalGroup:
         return reduced(np.stack(vectors), sums)
 
 
-@dataclass(frozen=True)
-class _Wait:
-    group: LocalGroup
-    number: int
-
-    def __call__(self) -> Vector:
-        return self.group.result(self.number)
-
-
-@dataclass(frozen=True)
-class WatchedRoute:
-    """What the monitor looks at of a profile's `PhaseRoute`."""
-
-    route: str = "G_BINARY"
-    decode: str = "vote"
-
-
-PHASES: Mapping[str, WatchedRoute] = {
-    "warmup": WatchedRoute("FP32"),
-    "steady": WatchedRoute(),
-    "recovery": WatchedRoute("G_TERNARY", "net"),
+PHASES: Mapping[str, PhaseRoute] = {
+    WARMUP_PHASE: FULL,
+    STEADY: PhaseRoute(Route.G_BINARY),
+    RECOVERY: PhaseRoute(Route.G_TERNARY, "net"),
 }
 
 
-@dataclass(frozen=True)
-class SmallRegion:
-    """A region with low-bit routes; ``measured`` as in a profile."""
-
-    name: str
-    elements: int
-    phases: Mapping[str, WatchedRoute] = field(default_factory=lambda: PHASES)
-    measured: Mapping[str, object] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class SmallProfile:
-    """A profile of a few regions."""
-
-    regions: tuple[SmallRegion, ...]
-    monitor: Mapping[str, object] = field(default_factory=dict)
-    name: str = "small"
-    fingerprint: str = ""
+def small_region(
+    name: str,
+    elements: int,
+    phases: Mapping[str, PhaseRoute] = PHASES,
+    measured: Measured | None = None,
+) -> Region:
+    """Return a region for tests and the bench, with low-bit routes unless ``phases`` has none."""
+    return Region(name, Kind.REST, (), elements, phases, measured or {})
 
 
-# Synthetic trainings for the monitor's bench: made up, not recorded.
-#
-# Workers' gradients are drawn around a mean whose direction turns slowly and whose share in them
-# falls, as in a training; signs are voted on and decoded as the runtime does, and all signals are
-# computed from that. Faults are put in where they would arise: into gradients, votes, scales,
-# losses or counters, and only what is low-bit at the time is touched by a fault of the low-bit
-# path.
+def small_profile(
+    regions: Sequence[Region], monitor: Mapping[str, object] | None = None, name: str = "small"
+) -> Profile:
+    """Return a profile of a few regions without a model."""
+    return Profile(name, ModelId("", 0), tuple(regions), monitor=monitor or {})
+
+
+# Synthetic trainings. Workers' gradients are drawn around a mean whose direction turns slowly and
+# whose share in them falls, as in a training. Signs are voted on and decoded as by the hook, and
+# all signals are computed from that. Faults are injected at their origin: gradients, votes, scales,
+# losses or counters. A fault of the low-bit path affects only regions that are low-bit at that
+# time.
 
 F64 = npt.NDArray[np.float64]
 DRAWN = 512
@@ -143,8 +134,14 @@ REGIONS: Mapping[str, int] = {"head": 9_700, "conv": 32_256, "stem": 11_000}
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, in words; the steps within which it has to be found (0: the thresholds let
-    it pass), the region that it concerns ("" for the job), and the workers of its training."""
+    """Injected fault.
+
+    Attributes:
+        words: Description.
+        within: Steps within which it must be detected; 0 if the thresholds tolerate it.
+        region: Region that it affects, "" for the job.
+        workers: Workers of its training.
+    """
 
     words: str
     within: int = 25
@@ -152,7 +149,7 @@ class Fault:
     workers: int = 4
 
 
-_ONE_SAMPLE = 55  # 50 steps between samples, and the distance of transitions
+_ONE_SAMPLE = 55  # 50 steps between samples, and the least distance of transitions
 FAULTS: Mapping[str, Fault] = {
     "bad_head": Fault("softmax head: the vote always says +", _ONE_SAMPLE, "head"),
     "scale_x16": Fault("decoded 16 times too large", 25, "conv"),
@@ -179,12 +176,12 @@ CREEP = 1.01
 
 
 def level(step: int, steps: int) -> float:
-    """The mean of a healthy loss."""
+    """Return the mean of a healthy loss."""
     return float(0.3 + 4.0 * np.exp(-4 * step / steps))
 
 
 class Trace:
-    """One training of made-up gradients; ``fault`` begins at step ``at``."""
+    """Synthetic training in which ``fault`` begins at step ``at``."""
 
     def __init__(self, seed: int, fault: str = "", at: int = 251, steps: int = 500) -> None:
         self._draw = np.random.default_rng(seed)
@@ -193,15 +190,15 @@ class Trace:
         self._mean = {name: self._unit() for name in REGIONS}
         self._stuck = {name: np.sign(self._unit()) for name in REGIONS}
         self.noise = float(self._draw.uniform(0.03, 0.08))
-        """Standard deviation of a loss, of its mean."""
+        """Standard deviation of a loss, relative to its mean."""
         self._run = {name: np.zeros(DRAWN) for name in REGIONS}
         self._sign = {name: np.zeros(DRAWN) for name in REGIONS}
         self._agreements: list[dict[str, float]] = [{} for _ in range(self.workers)]
         self.others: list[StepReport] = []
-        """What the other ranks tell of the last step: their agreements."""
+        """Reports of the other ranks for the last step: their agreements."""
 
     def report(self, step: int, routes: Mapping[str, Any], samples: frozenset[str]) -> StepReport:
-        """What rank 0 tells of a step in which the regions took ``routes``."""
+        """Return the report of rank 0 for a step with the given routes and samples."""
         norms, cosines, margins, full = {}, {}, {}, {}
         low_bytes = fp32_bytes = 0
         voted = set()
@@ -252,7 +249,8 @@ class Trace:
         return drawn / np.sqrt(drawn @ drawn)
 
     def _gradients(self, step: int, name: str) -> F64:
-        """float64[workers, DRAWN]: the mean's part falls from 1.2 to 0.4 times the noise."""
+        """Return float64[workers, DRAWN]. The share of the mean falls from 1.2 to 0.4 times the
+        noise."""
         turned = self._mean[name] + 0.1 * self._unit()
         mean = self._mean[name] = turned / np.sqrt(turned @ turned)
         noise = self._draw.standard_normal((self.workers, DRAWN)) / np.sqrt(DRAWN)
@@ -260,7 +258,7 @@ class Trace:
         if self._fault == "bad_head" and name == "head" and step >= self._at:
             rare = (
                 self._draw.random((self.workers, DRAWN)) < 0.12
-            )  # one class's own samples: large, -
+            )  # samples of one class: large and negative
             head: F64 = 0.18 * np.where(rare, -0.88, 0.12) + 0.01 * noise
             return head
         drawn: F64 = part * mean + noise
@@ -270,7 +268,7 @@ class Trace:
         return drawn
 
     def _reduced(self, step: int, name: str, low: bool, net: bool) -> tuple[F64, F64, F64]:
-        """The FP32 mean, the decoded vote, and each worker's votes."""
+        """Return the FP32 mean, the decoded vote, and each worker's votes."""
         drawn = self._gradients(step, name)
         mean: F64 = drawn.mean(axis=0)
         codes = drawn.copy()
@@ -289,7 +287,7 @@ class Trace:
         return mean, scale * vote, votes
 
     def _agree(self, name: str, votes: F64, vote: F64) -> None:
-        """As `sampling.Agreements` does."""
+        """Update the agreements as `sampling.Agreements` does."""
         random = random_margin(self.workers)
         for own, running in zip(votes, self._agreements, strict=True):
             product = own * vote
@@ -322,22 +320,23 @@ class Trace:
         )
 
 
-# Signals of real trainings, recorded: a monitor's log without times and bytes, compressed.
+# Recorded trainings: the log of a monitor without times and bytes, compressed.
 #
-# What the ranks have agreed on in every step is all that the state machine reads, so a recording
-# shows what today's thresholds would do to that training, up to their first decision that
-# differs; and how near each signal came to its limit. A fault of the loss can be put into it:
-# what came next in the training is not known then, but no more is asked than when it is found.
+# The state machine reads only what the ranks have agreed on in every step. A recording therefore
+# shows what the present thresholds would decide in that training, up to the first decision that
+# differs, and the distance of each signal from its limit. Faults of the loss can be injected: the
+# further course of such a training is unknown, but only the detection time is measured.
 
 SUFFIX = ".jsonl.xz"
 RECORDED = "recorded"
-"""Why a recording ends. It holds no decisions: without times, some of them could not be made."""
+"""End of a recording. It has no decisions, because some depend on times."""
 _TIMES = ("link_latency", "link_mib")
 _LOSS = list(JOB_FIELDS).index("loss")
 
 
 def name_of(run: Path) -> str:
-    """`CHECK-VARIANT-SEED-REDUCER` of a folder of `nf train-check`; of a recording, its own."""
+    """Return `CHECK-VARIANT-SEED-REDUCER` for a folder of `nf train-check`, or the name of a
+    recording."""
     if run.name.endswith(SUFFIX):
         return run.name.removesuffix(SUFFIX)
     folder = run if run.is_dir() else run.parent
@@ -345,7 +344,7 @@ def name_of(run: Path) -> str:
 
 
 def record(run: Path, folder: Path) -> Path:
-    """Write the recording of a run into ``folder``. MonitorError, OSError."""
+    """Write the recording of a run into ``folder`` and return its path; MonitorError, OSError."""
     segments, _ = log.read(log.find(run))
     lines = [json.dumps(one, separators=(",", ":")) for one in _records(segments)]
     path = folder / f"{name_of(run)}{SUFFIX}"
@@ -354,8 +353,7 @@ def record(run: Path, folder: Path) -> Path:
         what = f"makes a recording of {len(text):,} bytes without compression"
         raise MonitorError(run, what, f"record a run of {log.MOST_PLAIN:,} bytes at most")
     data = lzma.compress(text, preset=9)
-    with NewFile(path, path.with_name(f".{path.name}.new")) as file:
-        file.put(data)
+    write_bytes(path, data)
     return path
 
 
@@ -370,7 +368,7 @@ def _records(segments: Sequence[Segment]) -> Iterator[dict[str, object]]:
 
 
 def recordings(folder: Path) -> dict[str, Segment]:
-    """By name, the recordings of a folder. MonitorError where there is none."""
+    """Return the recordings of a folder by name; MonitorError if there is none."""
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
         what = f"holds no recordings (*{SUFFIX})"
@@ -379,32 +377,31 @@ def recordings(folder: Path) -> dict[str, Segment]:
 
 
 def decided(
-    segment: Segment, off: Sequence[Signal] = (), limits: Limits | None = None
+    segment: Segment, off: Sequence[Signal] = (), limits: Thresholds | None = None
 ) -> list[Decision]:
-    """What ``limits`` (the defaults) decide over the signals of a recording, whatever the training
-    had switched off."""
-    plan = replace(segment.run.plan, limits=limits or Limits(), off=tuple(off))
+    """Return the decisions of ``limits`` (by default those of the specification) over a
+    recording, with all signals but ``off``."""
+    plan = replace(segment.run.plan, limits=limits or Thresholds(), off=tuple(off))
     return replay(segment, plan).decisions
 
 
 def with_loss(segment: Segment, at: int, factors: Sequence[float]) -> Segment:
-    """The recording with its losses from step ``at`` on times ``factors``; it ends with these."""
+    """Return a recording that ends with its losses from step ``at`` on multiplied by
+    ``factors``."""
     steps = [one for one in segment.steps if one.step < at + len(factors)]
     made = [_louder(one, factors[one.step - at]) if one.step >= at else one for one in steps]
     return replace(segment, steps=made)
 
 
 def _louder(step: Step, factor: float) -> Step:
-    number = step.vector[_LOSS]
-    count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
-    value = round((number - (count << COUNT_BIT)) * factor)
+    count, total = unpacked(step.vector[_LOSS])
     vector = list(step.vector)
-    vector[_LOSS] = (count << COUNT_BIT) + value
+    vector[_LOSS] = (count << COUNT_BIT) + round(total * factor)
     return replace(step, vector=tuple(vector))
 
 
 def readings(segment: Segment) -> list[Reading]:
-    """What the ranks have agreed on in every step. MonitorError where it is of other regions."""
+    """Return the agreed reading of every step; MonitorError if the numbers are of other regions."""
     codec = Codec(segment.run.plan, segment.run.world, 0)
     if len(segment.run.fields) not in codec.lengths:
         what = "the log's numbers are of other regions than its plan"
@@ -413,16 +410,16 @@ def readings(segment: Segment) -> list[Reading]:
 
 
 def noise_of(segment: Segment) -> float:
-    """Standard deviation of a loss beside the one before it, of their mean: what a slope hides
-    in. Of the last 100 steps."""
+    """Return the relative standard deviation of a loss, from the differences of consecutive
+    losses in the last 100 steps."""
     found = [one.loss for one in readings(segment)[-100:] if one.loss is not None]
     steps = [(b - a) / ((a + b) / 2) for a, b in itertools.pairwise(found) if a + b > 0]
     return statistics.pstdev(steps) / math.sqrt(2) if len(steps) > 1 else 0.0
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A signal of a region over a run: its values in order, and whose the least ones were."""
+class SignalHistory:
+    """Values of a signal of a region over a run, and the workers with the least ones."""
 
     region: str
     signal: Signal
@@ -431,8 +428,8 @@ class Seen:
     workers: tuple[int, ...] = ()
 
 
-def seen(segment: Segment) -> list[Seen]:
-    """Every signal of every region that anything is known of."""
+def signal_histories(segment: Segment) -> list[SignalHistory]:
+    """Return the history of every measured signal of every region."""
     limits, out = segment.run.plan.limits, []
     every = readings(segment)
     for number, region in enumerate(segment.run.plan.regions):
@@ -456,16 +453,16 @@ def seen(segment: Segment) -> list[Seen]:
             there = tuple(one for one in values if one is not None)
             whose = tuple(worker for _, worker in agreed) if signal == Signal.AGREEMENT else ()
             if there:
-                out.append(Seen(region.name, signal, there, limit, whose))
+                out.append(SignalHistory(region.name, signal, there, limit, whose))
     return out
 
 
-def seen_lines(name: str, segment: Segment) -> list[str]:
-    """A run's signals as a table: how near each came to its limit."""
+def signal_lines(name: str, segment: Segment) -> list[str]:
+    """Return the signals of a run as a table with their limits."""
     run = segment.run
     low = ", ".join(run.plan.regions[n].name for n in run.plan.eligible) or "none"
     out = [f"{name}: {len(segment.steps)} steps, {run.world} workers; low-bit: {low}"]
-    for one in seen(segment):
+    for one in signal_histories(segment):
         least, most = min(one.values), max(one.values)
         middle = statistics.median(one.values)
         whose = ""
@@ -479,38 +476,36 @@ def seen_lines(name: str, segment: Segment) -> list[str]:
     return out
 
 
-__all__ = ["ALARMS", "FAULTS", "bench_lines", "found", "trained"]
-
 STEPS = 500
-AT = 251  # just behind a sample, the next is 49 steps away
+AT = 251  # 1 step after a sample: the next one follows 49 steps later
 WARMUP = 50
 ALARMS = frozenset(
     {Status.DEMOTED, Status.LOCKED, Mode.FALLBACK, Mode.LOCKED_FP32, "rejected", "ended"}
 )
-"""What a healthy training must not see."""
-MOST_FALSE = 1e-4  # a step
-HISTORY = 100  # losses before a fault, by which a test may know where they stood
-_SHARES = {"margin": [0.05, 0.4], "saturation": [0.0, 0.1]}
-_MEASURED = {"steady": {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
-_PHASES = {"stem": {**PHASES, "steady": WatchedRoute(decode="net")}}
-_FP32 = dict.fromkeys(PHASES, WatchedRoute("FP32"))
+"""Decisions that a healthy training must not cause."""
+MOST_FALSE = 1e-4  # false alarms a step
+HISTORY = 100  # losses before a fault that an optimal test may know
+_SHARES = {"margin": (0.05, 0.4), "saturation": (0.0, 0.1)}
+_MEASURED = {STEADY: {"G_BINARY": {"vote": _SHARES, "net": _SHARES}}}
+_PHASES = {"stem": {**PHASES, STEADY: PhaseRoute(Route.G_BINARY, "net")}}
+_FP32 = dict.fromkeys(PHASES, FULL)
 
 
 @dataclass(frozen=True)
 class Found:
-    """The first alarm after a fault: what was decided, and how many steps after it."""
+    """First alarm after a fault, and the number of steps until it."""
 
     decision: Decision
     after: int
 
 
-def profile(low_bit: bool = True) -> SmallProfile:
-    """Three regions, all with low-bit routes or none; of the stem the counts come back."""
-    return SmallProfile(
-        tuple(
-            SmallRegion(name, size, _PHASES.get(name, PHASES) if low_bit else _FP32, _MEASURED)
+def profile(low_bit: bool = True) -> Profile:
+    """Return three regions with low-bit routes, or none; the stem is decoded from counts."""
+    return small_profile(
+        [
+            small_region(name, size, _PHASES.get(name, PHASES) if low_bit else _FP32, _MEASURED)
             for name, size in REGIONS.items()
-        )
+        ]
     )
 
 
@@ -523,20 +518,26 @@ def trained(
     steps: int = STEPS,
     folder: Path | None = None,
 ) -> list[Decision]:
-    """The decisions of one made-up training. A run that the monitor ends has one more: `ended`."""
+    """Return the decisions of a synthetic training; a run that the monitor ends has a last one,
+    `ended`.
+
+    Args:
+        seed: Seed of the training.
+        fault: Injected fault, "" for none.
+        off: Signals that are ignored.
+        low_bit: Whether the profile has low-bit routes.
+        steps: Length of the training.
+        folder: Folder for a log.
+    """
     used, trace = profile(low_bit), Trace(seed, fault, AT, steps)
-    plan: Plan = replace(
-        plan_of(
-            used, warmup=WARMUP, costs={name: Cost(1e-4, 4 * n) for name, n in REGIONS.items()}
-        ),
-        off=tuple(off),
-    )
+    costs = {name: Cost(1e-4, 4 * n) for name, n in REGIONS.items()}
+    plan: Plan = replace(plan_of(used, warmup=WARMUP, costs=costs), off=tuple(off))
     codecs = [Codec(plan, trace.workers, rank) for rank in range(1, trace.workers)]
 
     def beside(values: Vector, sums: int) -> Callable[[], Vector]:
-        """Rank 0's numbers; of what is the least, all ranks'."""
+        """Return rank 0's sums, and the minima over all ranks."""
         told = [one.least(its) for one, its in zip(codecs, trace.others, strict=True)]
-        own, least = np.split(values, [sums + 2])  # behind both ends of the digest
+        own, least = np.split(values, [sums + 2])  # after both ends of the digest
         values = np.concatenate([own, np.max([least, *told], axis=0)])
         return lambda: values
 
@@ -554,9 +555,9 @@ def trained(
 
 
 def found(decisions: Sequence[Decision]) -> Found | None:
-    """The first alarm from `AT` on."""
-    alarms = [one for one in decisions if one.step >= AT and one.target in ALARMS]
-    return Found(alarms[0], alarms[0].step - AT) if alarms else None
+    """Return the first alarm from `AT` on."""
+    after = [one for one in alarms(decisions) if one.step >= AT]
+    return Found(after[0], after[0].step - AT) if after else None
 
 
 def bench_lines(
@@ -566,14 +567,21 @@ def bench_lines(
     fault: str | None = None,
     seeds: int = 3,
 ) -> tuple[list[str], bool]:
-    """The table, and whether every fault was found in time in the trainings of all ``seeds`` from
-    ``seed`` on, with few enough false alarms."""
+    """Return the table of detections, and whether all faults were detected in time with few enough
+    false alarms.
+
+    Args:
+        seed: First seed.
+        healthy: Number of healthy runs.
+        off: Signals that are ignored.
+        fault: The only fault; by default all.
+        seeds: Trainings for each fault.
+    """
     out = [
-        f"made-up trainings (not recorded ones); faults begin at step {AT} of {STEPS}, just behind",
-        f"a sample: the next is at 300; steps until one is found: least, most of {seeds} seeds",
+        f"synthetic trainings (not recorded ones); faults begin at step {AT} of {STEPS}, 1 step",
+        f"after a sample: the next is at 300; steps until detection: least, most of {seeds} seeds",
     ]
-    if off:
-        out.append(f"without {', '.join(off)}")
+    out += [f"without {', '.join(off)}"] * bool(off)
     good = True
     for name in [fault] if fault else FAULTS:
         line, in_time = _fault_line(
@@ -591,19 +599,34 @@ def bench_lines(
     wrong: list[str] = []
     for number in range(healthy):
         decided = trained(seed + 1 + number, "", off, low_bit=number % 4 != 0)
-        wrong += [
-            f"  false alarm: run {number} step {one.step} {one.region or 'job'} {one.signal} "
-            f"{one.value:.3g}, limit {one.limit:.3g}"
-            for one in decided
-            if one.target in ALARMS
-        ]
+        wrong += false_alarms(f"run {number}", decided)
     if healthy:
-        out += wrong[:10]
-        out.append(
-            f"  {healthy} healthy runs, {healthy * STEPS:,} steps: {len(wrong)} false alarms"
-        )
-        good &= len(wrong) <= max(1.0, MOST_FALSE * healthy * STEPS)
+        out += [*wrong[:10], _rate(healthy, healthy * STEPS, wrong)]
+        good &= few_enough(wrong, healthy * STEPS)
     return out, good
+
+
+def alarms(decided: Sequence[Decision]) -> list[Decision]:
+    """Return the decisions that a healthy training must not cause."""
+    return [one for one in decided if one.target in ALARMS]
+
+
+def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
+    """Return a line for each alarm of a healthy run."""
+    return [
+        f"  false alarm: {run} step {one.step} {one.region or 'job'} {one.signal} "
+        f"{one.value:.3g}, limit {one.limit:.3g}"
+        for one in alarms(decided)
+    ]
+
+
+def few_enough(wrong: Sequence[str], steps: int) -> bool:
+    """Return whether the false alarms of so many steps are within the accepted rate."""
+    return len(wrong) <= max(1.0, MOST_FALSE * steps)
+
+
+def _rate(runs: int, steps: int, wrong: Sequence[str]) -> str:
+    return f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
 
 
 def _healthy(after: int) -> float:
@@ -611,7 +634,8 @@ def _healthy(after: int) -> float:
 
 
 def non_rising(means: Sequence[float]) -> list[float]:
-    """What is nearest to ``means``, by least squares, of all that never rises."""
+    """Return the non-increasing sequence with the least squared distance from ``means``, by the
+    pool-adjacent-violators algorithm."""
     pools: list[tuple[float, int]] = []
     for mean in means:
         pool = (mean, 1)
@@ -623,11 +647,17 @@ def non_rising(means: Sequence[float]) -> list[float]:
 
 
 def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
-    """Steps that a test of the loss needs to see `divergence`, if every loss that does not rise is
-    healthy and it has one false alarm in 10,000 steps: until the mean log of the likelihood ratio
-    to the healthy losses that are nearest is that of 10,000, which Wald's inequality asks of any
-    test. It may know the noise, the fault and when it began, but not where the loss would be now.
-    ``before``: the mean loss so many steps after the fault began, if there were none."""
+    """Return a lower bound for the steps that any test needs to detect `divergence`.
+
+    The test may know the noise, the fault and its start, but not the healthy loss of the present
+    step; every loss that does not rise counts as healthy, and one false alarm in 10,000 steps is
+    allowed. By Wald's inequality the mean log likelihood ratio between the losses and the nearest
+    healthy losses must then reach log 10,000.
+
+    Args:
+        noise: Relative standard deviation of a loss.
+        before: Healthy mean loss so many steps after the start of the fault.
+    """
     means = [before(n) for n in range(-HISTORY, 0)]
     for after in range(STEPS):
         means.append(before(after) * CREEP**after)
@@ -638,39 +668,40 @@ def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
     return STEPS
 
 
-def _fault_line(name: str, alarms: Sequence[Found | None]) -> tuple[str, bool]:
-    """What is said of a fault, and whether each of its trainings had its alarm in time."""
-    its, seen = FAULTS[name], [one for one in alarms if one is not None]
-    missed = len(alarms) - len(seen)
+def _fault_line(name: str, runs: Sequence[Found | None]) -> tuple[str, bool]:
+    """Return the line of a fault, and whether it was detected in time in each of its trainings."""
+    its, seen = FAULTS[name], [one for one in runs if one is not None]
+    missed = len(runs) - len(seen)
     in_time = not missed and all(one.after <= its.within for one in seen)
     if not seen:
         said = "NOT FOUND"
     else:
         after = sorted(one.after for one in seen)
-        ways = dict.fromkeys((one.decision.signal, one.decision.target) for one in seen)
-        by, to = (" ".join(dict.fromkeys(words)) for words in zip(*ways, strict=True))
+        by = " ".join(dict.fromkeys(one.decision.signal for one in seen))
+        to = " ".join(dict.fromkeys(one.decision.target for one in seen))
         said = f"{after[0]:4} {after[-1]:4} steps  {by:11} {to}"
         said += f"  NOT FOUND {missed} times" if missed else ""
         said += "" if in_time or missed else f"  LATE, {its.within} at most"
     return f"  {name:16} {said:45} {its.words}", in_time
 
 
-# The bench over recorded trainings: false alarms, and faults put into their losses.
+# Bench of recorded trainings: false alarms, and faults injected into their losses.
 
 
 SPACE = 60
-"""Steps that a fault has until a recording ends, and those before it with a loss."""
+"""Steps between the injection and the end of a recording, and before the injection."""
 _PLACES = 5
-_BESIDE = 10  # losses either way that make a level
+_BESIDE = 10  # losses on either side that are averaged
 
 
 def _spike(levels: Sequence[float]) -> list[float]:
-    """6 times as much for 10 steps."""
+    """Return factors of a spike: 6 for 10 steps."""
     return [6.0 if n < 10 else 1.0 for n in range(SPACE)]
 
 
 def _divergence(levels: Sequence[float]) -> list[float]:
-    """1 % more a step, from the level where it began: the noise alone is the training's."""
+    """Return factors of a divergence: the level rises by 1 % a step, with the noise of the
+    training."""
     return [CREEP ** (n + 1) * levels[0] / levels[n] for n in range(SPACE)]
 
 
@@ -680,33 +711,24 @@ _FAULTS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
 }
 
 
-def alarms(found: Sequence[Decision]) -> list[Decision]:
-    """What a healthy training must not see."""
-    return [one for one in found if one.target in ALARMS]
-
-
 def recorded_lines(
     runs: Mapping[str, Segment], off: Sequence[Signal] = ()
 ) -> tuple[list[str], bool]:
-    """A line for each false alarm and for each training's faults; whether there are few enough
-    false alarms. Faults are not judged: how late one is seen hangs on a training's noise."""
+    """Return a line for each false alarm and for the faults of each training, and whether there
+    are few enough false alarms. Detection times are not judged: they depend on the noise of
+    a training."""
     out = [f"{len(runs)} recorded trainings, by the thresholds of now"]
-    if off:
-        out.append(f"without {', '.join(off)}")
+    out += [f"without {', '.join(off)}"] * bool(off)
     wrong: list[str] = []
     for name, segment in runs.items():
-        wrong += [
-            f"  false alarm: {name} step {one.step} {one.region or 'job'} {one.signal} "
-            f"{one.value:.3g}, limit {one.limit:.3g}"
-            for one in alarms(decided(segment, off))
-        ]
+        wrong += false_alarms(name, decided(segment, off))
     steps = sum(len(one.steps) for one in runs.values())
-    out += [*wrong, f"  {len(runs)} healthy runs, {steps:,} steps: {len(wrong)} false alarms"]
+    out += [*wrong, _rate(len(runs), steps, wrong)]
     out.append("faults put into their losses: steps until one is found, least to most")
     for name, segment in runs.items():
         if words := _faults(segment, off):
             out.append(f"  {name:44} {words}")
-    return out, len(wrong) <= max(1.0, MOST_FALSE * steps)
+    return out, few_enough(wrong, steps)
 
 
 def _faults(segment: Segment, off: Sequence[Signal]) -> str:
@@ -733,7 +755,7 @@ def _faults(segment: Segment, off: Sequence[Signal]) -> str:
 
 
 def levels_of(segment: Segment) -> list[float]:
-    """Of each step, the mean of the losses beside it."""
+    """Return the mean of the neighbouring losses for each step."""
     known = [one.loss for one in readings(segment)]
     out = []
     for n in range(len(known)):

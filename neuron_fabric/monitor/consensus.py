@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One agreed reading a step: int64 fixed point, summed over the ranks (spec: runtime section 4.3).
+"""Agreement of the ranks on one reading a step (spec: runtime section 4.3).
 
-A sum of integers depends on no order, so every rank reads the same numbers by construction. Each
-number of the vector is a field that says by itself how many ranks have something to tell: their
-count from bit 48 on, the sum of their values below. Beside it goes the maximum of a digest of the
-states and of its negative: unless both agree, the ranks have not decided the same. With these two
-goes what concerns one rank alone, the least of all ranks': its value, and the rank below it.
+Each rank encodes its measurements as int64 fixed-point numbers, which are summed over the ranks. A
+sum of integers does not depend on the order, so that every rank reads the same numbers by
+construction; a sum of floats would differ between ranks.
+
+A number of the vector holds the count of ranks that have measured the field (from bit 48) and the
+sum of their values (below), so that the mean is known without a second reduction. The maximum of a
+digest of the state and of the negative digest is reduced with the vector: the two agree only if all
+ranks have the same state. Values of which the least over the ranks counts are reduced by the same
+maximum: the negative value in the upper bits, the rank in the lower 14.
 """
 
 from __future__ import annotations
@@ -27,9 +31,9 @@ from neuron_fabric.monitor.step_report import StepReport
 
 Vector = npt.NDArray[np.int64]
 AllReduce = Callable[[Vector, int], Callable[[], Vector]]
-"""Starts a reduction over the ranks and gives what waits for its result: of the first so many
-numbers the sum, of the others the maximum (`reduced`). int64 of any length, the same lengths and
-the same calls on every rank."""
+"""Reduction over the ranks: (numbers, sums) -> function that waits for the result. The first
+``sums`` numbers are added, of the others the maximum is taken (`reduced`). The vector is int64
+of any length; all ranks pass the same lengths in the same order of calls."""
 
 COUNT_BIT = 48
 MOST_RANKS = 1 << 14
@@ -47,30 +51,37 @@ JOB_FIELDS: Mapping[str, int] = {
     "link_latency": _SECONDS,
     "link_mib": _SECONDS,
 }
-"""Fields of the job, and their fraction bits."""
+"""Fields of the job and their fraction bits."""
 REGION_FIELDS = ("cosine", "norm", "reference", "margin", "saturation")
-"""Fields of each region; all have 24 fraction bits. Ten regions make 59 numbers."""
+"""Fields of each region, with 24 fraction bits. Ten regions make 59 numbers."""
 LEAST_FIELDS = ("agreement",)
-"""Of each region, the least over the ranks and whose it is: a maximum of negatives."""
+"""Fields of each region of which the least over the ranks counts, with its rank."""
 _RANK_BITS = 14
 _NOBODY = 1 << 62
 _MOST_LEAST = 1 << (62 - _RANK_BITS - 1)
 
 
 def reduced(every: Vector, sums: int) -> Vector:
-    """Of all ranks' numbers int64[ranks, n]: the first ``sums`` added, of the others the most."""
+    """Return the reduction of all ranks' numbers, int64[ranks, n]: the first ``sums`` are added, of
+    the others the maximum is taken."""
     return np.concatenate([every[:, :sums].sum(axis=0), every[:, sums:].max(axis=0)])
 
 
 def field_names(plan: Plan) -> list[str]:
-    """Names of the numbers of a step, in order: sums, then what is the least."""
+    """Return the names of the numbers of a step, in order: sums, then minima."""
     sums = [*JOB_FIELDS, *(f"{r.name}.{one}" for r in plan.regions for one in REGION_FIELDS)]
     return sums + [f"{r.name}.{one}" for r in plan.regions for one in LEAST_FIELDS]
 
 
 @dataclass(frozen=True)
 class Codec:
-    """Between what a rank has measured and what all have agreed on. ``world`` ranks."""
+    """Encoder and decoder between the measurements of a rank and the agreed reading.
+
+    Args:
+        plan: Plan of the job.
+        world: Number of ranks, 1..16384.
+        rank: Rank of this process.
+    """
 
     plan: Plan
     world: int
@@ -82,17 +93,17 @@ class Codec:
 
     @property
     def length(self) -> int:
-        """Numbers of a vector."""
+        """Return the number of sums in a vector."""
         return len(JOB_FIELDS) + len(REGION_FIELDS) * len(self.plan.regions)
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Numbers that `decode` takes: of a vector alone (as older logs have it), and with those
-        of `least`."""
+        """Return the lengths that `decode` accepts: sums alone, as in older logs, and sums with
+        minima."""
         return self.length, self.length + len(LEAST_FIELDS) * len(self.plan.regions)
 
     def least(self, report: StepReport) -> Vector:
-        """This rank's numbers of which the least counts, negative: int64[regions]."""
+        """Return this rank's numbers whose least counts, negated: int64[regions]."""
         keys = []
         for region in self.plan.regions:
             value = report.agreements.get(region.name)
@@ -104,10 +115,13 @@ class Codec:
         return -np.array(keys, dtype=np.int64)
 
     def encode(self, report: StepReport) -> Vector:
-        """This rank's vector: int64[length]. NaN, infinity and what is not there count as absent,
-        a loss that is one as non-finite; what is too large for the ranks' sum is cut."""
+        """Return this rank's vector, int64[length].
+
+        NaN, infinity and missing values count as absent; a loss that is NaN or infinite counts as
+        non-finite. Values are clipped such that the sum over all ranks cannot reach the count.
+        """
         reducer, seconds = report.reducer, report.seconds
-        first = self.rank == 0  # other ranks' clocks count for nothing
+        first = self.rank == 0  # only the clock of rank 0 counts
         no_loss = report.losses is not None and not math.isfinite(report.losses)
         job = {
             "loss": report.losses,
@@ -134,8 +148,15 @@ class Codec:
         return (1 << COUNT_BIT) + fixed
 
     def decode(self, step: int, summed: Sequence[int]) -> Reading:
-        """The agreed reading: means over the ranks that have told something; counts as sums. What
-        is the least may follow. ValueError for a vector of another length."""
+        """Return the agreed reading: means over the ranks that have measured a field.
+
+        Args:
+            step: Step of the reading.
+            summed: The reduced vector, with or without the minima.
+
+        Raises:
+            ValueError: The vector has another length.
+        """
         if len(summed) not in self.lengths:
             raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
         numbers = [int(one) for one in summed]
@@ -166,15 +187,19 @@ class Codec:
         )
 
 
-def _mean(number: int, bits: int) -> float | None:
+def unpacked(number: int) -> tuple[int, int]:
+    """Return the number of ranks that a field counts, and the sum of their fixed-point values."""
     count = (number + (1 << (COUNT_BIT - 1))) >> COUNT_BIT
-    if not count:
-        return None
-    return (number - (count << COUNT_BIT)) / (count << bits)  # of integers: correctly rounded
+    return count, number - (count << COUNT_BIT)
+
+
+def _mean(number: int, bits: int) -> float | None:
+    count, total = unpacked(number)
+    return total / (count << bits) if count else None  # of integers: correctly rounded
 
 
 def least_of(number: int) -> tuple[float | None, int]:
-    """The value that is the least, and whose it is; None and -1 where nobody has told one."""
+    """Return the least value and its rank; None and -1 if no rank has measured it."""
     if number <= -_NOBODY:
         return None, -1
     key = -number
@@ -182,7 +207,7 @@ def least_of(number: int) -> tuple[float | None, int]:
 
 
 def region_reading(report: StepReport, region: str, world: int) -> RegionReading:
-    """What one rank's report says of a region, in the signals' units."""
+    """Return one rank's measurements of a region in the units of the signals."""
     norm = report.norms.get(region)
     return RegionReading(
         cosine=_cosine(report.cosines.get(region)),
@@ -194,7 +219,7 @@ def region_reading(report: StepReport, region: str, world: int) -> RegionReading
 
 
 def _cosine(sums: tuple[float, float, float] | None) -> float | None:
-    """<m, d> / (|m| |d|); a decoded gradient of zeros points nowhere: 0, a mean of zeros: None."""
+    """Return <m, d> / (|m| |d|): 0 for a decoded gradient of zeros, None for a mean of zeros."""
     if sums is None or not all(map(math.isfinite, sums)) or sums[1] <= 0:
         return None
     dot, mean, decoded = sums
@@ -210,13 +235,13 @@ def _log2_norm(square: float | None) -> float | None:
 
 
 def random_margin(world: int) -> float:
-    """Mean abs(2c - W) / W of random signs: 0.2734 at W 8."""
+    """Return the mean of abs(2c - W) / W for random signs, 0.2734 for W = 8."""
     total = sum(abs(2 * c - world) * math.comb(world, c) for c in range(world + 1))
     return total / (world << world)
 
 
 def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
-    """Normalised: 0 for random signs, 1 for one voice."""
+    """Return the margin, scaled to 0 for random signs and 1 for unanimous votes."""
     if sums is None or sums[1] <= 0 or world < 2:
         return None
     least = random_margin(world)
@@ -224,18 +249,19 @@ def _margin(sums: tuple[int, int] | None, world: int) -> float | None:
 
 
 def digest_of(*values: object) -> int:
-    """63 bits of all that is in these: dataclasses of numbers, texts and tuples."""
+    """Return 63 bits of a digest of ``values``: dataclasses of numbers, texts and tuples."""
     data = repr(tuple(map(_flat, values))).encode()
     digest = hashlib.blake2b(data, digest_size=8).digest()
     return int.from_bytes(digest, "big") >> (64 - DIGEST_BITS)
 
 
 def _flat(value: Any) -> Any:
-    """Nested tuples: their `repr` takes a tenth of that of nested dataclasses, every step."""
+    """Return nested tuples: their `repr` takes a tenth of the time of that of nested
+    dataclasses."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
-    if kind is tuple:  # one kind of values each: windows of losses are long
+    if kind is tuple:  # tuples hold one kind of values: look at the first only
         return value if value and type(value[0]) in _PLAIN else tuple(map(_flat, value))
     if isinstance(value, str):
         return str.__str__(value)
@@ -254,17 +280,18 @@ def _values(kind: type) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def both_ends(digest: int) -> Vector:
-    """What goes into the maximum: the digest and its negative."""
+    """Return the digest and its negative, whose maxima reveal a disagreement."""
     return np.array([digest, -digest], dtype=np.int64)
 
 
 def agreed(ends: Vector) -> bool:
-    """Whether the maximum of the digest and of its negative come from one digest."""
+    """Return whether the maxima of the digest and of its negative come from one digest."""
     return int(ends[0]) == -int(ends[1])
 
 
-def others(digests: Sequence[int]) -> tuple[int, ...]:
-    """Ranks whose digest is not the most frequent one; all of them when there is none."""
+def minority_ranks(digests: Sequence[int]) -> tuple[int, ...]:
+    """Return the ranks whose digest is not the most frequent one; all ranks if there is no
+    majority."""
     counts = {one: digests.count(one) for one in digests}
     most = max(counts.values())
     frequent = [one for one, count in counts.items() if count == most]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The monitor of a training, as the communication hook uses it.
+"""Health monitor of one rank, as the communication hook uses it.
 
-Before a step's first bucket the hook asks for `routes` and `samples`; after its last bucket it
-gives `step_end` what this rank has seen. The reduction that starts there is waited for in the next
-`routes`: it costs no time of its own.
+Before the first bucket of a step the hook asks for `routes` and `samples`; after the last bucket it
+passes the measurements of this rank to `step_end`. That call starts a reduction over the ranks, and
+the next `routes` waits for its result, so that the reduction overlaps with the optimizer and the
+next forward pass.
 """
 
 from __future__ import annotations
@@ -24,30 +25,40 @@ from neuron_fabric.monitor.consensus import (
     both_ends,
     digest_of,
     field_names,
-    others,
+    minority_ranks,
 )
-from neuron_fabric.monitor.job_plan import Phase, Plan, ProfileLike, Signal, plan_of
+from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, plain
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, JobState, Mode
 from neuron_fabric.monitor.step_report import StepReport
+from neuron_fabric.profile.profile_types import PhaseRoute, Profile
 from neuron_fabric.typed import typed
 
 STATE_VERSION = 1
-_SEEN = 6  # significant digits of what is written for people
+_SEEN = 6  # significant digits of numbers that are written for people
 
 
 class Controller:
-    """One rank's monitor; all ranks of a job make the same calls in the same order.
+    """Monitor of one rank; all ranks of a job make the same calls in the same order.
 
-    ``all_reduce`` is the job's (`consensus.AllReduce`); ``folder``: rank 0 writes the log there.
-    ``about``: texts for the log (versions, device). Wrong values are ValueError; what ends a run is
-    a `MonitorError` on every rank.
+    Args:
+        profile: Operating profile of the job.
+        all_reduce: Reduction over the ranks of the job, see `consensus.AllReduce`.
+        rank: Rank of this process.
+        world: Number of ranks.
+        folder: Folder of the log; only rank 0 writes it.
+        plan: Plan of the job; by default that of ``profile``.
+        about: Texts for the log, such as versions and the device.
+
+    Raises:
+        ValueError: Wrong arguments or a wrong order of calls.
+        MonitorError: On every rank: the ranks disagree, or results of the reducer are wrong.
     """
 
     def __init__(
         self,
-        profile: ProfileLike,
+        profile: Profile,
         all_reduce: AllReduce,
         *,
         rank: int = 0,
@@ -72,39 +83,46 @@ class Controller:
 
     @property
     def state(self) -> JobState:
-        """The state that the next step's routes come from."""
+        """Return the state that the next step's routes follow from; wait for a pending
+        reduction."""
         self._settle()
         return self._state
 
     @property
     def mode(self) -> Mode:
-        """The state of the job."""
+        """Return the state of the job."""
         return self.state.mode
 
-    def routes(self) -> dict[str, Any]:
-        """The route of every region in the next step: `PhaseRoute` of the profile by region name.
-        MonitorError when the ranks do not agree, or results of the reducer are wrong."""
+    def routes(self) -> dict[str, PhaseRoute]:
+        """Return the route of every region in the next step, by region name.
+
+        Raises:
+            MonitorError: The ranks disagree, or results of the reducer are wrong.
+        """
         state = self.state
         return {
             region.name: self._route(number, states.phase_of(self.plan, state, number))
             for number, region in enumerate(self.plan.regions)
         }
 
-    def _route(self, number: int, phase: Phase) -> Any:
+    def _route(self, number: int, phase: Phase) -> PhaseRoute:
         phases = self._phases[number]
         if phase == Phase.RECOVERY and phase not in phases:
             phase = Phase.STEADY
         return phases[phase]
 
     def samples(self) -> frozenset[str]:
-        """Regions whose cosine is to be sampled in the next step: of a region in FP32, by running
-        its steady route beside it as a shadow."""
+        """Return the regions whose cosine is sampled in the next step. A region in FP32 runs its
+        steady route as a shadow for that."""
         due = states.samples_due(self.plan, self.state)
         return frozenset(self.plan.regions[number].name for number in due)
 
     def step_end(self, report: StepReport) -> None:
-        """Start the reduction of what this rank has seen in a step. ValueError unless it is the
-        step that follows the last one."""
+        """Start the reduction of this rank's measurements.
+
+        Raises:
+            ValueError: The report is not that of the next step.
+        """
         self._settle()
         if report.step != self._state.step + 1:
             raise ValueError(f"step {report.step} after step {self._state.step}")
@@ -115,7 +133,7 @@ class Controller:
 
     @property
     def digest(self) -> int:
-        """63 bits of the plan and the state, the windows of all signals included."""
+        """Return 63 bits of the plan and the state, with the windows of all signals."""
         return digest_of(self._plan_digest, self._state)
 
     def _settle(self) -> None:
@@ -136,10 +154,11 @@ class Controller:
             raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
 
     def _disagreement(self, step: int) -> MonitorError:
-        """Which ranks differ: each one's digest, by a sum in which it fills its own place."""
+        """Return the error that names the ranks with another state. The digests are gathered by a
+        sum in which each rank fills its own place."""
         own = np.zeros(self._codec.world, dtype=np.int64)
         own[self._codec.rank] = self.digest
-        ranks = others([int(one) for one in self._all_reduce(own, own.size)()])
+        ranks = minority_ranks([int(one) for one in self._all_reduce(own, own.size)()])
         names = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
         since = "from the start" if step == 0 else f"since step {step - 1}"
         what = f"step {step}: states of the ranks differ {since}: rank {names} against the others"
@@ -150,7 +169,8 @@ class Controller:
         return error
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data from which `load_state_dict` goes on exactly; the same on every rank."""
+        """Return plain data from which `load_state_dict` continues exactly; it is the same on every
+        rank."""
         return {
             "version": STATE_VERSION,
             "plan": self._plan_digest,
@@ -158,8 +178,11 @@ class Controller:
         }
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Go on from a `state_dict`. MonitorError when it is of another version or plan; it may
-        be of another world."""
+        """Continue from a `state_dict`, which may be of another number of ranks.
+
+        Raises:
+            MonitorError: The state is damaged, or of another version or plan.
+        """
         todo = "load a checkpoint of this profile, or start without it"
         if values.get("version") != STATE_VERSION:
             what = f"of version {values.get('version')!r}, this program reads {STATE_VERSION}"
@@ -175,8 +198,11 @@ class Controller:
         self._pending, self._state, self._started = None, state, False
 
     def close(self, why: str = "closed") -> None:
-        """The last reading is taken, and the log is ended; nothing is reduced any more.
-        MonitorError as of `routes`."""
+        """Read the last step and end the log; nothing is reduced after that.
+
+        Raises:
+            MonitorError: As for `routes`.
+        """
         try:
             self._settle()
         finally:
@@ -201,8 +227,8 @@ class Controller:
                 "run",
                 format=FORMAT,
                 version=VERSION,
-                profile=str(getattr(self._profile, "name", "")),
-                fingerprint=str(getattr(self._profile, "fingerprint", "")),
+                profile=self._profile.name,
+                fingerprint=self._profile.fingerprint,
                 world=self._codec.world,
                 step=report.step,
                 plan=plain(self.plan),
@@ -231,12 +257,14 @@ class Controller:
             self._write_capacity(got)
 
     def _write_capacity(self, got: Reading) -> None:
-        """Both times of every region that was judged, whether it has changed or not."""
+        """Log both modelled times of every region that was judged, changed or not."""
         assert self._log is not None
         link = got.link_latency or 0.0, got.link_mib or 0.0
         for number in self.plan.eligible:
             its, now = self.plan.regions[number], self._state.regions[number]
-            if its.cost is None or now.rejected > 0:  # by the device: the model is not asked
+            if (
+                its.cost is None or now.rejected > 0
+            ):  # rejected by the device: the model is not used
                 continue
             self._log.write(
                 "capacity",

@@ -1,37 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the states need to know of a profile: constant for a run, the same on every rank."""
+"""Plan of a job: the thresholds, regions and costs that the state machine needs. It is constant
+for a run and the same on every rank."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Protocol
 
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.hook.capacity import Coefficients, low_seconds
+from neuron_fabric.profile.profile_types import FULL, PhaseRoute, Profile, Region
 from neuron_fabric.typed import typed
 
-# Thresholds of the monitor: what `[monitor]` of a profile may set (spec: runtime section 4.1).
+# Thresholds of the monitor, which `[monitor]` of a profile may set (spec: runtime section 4.1).
 #
-# Every threshold has two values, one to become bad (`_in`) and one to become good again (`_out`),
-# and a count of readings in a row. Where the values are not the specification's, the comment says
-# why.
+# Every threshold has a value to become bad (`_in`), a value to become good again (`_out`), and a
+# number of consecutive readings. Deviations from the specification are explained.
 
 SHARE_BITS = 24
-"""Fraction bits of what the ranks agree on: shares, cosines, logarithms of norms."""
+"""Fraction bits of agreed shares, cosines and logarithms of norms."""
 
 
 def on_grid(limit: float) -> float:
-    """A limit as a reading of exactly that value arrives: rounded to `SHARE_BITS`. Beside the limit
-    itself a share of exactly 10 % would be above 10 %, and a cosine of 0.7 below 0.7."""
+    """Return a limit as a reading of exactly that value arrives: rounded to `SHARE_BITS`. Without
+    this a share of exactly 10 % would be above 10 %, and a cosine of 0.7 below 0.7."""
     return round(limit * (1 << SHARE_BITS)) / (1 << SHARE_BITS)
 
 
 class Signal(StrEnum):
-    """What can make the monitor decide."""
+    """Reason of a decision."""
 
     LOSS_SPIKE = "loss_spike"
     LOSS_SLOPE = "loss_slope"
@@ -44,38 +44,39 @@ class Signal(StrEnum):
     NONFINITE = "nonfinite"
     REDUCER = "reducer"
     CAPACITY = "capacity"
-    SCHEDULE = "schedule"  # its turn or its time has come: no threshold
+    SCHEDULE = "schedule"  # a region's turn or the end of a period: no threshold
 
 
 @dataclass(frozen=True)
-class Limits:
-    """All thresholds. Times are in steps. ValueError for values that make no sense together."""
+class Thresholds:
+    """All thresholds; times are in steps. ValueError for values that contradict each other."""
 
     spike_in: float = 6.0  # times 1.4826 MAD above the median of `loss_window`
     spike_out: float = 4.0
     spike_count: int = 3
     loss_window: int = 100
-    # The same of the last few: among 100 losses that fall to a tenth, 6 times as much is no spike.
+    # The same of the last few losses: if 100 losses fall to a tenth, 6 times the last is no spike
+    # among all of them.
     spike_window: int = 20
-    loss_least: int = 20  # losses before the median is trusted
+    loss_least: int = 20  # least number of losses for a median
 
-    drift_in: float = 0.10  # above the best mean of `mean_window`, relative
+    drift_in: float = 0.10  # relative rise above the best mean of `mean_window`
     drift_out: float = 0.05
-    drift_sigma: float = 4.0  # and as many standard deviations of one loss
+    drift_sigma: float = 4.0  # and standard deviations of one loss
     drift_count: int = 40
     mean_window: int = 20
 
-    # A line through the last losses. Chosen on losses of real trainings (`nf train-check`'s, seeds
-    # 1 to 4) and on flat noise: shorter windows see rises there too often.
+    # Trend line through the last losses. The window was chosen on losses of real trainings (`nf
+    # train-check`, seeds 1 to 4) and on constant noise: shorter windows find rises there too often.
     slope_window: int = 40
-    slope_sigma: float = 4.0  # times the line's own standard error
-    slope_in: float = 0.10  # what it rises by within the window, of the mean
+    slope_sigma: float = 4.0  # times the standard error of the slope
+    slope_in: float = 0.10  # rise within the window, relative to the mean
     slope_out: float = 0.05
     slope_count: int = 3
 
-    norm_in: float = 4.0  # decoded norm over FP32 norm, either way
+    norm_in: float = 4.0  # decoded norm over FP32 norm, or its inverse
     norm_out: float = 3.0
-    # Every step is judged against the last sample's FP32 norm: two samples would take 50 steps.
+    # Every step is compared with the FP32 norm of the last sample: two samples take 50 steps.
     norm_count: int = 8
 
     drop: float = 0.30  # EMA(1/2) of the sampled cosine
@@ -84,42 +85,42 @@ class Limits:
 
     margin_in: float = 0.02
     margin_out: float = 0.04
-    margin_share: float = 0.25  # of the profile's
+    margin_share: float = 0.25  # share of the calibrated margin
     margin_count: int = 3
 
     saturation_in: float = 0.50
     saturation_out: float = 0.40
-    saturation_times: float = 4.0  # the profile's
-    saturation_count: int = 1  # the reading itself looks back 32 steps
+    saturation_times: float = 4.0  # times the calibrated saturation
+    saturation_count: int = 1  # the reading itself covers 32 steps
 
-    # How far the least agreement of a worker is below 0. Chosen by shadow votes beside real
-    # trainings (`nf train-check`'s, seeds 1 and 2, 2 to 8 workers), whose lowest was 0.03 below.
+    # Least agreement of a worker, below 0. Chosen by shadow votes during real trainings (`nf
+    # train-check`, seeds 1 and 2, 2 to 8 workers), whose lowest was -0.03.
     against_in: float = 0.05
     against_out: float = 0.02
-    against_count: int = 4  # the reading itself is a mean over some 12 steps
+    against_count: int = 4  # the reading itself is a mean over about 12 steps
 
-    nonfinite_count: int = 3  # steps of `event_window`; reducer faults by the same rule
+    nonfinite_count: int = 3  # events within `event_window`; also for reducer faults
     event_window: int = 100
     severe: float = 0.10  # share of answers with DevLoad severe
 
-    hold: int = 5  # no transition within so many steps of the last
+    hold: int = 5  # least distance of two transitions
     sample_every: int = 50
     probe_every: int = 5
     probe_good: int = 2
     cooldown: int = 50
     cooldown_most: int = 1600
-    band_count: int = 20  # steps with the loss in band before RECOVERY
+    band_count: int = 20  # consecutive losses in the band before RECOVERY
     lock_fallbacks: int = 4
     lock_within: int = 2000
     lock_demotions: int = 4
-    warmup_falls: float = 0.20  # a window: warm-up goes on, at most doubled
+    warmup_falls: float = 0.20  # fall from window to window that prolongs the warm-up
 
     capacity_admit: float = 0.80  # T_low / T_fp32
     capacity_drop: float = 0.95
     capacity_every: int = 200
     capacity_cooldown: int = 200
-    # The network's time for a MiB since capacity was judged, either way: judged again at once. Less
-    # than `capacity_drop` / `capacity_admit` is noise by definition.
+    # Factor by which the time of one MiB may change before capacity is judged at once. A change
+    # below `capacity_drop` / `capacity_admit` is noise by definition.
     link_moved: float = 2.0
     link_count: int = 8
 
@@ -139,7 +140,7 @@ class Limits:
 
     @property
     def good(self) -> float:
-        """The cosine from which a region may be low-bit again."""
+        """Return the least cosine at which a region may be low-bit again."""
         return self.drop + self.readmit
 
 
@@ -147,7 +148,7 @@ _SHARES = frozenset(
     ("drop", "readmit", "floor", "margin_in", "margin_out", "saturation_in")
     + ("saturation_out", "against_in", "against_out", "severe")
 )
-"""Shares and cosines: above 1 they would decide always, or never."""
+"""Shares and cosines, which are at most 1."""
 _ORDER = (
     ("spike_out", "spike_in"),
     ("drift_out", "drift_in"),
@@ -166,18 +167,25 @@ _ORDER = (
 )
 
 
-def limits_of(values: Mapping[str, object], base: Limits | None = None) -> Limits:
-    """``values``, `[monitor]` of a profile, over ``base`` (the defaults). DataError, in one line,
-    for a key that is not known, a value of another type, and what makes no sense."""
-    given = {one.name: getattr(base, one.name) for one in fields(Limits)} if base else {}
+def thresholds_of(values: Mapping[str, object], base: Thresholds | None = None) -> Thresholds:
+    """Return the thresholds ``values``, as in `[monitor]` of a profile, over those of ``base``.
+
+    Args:
+        values: Thresholds by name.
+        base: Values of the other thresholds; by default those of the specification.
+
+    Raises:
+        DataError: An unknown name, a value of a wrong type, or values that contradict each other.
+    """
+    given = {one.name: getattr(base, one.name) for one in fields(Thresholds)} if base else {}
     try:
-        return typed(Limits, {**given, **values}, "monitor")
+        return typed(Thresholds, {**given, **values}, "monitor")
     except ValueError as error:
         raise DataError(error) from None
 
 
 class Phase(StrEnum):
-    """What a region's routes are named by in a profile."""
+    """Name of a region's routes in a profile."""
 
     WARMUP = "warmup"
     STEADY = "steady"
@@ -186,14 +194,19 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """What capacity is judged by (`runtime.capacity`): modelled seconds of one region's step by the
-    low-bit reducer, its FP32 bytes, and the buckets that hold it.
+    """Modelled cost of one region and step, by which capacity is judged (`hook.capacity`).
 
-    ``low_bytes``: packed bytes that go by the same network as FP32, counted as of a ring, in two
-    collectives a bucket; 0: the reducer has a link of its own, and ``seconds`` is all.
-    ``latencies``: of an all-reduce, that both collectives take together: an exchange has fewer
-    rounds than a ring (`OwnGroup.latencies`); ``wait``: the seconds that they took when that was
-    measured: they take no less, whatever the line through all-reduces says of small ones.
+    Attributes:
+        seconds: Time of the low-bit reducer, without the network.
+        fp32_bytes: Bytes of the region in FP32.
+        low_bytes: Packed bytes on the network that FP32 uses, counted for a ring, in two
+            collectives a bucket; 0 for a reducer with a separate link, for which ``seconds`` is
+            all.
+        buckets: Buckets that hold the region.
+        latencies: Latency of both collectives in units of an all-reduce's latency. It may be less
+            than 2: an exchange has fewer rounds than a ring (`OwnGroup.latencies`).
+        wait: Measured time of both collectives in seconds, a lower bound: the line fit through
+            all-reduces underestimates small ones.
     """
 
     seconds: float
@@ -204,26 +217,31 @@ class Cost:
     wait: float = 0.0
 
     def network(self, latency: float, mib: float) -> float:
-        """T_fp32 on a link with that latency (s) and seconds a MiB."""
+        """Return T_fp32 for a latency in seconds and a time in seconds per MiB."""
         return self.buckets * latency + mib * self.fp32_bytes / (1 << 20)
 
     def low(self, latency: float, mib: float) -> float:
-        """T_low on that link."""
+        """Return T_low for the same network."""
         if not self.low_bytes:
             return self.seconds
         waits = self.buckets * max(self.latencies * latency, self.wait)
         return self.seconds + waits + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:
-        """T_low / T_fp32."""
+        """Return T_low / T_fp32 for the same network."""
         network = self.network(latency, mib)
         return self.low(latency, mib) / network if network > 0 else 1e9
 
 
 @dataclass(frozen=True)
 class RegionPlan:
-    """One region: ``eligible`` when the profile has a low-bit route for it; ``margin`` and
-    ``saturation`` are the least margin and the most saturation that calibration has seen."""
+    """Plan of one region.
+
+    Attributes:
+        eligible: Whether the profile has a low-bit route for it.
+        margin: Least margin of the calibration, None if not measured.
+        saturation: Greatest saturation of the calibration, None if not measured.
+    """
 
     name: str
     elements: int
@@ -235,60 +253,52 @@ class RegionPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """A job. ``warmup`` in steps; ``unverified``: every region has to pass PROBE first; ``off``
-    names signals that decide nothing."""
+    """Plan of a job.
+
+    Attributes:
+        warmup: Steps of the warm-up.
+        unverified: Whether every region has to pass PROBE first.
+        off: Signals that are ignored.
+    """
 
     regions: tuple[RegionPlan, ...]
     warmup: int
-    limits: Limits = field(default_factory=Limits)
+    limits: Thresholds = field(default_factory=Thresholds)
     unverified: bool = False
     off: tuple[Signal, ...] = ()
 
     @property
     def eligible(self) -> tuple[int, ...]:
-        """Numbers of the regions that may be low-bit."""
+        """Return the numbers of the regions that may be low-bit."""
         return tuple(n for n, region in enumerate(self.regions) if region.eligible)
 
 
-class RegionLike(Protocol):
-    """What is used of a profile's region; `PhaseRoute.route` compares as its name."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def elements(self) -> int: ...
-    @property
-    def phases(self) -> Mapping[str, object]: ...
-
-
-class ProfileLike(Protocol):
-    """What is used of a profile."""
-
-    @property
-    def regions(self) -> Sequence[RegionLike]: ...
-    @property
-    def monitor(self) -> Mapping[str, object]: ...
-
-
-# The plan of a job, from its profile.
-
-
-_NEVER = 1e-9  # a drop of 0 gives up what points backwards alone
+_NEVER = 1e-9  # a drop of 0 demotes regions with a negative cosine only
 WARMUP = 100
-"""Steps of warm-up where a profile gives a share and nobody says how long the training is."""
+"""Steps of warm-up if the profile gives a share and the length of the training is unknown."""
 
 
 def plan_of(
-    profile: ProfileLike,
+    profile: Profile,
     *,
     warmup: int = WARMUP,
     unverified: bool = False,
     costs: Mapping[str, Cost] | None = None,
     refused: Collection[str] = (),
 ) -> Plan:
-    """What the states need of ``profile``; regions that a reducer has ``refused`` stay in FP32.
-    DataError for values of `[monitor]` that are none."""
-    values = _with_drop(dict(profile.monitor), getattr(profile, "rule", None))
+    """Return the plan of a job.
+
+    Args:
+        profile: Operating profile.
+        warmup: Steps of the warm-up.
+        unverified: Whether every region has to pass PROBE first.
+        costs: Modelled costs by region.
+        refused: Regions that stay in FP32 because the reducer cannot serve them.
+
+    Raises:
+        DataError: `[monitor]` has wrong values.
+    """
+    values = _with_drop(dict(profile.monitor), profile.rule.drop)
     named = typed(tuple[str, ...], values.pop("off", ()), "monitor.off")
     try:
         off = tuple(Signal(one) for one in named)
@@ -299,18 +309,18 @@ def plan_of(
         RegionPlan(
             region.name,
             region.elements,
-            _route(region.phases.get(Phase.STEADY)) != Route.FP32 and region.name not in refused,
+            steady_route(region).route != Route.FP32 and region.name not in refused,
             _measured(region, "margin", 0),
             _measured(region, "saturation", 1),
             (costs or {}).get(region.name),
         )
         for region in profile.regions
     )
-    return Plan(regions, warmup, limits_of(values), unverified, off)
+    return Plan(regions, warmup, thresholds_of(values), unverified, off)
 
 
-def check_monitor(profile: ProfileLike, where: object) -> None:
-    """ProfileError, with ``where`` in front, for values of `[monitor]` that are none."""
+def check_monitor(profile: Profile, where: object) -> None:
+    """Check `[monitor]` of a profile; ProfileError, with ``where`` in front."""
     try:
         plan_of(profile)
     except DataError as error:
@@ -318,7 +328,7 @@ def check_monitor(profile: ProfileLike, where: object) -> None:
 
 
 def costs_of(
-    profile: ProfileLike,
+    profile: Profile,
     known: Coefficients,
     workers: int,
     *,
@@ -326,50 +336,55 @@ def costs_of(
     buckets: Mapping[str, int] | None = None,
     waits: tuple[float, float] = (2.0, 0.0),
 ) -> dict[str, Cost]:
-    """Modelled cost of every region's steady route. On a ``device`` the vote comes back to all
-    workers, with decode net the count planes too, and each of the ``buckets`` that hold the region
-    is a commit; else packed lines are exchanged and gathered by the network that FP32 takes, with
-    net the planes instead of the vote; ``waits``: for how many latencies of its all-reduces, and
-    seconds. Integer codes are left out: the host's rates are those of votes."""
+    """Return the modelled cost of every region whose steady route is a vote.
+
+    On a device the vote returns to all workers (the count planes if decoded from net votes), and
+    each bucket of the region is a commit. Otherwise packed lines are exchanged and gathered on the
+    network that FP32 uses. Integer codes are left out, since the host's rates are those of votes.
+
+    Args:
+        profile: Operating profile.
+        known: Coefficients of the capacity model.
+        workers: Number of workers.
+        device: Whether the reducer is a device with a separate link.
+        buckets: Buckets that hold each region.
+        waits: Latencies and seconds of both collectives, see `Cost`.
+    """
     costs = {}
     for region in profile.regions:
-        steady = region.phases.get(Phase.STEADY)
-        route = Route(_route(steady))
+        steady = steady_route(region)
+        route = steady.route
         if not route.votes:
             continue
-        planes = workers.bit_length() if getattr(steady, "decode", "vote") == "net" else 0
+        planes = workers.bit_length() if steady.decode == "net" else 0
         low = low_seconds(known, route, region.elements, workers, planes=planes)
         count = max(1, (buckets or {}).get(region.name, 1))
         if device:
             seconds, low_bytes = low.total + (count - 1) * low.commit, 0
         else:
-            # An exchange and a gather move what a ring does: half of it each.
+            # An exchange and a gather move half of the bytes of a ring each.
             lines = LINE * lines_of(region.elements, route)
             seconds, low_bytes = low.pack + low.unpack, lines * (1 + (planes or 1)) // 2
         costs[region.name] = Cost(seconds, 4 * region.elements, low_bytes, count, *waits)
     return costs
 
 
-def _with_drop(values: dict[str, object], rule: object) -> dict[str, object]:
-    """`[rule] drop` is where a region is given up, unless `[monitor]` has its own."""
-    drop = getattr(rule, "drop", None)
-    if drop is not None and "drop" not in values:
-        values["drop"] = max(float(drop), _NEVER)
-        values.setdefault("floor", min(Limits().floor, max(float(drop), _NEVER)))
+def _with_drop(values: dict[str, object], drop: float) -> dict[str, object]:
+    """Return the thresholds with `[rule] drop`, unless `[monitor]` sets its own."""
+    if "drop" not in values:
+        values["drop"] = max(drop, _NEVER)
+        values.setdefault("floor", min(Thresholds().floor, max(drop, _NEVER)))
     return values
 
 
-def _route(phase: object) -> str:
-    return str(getattr(phase, "route", Route.FP32))
+def steady_route(region: Region) -> PhaseRoute:
+    """Return how the region travels in the steady phase; FP32 if the profile does not say."""
+    return region.phases.get(Phase.STEADY, FULL)
 
 
-def _measured(region: object, name: str, end: int) -> float | None:
-    """The least (0) or the most (1) of a statistic of the steady route, if it was measured."""
-    phases = getattr(region, "phases", {})
-    steady = phases.get(Phase.STEADY)
-    found: Any = getattr(region, "measured", None)
-    for key in (Phase.STEADY, _route(steady), str(getattr(steady, "decode", "")), name):
-        if not isinstance(found, Mapping) or key not in found:
-            return None
-        found = found[key]
-    return float(found[end]) if isinstance(found, list | tuple) and len(found) == 2 else None
+def _measured(region: Region, name: str, end: int) -> float | None:
+    """Return the least (0) or the greatest (1) of a measured statistic of the steady route."""
+    steady = steady_route(region)
+    routes = region.measured.get(Phase.STEADY, {})
+    found = routes.get(steady.route, {}).get(steady.decode, {}).get(name)
+    return None if found is None else found[end]

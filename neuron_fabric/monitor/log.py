@@ -43,26 +43,26 @@ SCHEMA = Path(__file__).with_name("monitor.schema.json")
 MOST_LINE = 1 << 22
 MOST_LINES = 50_000_000
 MOST_BROKEN = 1_000
-"""Lines that are no record, before the file is taken for no log."""
+"""Lines without a record before the file is refused."""
 MOST_RUNS = 1_000
-"""`run` records of a log: one at the start, and one for each checkpoint that was loaded."""
+"""`run` records of a log: one at the start and one after each loaded checkpoint."""
 MOST_PLAIN = 8 << 20
-"""Bytes of a recording without compression: 13,000 steps of four regions."""
+"""Uncompressed bytes of a recording: 13,000 steps of four regions."""
 _DECODER_BYTES = 1 << 27
-"""Memory of the decoder of xz; 65 MiB are those of the highest preset."""
+"""Memory limit of the xz decoder; the highest preset needs 65 MiB."""
 _UNKNOWN = "its kind is not known here"
 _WORD = 1 << 63
 
 
 class Log:
-    """Appends records to a run's log. A folder that cannot be written is told of once, and the
-    training goes on without a log."""
+    """Writer of a run's log. If the folder cannot be written, it warns once and the training
+    continues without a log."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
         self._file: int | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        flags |= os.O_NONBLOCK  # a FIFO would wait for ever
+        flags |= os.O_NONBLOCK  # do not wait for a reader of a FIFO
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self.path, flags, 0o666)
@@ -71,7 +71,7 @@ class Log:
             self._lost(error)
 
     def write(self, kind: str, **values: object) -> None:
-        """One line, in one call of the system: whole or not there."""
+        """Write one line with one system call, so that it is whole or missing."""
         if self._file is None:
             return
         line = json.dumps({"kind": kind, **values}, separators=(",", ":"), allow_nan=False) + "\n"
@@ -83,7 +83,7 @@ class Log:
             self._lost(error)
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Close the file; later records are dropped."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -96,7 +96,8 @@ class Log:
 
 
 def _whole(path: Path) -> int:
-    """Bytes of a log up to its last whole line: a run that was killed may have left half of one."""
+    """Return the size of a log up to its last whole line: a killed run may have left half a
+    line."""
     with open_file(path) as stream:
         end = stream.seek(0, os.SEEK_END)
         while end:
@@ -110,7 +111,7 @@ def _whole(path: Path) -> int:
 
 
 def plain(value: Any) -> Any:
-    """A value of the monitor as JSON has it: dataclasses as objects, names as texts."""
+    """Return a value of the monitor as JSON types: dataclasses as objects, names as texts."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Mapping):
@@ -122,7 +123,8 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Run:
-    """The `run` record. ``state`` is that of the checkpoint, None at a training's start."""
+    """A `run` record. ``state`` is that of the loaded checkpoint, None at the start of a
+    training."""
 
     format: str
     version: int
@@ -136,14 +138,14 @@ class Run:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """DataError for what is no job."""
+        """Check the number of ranks; DataError."""
         if not 1 <= self.world <= MOST_RANKS:
             raise DataError(f"world: {self.world} is not 1..{MOST_RANKS}")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A `step` record: ``vector`` is the sum over the ranks, `consensus` says of what."""
+    """A `step` record. ``vector`` is the reduced vector, see `consensus.field_names`."""
 
     step: int
     vector: tuple[int, ...]
@@ -155,7 +157,7 @@ class Step:
 
 @dataclass
 class Segment:
-    """What follows one `run` record, up to the next one."""
+    """Records of one `run` record up to the next one."""
 
     run: Run
     steps: list[Step] = field(default_factory=list)
@@ -166,7 +168,11 @@ class Segment:
 
 
 def find(path: Path) -> Path:
-    """The log of a run: a folder's `monitor.jsonl`, or a file itself. MonitorError."""
+    """Return the path of a run's log: `monitor.jsonl` of a folder, or the file itself.
+
+    Raises:
+        MonitorError: There is no such log.
+    """
     log = path / NAME if path.is_dir() else path
     if not log.exists():
         raise MonitorError(log, "there is no such log", "give the folder that NF_MONITOR named")
@@ -174,9 +180,14 @@ def find(path: Path) -> Path:
 
 
 def read(path: Path) -> tuple[list[Segment], list[str]]:
-    """The segments of a log, and a line for each of the first lines that were left out.
+    """Read a log.
 
-    MonitorError when it cannot be opened, holds no `run` record, or is of a newer version."""
+    Returns:
+        The segments, and a line about each line that was left out (the first 1,000).
+
+    Raises:
+        MonitorError: The file cannot be opened, holds no `run` record, or is damaged too much.
+    """
     segments: list[Segment] = []
     left_out: list[str] = []
     broken = 0
@@ -210,7 +221,8 @@ def read(path: Path) -> tuple[list[Segment], list[str]]:
 
 
 def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
-    """A recording is compressed, and small. MonitorError, LZMAError, EOFError."""
+    """Return the stream of a log; decompress a recording, whose size is limited. MonitorError,
+    LZMAError, EOFError."""
     if path.suffix != ".xz":
         return file
     decoder = lzma.LZMADecompressor(memlimit=_DECODER_BYTES)
@@ -224,7 +236,7 @@ def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
 
 
 def _take(segments: list[Segment], line: bytes) -> str:
-    """Add one line's record; why not, else."""
+    """Add the record of one line; return the reason if it cannot be used, else ""."""
     if not line.endswith(b"\n"):
         return "it is cut" if len(line) <= MOST_LINE else f"it has more than {MOST_LINE:,} bytes"
     try:
@@ -262,7 +274,7 @@ def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
         )
         if not isinstance(vector, list) or not fits or len(vector) != len(segment.run.fields):
             raise DataError(f"vector: not the {len(segment.run.fields)} integers of the run")
-        step = typed(Step, {**record, "vector": []})  # which would be looked at one by one
+        step = typed(Step, {**record, "vector": []})  # typed would check the numbers one by one
         segment.steps.append(replace(step, vector=tuple(vector)))
     elif kind == "decision":
         known = {one.name for one in fields(Decision)}
@@ -281,18 +293,17 @@ def _add(segment: Segment, kind: str, record: dict[str, Any]) -> None:
 KINDS = ("step", "sample", "decision", "capacity", "end")
 
 
-# The state machine over a recorded run: the same decisions by the same thresholds, and what
-# others would have decided (law L11).
+# Replay of a recorded run: the same thresholds give the same decisions (law L11), other thresholds
+# show what they would have decided.
 #
-# Under other thresholds the recorded signals are those of the recorded routes: once a decision
-# differs, what would have followed in the training is not known, and the replay says from where
-# on.
+# With other thresholds, the recorded signals are still those of the recorded routes. Beyond the
+# first decision that differs, the real training is unknown; the replay reports that step.
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What the machine has decided over one segment. ``differs`` is the first step whose decisions
-    are not the recorded ones."""
+    """Result of a replay. ``differs`` is the first step whose decisions are not the recorded
+    ones."""
 
     state: JobState
     decisions: list[Decision]
@@ -300,8 +311,15 @@ class Replayed:
 
 
 def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
-    """Run the machine over the recorded numbers, by the recorded plan or another one for the same
-    regions. MonitorError for other regions, or when a step is missing."""
+    """Run the state machine over the recorded numbers.
+
+    Args:
+        segment: The recorded steps.
+        plan: Another plan for the same regions; by default the recorded one.
+
+    Raises:
+        MonitorError: The plan has other regions, or a step is missing.
+    """
     run = segment.run
     used = plan or run.plan
     names = [one.name for one in run.plan.regions]
@@ -332,14 +350,14 @@ def _first_difference(recorded: list[Decision], found: list[Decision]) -> int | 
     return (recorded if len(recorded) > len(found) else found)[min(len(recorded), len(found))].step
 
 
-# What a log says, in numbers and words: for the terminal and for the page.
+# Summaries of a log for the terminal and the HTML report.
 
 
 _MOST_SHOWN = 40
 
 
 def last_run(segments: Sequence[Segment]) -> list[Segment]:
-    """The segments of the last training in a log, each up to where the next one goes on."""
+    """Return the segments of the last training in a log; each ends where the next one resumes."""
     first = max(n for n, one in enumerate(segments) if n == 0 or one.run.state is None)
     parts = list(segments[first:])
     for part, following in pairwise(parts):
@@ -351,7 +369,7 @@ def last_run(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def lines(segments: Sequence[Segment]) -> list[str]:
-    """A log on the terminal."""
+    """Return the summary of a log for the terminal."""
     out: list[str] = []
     for segment in segments:
         run, steps = segment.run, segment.steps
@@ -373,7 +391,7 @@ def lines(segments: Sequence[Segment]) -> list[str]:
 
 
 def loss_off(segment: Segment) -> list[str]:
-    """The signals of the loss when none was ever given to `observe`."""
+    """Return the signals of the loss if no loss was passed to `observe`."""
     if any(one.loss is not None for one in segment.steps):
         return []
     names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"
@@ -381,7 +399,7 @@ def loss_off(segment: Segment) -> list[str]:
 
 
 def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
-    """Bytes sent and received in all steps, by route."""
+    """Return the bytes sent and received in all steps, by route."""
     total: dict[str, tuple[int, int]] = {}
     for one in steps:
         for route, (up, down) in one.bytes.items():
@@ -391,12 +409,12 @@ def bytes_by_route(steps: Iterable[Step]) -> dict[str, tuple[int, int]]:
 
 
 def decision_line(one: Decision) -> str:
-    """A decision and its reason."""
+    """Return a decision and its reason in one line."""
     return f"step {one.step:6} {one.region or 'job':12} {one.source} -> {one.target}: {reason(one)}"
 
 
 def reason(one: Decision) -> str:
-    """Why, in words: the signal, its value and the limit."""
+    """Return the reason of a decision: the signal, its value and the limit."""
     if one.signal == Signal.SCHEDULE:
         return f"{one.value:g} steps, {one.limit:g} were to pass" if one.limit else "its turn"
     if one.signal == Signal.NORM:
@@ -406,5 +424,5 @@ def reason(one: Decision) -> str:
 
 
 def _ratio(log2: float) -> str:
-    """A ratio of norms; a power of 2 where it would not fit a float."""
+    """Return a ratio of norms; as a power of 2 where a float would overflow."""
     return f"{2**log2:.3g}" if abs(log2) < 500 else f"2^{log2:.0f}"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric monitor`: what has happened in a run, on the terminal or as a page; the
-same under other thresholds; and how well the signals find faults."""
+"""Command `python -m neuron_fabric monitor`: summarize a run on the terminal or as an HTML
+report, replay it with other thresholds, and measure how well the signals detect faults."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric.command_line import whole
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import MonitorError, say
 from neuron_fabric.monitor import log, page
@@ -21,14 +22,14 @@ from neuron_fabric.monitor.bench import (
     record,
     recorded_lines,
     recordings,
-    seen_lines,
+    signal_lines,
 )
-from neuron_fabric.monitor.job_plan import Plan, Signal, limits_of, plan_of
+from neuron_fabric.monitor.job_plan import Plan, Signal, plan_of, thresholds_of
 from neuron_fabric.monitor.log import Segment, replay
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 
-HELP = "what happened in a run: states, signals, decisions and their reasons"
+HELP = "summarize or replay a monitored run, and measure how well signals detect faults"
 EXAMPLES = """examples:
   nf monitor runs/x                          decisions, bytes and states on the terminal
   nf monitor runs/x --html x.html            the same as a page: one file, no network
@@ -44,7 +45,7 @@ REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """A run's folder, or `replay` and one, or `bench`."""
+    """Add the options of all forms: a run's folder, or a verb with one or several."""
     parser.usage = (
         "nf monitor RUN [--html FILE]\n"
         "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
@@ -55,47 +56,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, bench, signals, record")
-    add("of", nargs="*", type=Path, metavar="RUN", help="of replay: the folder; of others: several")
-    add("--html", type=Path, metavar="FILE", help="write a page: one file, no network")
-    add("--profile", type=Path, metavar="FILE", help="replay by the thresholds of this profile")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        type=_setting,
-        metavar="NAME=VALUE",
-        help="replay by another threshold, as in [monitor] of a profile",
-    )
-    add(
-        "--without",
-        action="append",
-        default=[],
-        choices=[str(signal) for signal in Signal if signal != Signal.SCHEDULE],
-        metavar="SIGNAL",
-        help="a signal that decides nothing",
-    )
-    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: one fault alone")
-    add("--seed", type=_seed, default=1, metavar="N", help="bench: the first of the traces' (1)")
-    add(
-        "--seeds",
-        type=_some,
-        default=3,
-        metavar="N",
-        help="bench: so many trainings with each fault (3)",
-    )
-    add(
-        "--healthy",
-        type=_some,
-        default=20,
-        metavar="N",
-        help="bench: healthy runs of 500 steps (20)",
-    )
-    add("--recorded", type=Path, metavar="FOLDER", help="bench: of trainings that were recorded")
-    add("--out", type=Path, metavar="FOLDER", help="record: where recordings go")
+    add("of", nargs="*", type=Path, metavar="RUN", help="folder of replay; folders of the others")
+    add("--html", type=Path, metavar="FILE", help="write an HTML report: one file, no network")
+    add("--profile", type=Path, metavar="FILE", help="replay: use the thresholds of this profile")
+    many: dict[str, Any] = {"action": "append", "default": []}
+    setting = "replay: set a threshold, as in [monitor] of a profile"
+    add("--set", type=_setting, metavar="NAME=VALUE", help=setting, **many)
+    signals = [str(signal) for signal in Signal if signal != Signal.SCHEDULE]
+    add("--without", choices=signals, metavar="SIGNAL", help="ignore a signal", **many)
+    add("--fault", choices=list(FAULTS), metavar="NAME", help="bench: inject this fault only")
+    seed, some = whole(0, 10**18 - 1), whole(1, 1000)
+    add("--seed", type=seed, default=1, metavar="N", help="bench: first seed (1)")
+    add("--seeds", type=some, default=3, metavar="N", help="bench: trainings for each fault (3)")
+    healthy = "bench: healthy runs of 500 steps (20)"
+    add("--healthy", type=some, default=20, metavar="N", help=healthy)
+    add("--recorded", type=Path, metavar="FOLDER", help="bench: use recorded trainings")
+    add("--out", type=Path, metavar="FOLDER", help="record: folder for the recordings")
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit code: 1 when a replay differs without being asked to, or a fault is not found."""
+    """Run the command and return its exit code: 1 if an unchanged replay differs or a fault is
+    missed."""
     off = tuple(Signal(one) for one in args.without)
     if args.what == BENCH and not args.of:
         if args.recorded is not None:
@@ -109,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == SIGNALS:
         for path in args.of:
             for segment in log.read(log.find(path))[0]:
-                say(*seen_lines(name_of(path), segment))
+                say(*signal_lines(name_of(path), segment))
         return 0
     if args.what == RECORD:
         return _record(args.out, args.of)
@@ -170,12 +151,8 @@ def _replay(
         was = {one for one in segment.decisions if one.step >= done.differs}
         now = {one for one in done.decisions if one.step >= done.differs}
         shown = sorted(was ^ now, key=lambda one: (one.step, one in now, one.region))
-        say(
-            *(
-                f"  {'+' if one in now else '-'} {log.decision_line(one)}"
-                for one in shown[:_MOST_SHOWN]
-            )
-        )
+        for one in shown[:_MOST_SHOWN]:
+            say(f"  {'+' if one in now else '-'} {log.decision_line(one)}")
         if len(shown) > _MOST_SHOWN:
             say(f"  ... and {len(shown) - _MOST_SHOWN} more")
         if changed:
@@ -186,33 +163,18 @@ def _replay(
 def _changed(
     plan: Plan, profile: Path | None, settings: dict[str, float], off: Sequence[Signal]
 ) -> Plan:
-    """The recorded plan with the profile's regions and thresholds, then single ones."""
+    """Return the recorded plan with the regions and thresholds of a profile, then with single
+    settings."""
     try:
         if profile is not None:
             costs = {one.name: one.cost for one in plan.regions if one.cost is not None}
-            plan = plan_of(
-                read_profile(profile),
-                warmup=plan.warmup,
-                unverified=plan.unverified,
-                costs=costs,
-            )
-        limits = limits_of(settings, plan.limits)
+            new = read_profile(profile)
+            plan = plan_of(new, warmup=plan.warmup, unverified=plan.unverified, costs=costs)
+        limits = thresholds_of(settings, plan.limits)
     except DataError as error:
         where = profile if profile and not settings else "--set"
         raise MonitorError(where, error, "see [monitor] of a profile") from None
     return replace(plan, limits=limits, off=tuple(dict.fromkeys([*plan.off, *off])))
-
-
-def _some(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 to 1000")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"{text} is no seed: a number from 0 on")
-    return int(text)
 
 
 def _setting(text: str) -> tuple[str, Any]:

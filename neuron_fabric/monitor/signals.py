@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals of the monitor, each with its window and its two thresholds (spec: runtime 4.1).
+"""Signals of the monitor, each with a window and two thresholds (spec: runtime section 4.1).
 
-Every class is a value: ``read`` gives the next one. Readings are the same on every rank, and the
-arithmetic is +, -, *, / and square root of float64 alone, so what follows is the same too.
+Every class is an immutable value; ``read`` returns the next one. Readings are the same on every
+rank, and the arithmetic is limited to +, -, *, / and square roots of float64, which IEEE 754 rounds
+correctly. Signals are therefore the same on every rank and machine.
 """
 
 from __future__ import annotations
@@ -11,18 +12,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from neuron_fabric.monitor.job_plan import Limits, Signal, on_grid
+from neuron_fabric.monitor.job_plan import Signal, Thresholds, on_grid
 
-_MAD = 1.4826  # times MAD: the standard deviation of normal noise
-_FLAT = 1e-3  # of the median: a loss without any noise still may move as much
+_MAD = 1.4826  # MAD times this is the standard deviation of normal noise
+_FLAT = 1e-3  # share of the median: least noise that is assumed of a constant loss
 
 
 @dataclass(frozen=True)
 class RegionReading:
-    """What the ranks have agreed on of one region in one step; None: nothing was looked at.
+    """Agreed reading of one region in one step; None for a value that was not measured.
 
-    ``norm`` and ``reference`` are log2 of the norms of the decoded and of the FP32 gradient;
-    ``agreement`` is the least of all workers', and ``worker`` whose it is.
+    Attributes:
+        cosine: Cosine of the FP32 mean and the decoded gradient, if sampled.
+        norm: log2 of the norm of the decoded gradient.
+        reference: log2 of the norm of the FP32 mean, if sampled.
+        margin: Vote margin, 0 for random signs and 1 for unanimous votes.
+        saturation: Share of elements with the same decoded sign for 32 steps.
+        agreement: Least agreement of a worker with the vote.
+        worker: Rank of that worker, -1 for none.
     """
 
     cosine: float | None = None
@@ -36,10 +43,15 @@ class RegionReading:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the ranks have agreed on of one step; regions in the plan's order.
+    """Agreed reading of one step; regions are in the order of the plan.
 
-    ``severe`` is a share of answers, ``faults`` counts poison, duplicates and late answers, and the
-    link's seconds are rank 0's: latency of an FP32 all-reduce, and a MiB of it.
+    Attributes:
+        severe: Share of the answers with DevLoad severe.
+        faults: Poison, duplicates and late answers of the reducer.
+        lost: Buckets without a result.
+        mismatch: Lines that differ from the shadow check.
+        link_latency: Latency of an FP32 all-reduce on rank 0, in seconds.
+        link_mib: Time of one MiB of it, in seconds.
     """
 
     step: int
@@ -57,14 +69,14 @@ class Reading:
 
 @dataclass(frozen=True)
 class Gate:
-    """Hysteresis: bad after ``count`` readings beyond the inner threshold in a row, good again
-    after as many within the outer one. What lies between the two changes nothing."""
+    """Hysteresis: bad after ``count`` consecutive readings beyond the inner threshold, good again
+    after as many within the outer threshold. Readings between the two change nothing."""
 
     bad: bool = False
     run: int = 0
 
     def read(self, beyond: bool, within: bool, count: int) -> Gate:
-        """The gate after one reading, which is not both ``beyond`` and ``within``."""
+        """Return the gate after one reading. ``beyond`` and ``within`` exclude each other."""
         if not (within if self.bad else beyond):
             return Gate(self.bad, 0)
         run = self.run + 1
@@ -73,8 +85,8 @@ class Gate:
 
 @dataclass(frozen=True)
 class Bad:
-    """Why something is bad: the signal, its value, the limit that it has passed, and whose it is
-    where one worker stands out (-1: nobody's)."""
+    """Reason of a bad signal: its value, the limit that it has passed, and the rank of the outlier
+    (-1 for none)."""
 
     signal: Signal
     value: float
@@ -84,22 +96,22 @@ class Bad:
 
 @dataclass(frozen=True)
 class Loss:
-    """Spikes above the medians of the last losses, drifts above their best mean, and lines through
-    them that rise."""
+    """Signal of the loss: spikes above the median, drift above the best mean, and a rising
+    trend."""
 
     recent: tuple[float, ...] = ()
     spike: Gate = Gate()
     drift: Gate = Gate()
     best: float | None = None
-    noise: float = 0.0  # standard deviation of the losses of the best mean
-    band: int = 0  # losses in a row that are no spike by the outer threshold
+    noise: float = 0.0  # standard deviation of the losses in the window of the best mean
+    band: int = 0  # consecutive losses below the outer threshold of a spike
     limit: float | None = None
-    since: int = 0  # losses since low-bit began, as many as are needed
-    rise: float = 0.0  # of the line, within its window and of its mean
+    since: int = 0  # losses since the start of low-bit, at most `slope_window`
+    rise: float = 0.0  # rise of the trend line over its window, relative to the mean
     slope: Gate = Gate()
 
-    def read(self, limits: Limits, loss: float | None) -> Loss:
-        """The signal after the loss of one step."""
+    def read(self, limits: Thresholds, loss: float | None) -> Loss:
+        """Return the signal after the loss of one step."""
         if loss is None:
             return self
         spike, band, limit = self.spike, self.band + 1, None
@@ -115,7 +127,7 @@ class Loss:
         moved = replace(self, recent=recent, spike=spike, band=band, limit=limit, since=since)
         return moved._means(limits)._line(limits)
 
-    def _means(self, limits: Limits) -> Loss:
+    def _means(self, limits: Thresholds) -> Loss:
         last = self.recent[-limits.mean_window :]
         if len(last) < limits.mean_window:
             return self
@@ -128,8 +140,14 @@ class Loss:
         within = rise <= max(limits.drift_out * abs(self.best), sigma / 2)
         return replace(self, drift=self.drift.read(beyond, within, limits.drift_count))
 
-    def _line(self, limits: Limits) -> Loss:
-        """The line of least squares through the losses of the window, once they are all of now."""
+    def _line(self, limits: Thresholds) -> Loss:
+        """Fit a line by least squares through the last `slope_window` losses.
+
+        The trend is bad if the line rises by more than `slope_in` of the mean within the window,
+        and its slope exceeds `slope_sigma` times its own standard error, so that noise alone is no
+        trend. Only losses since the start of low-bit count: a difference from those before is no
+        trend.
+        """
         size = limits.slope_window
         if self.since < size or len(self.recent) < size:
             return self
@@ -146,20 +164,21 @@ class Loss:
         return replace(self, rise=rise / most if most else 0.0, slope=gate)
 
     def admitted(self) -> Loss:
-        """As low-bit begins again: the best mean is that since then, and so is the line."""
+        """Return the signal at the start of low-bit: best mean and trend begin anew."""
         fresh = replace(self, spike=Gate(), drift=Gate(), best=None, noise=0.0, band=0)
         return replace(fresh, since=0, rise=0.0, slope=Gate())
 
-    def falls(self, limits: Limits) -> bool:
-        """Whether the loss still falls by more than `warmup_falls` from window to window."""
+    def falls(self, limits: Thresholds) -> bool:
+        """Return whether the mean loss still falls by more than `warmup_falls` from window to
+        window."""
         window = limits.mean_window
         if len(self.recent) < 2 * window:
             return False
         before, now = _mean(self.recent[-2 * window : -window]), _mean(self.recent[-window:])
         return before - now > limits.warmup_falls * abs(before)
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
-        """Why the loss is bad, if it is: the first of spike, slope, drift."""
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+        """Return the reason why the loss is bad, if it is: spike first, then slope, then drift."""
         last = self.recent[-1] if self.recent else 0.0
         if self.spike.bad and Signal.LOSS_SPIKE not in off:
             return Bad(Signal.LOSS_SPIKE, last, self.limit or 0.0)
@@ -172,14 +191,14 @@ class Loss:
 
 @dataclass(frozen=True)
 class NormRatio:
-    """The decoded norm against the FP32 norm at the last sample, in log2."""
+    """Signal of the norm: log2 of the decoded norm over the FP32 norm of the last sample."""
 
     reference: float | None = None
     ratio: float = 0.0
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, norm: float | None, reference: float | None) -> NormRatio:
-        """The signal after a step; ``reference`` at samples only."""
+    def read(self, limits: Thresholds, norm: float | None, reference: float | None) -> NormRatio:
+        """Return the signal after a step. ``reference`` is known at samples only."""
         known = reference if reference is not None else self.reference
         if norm is None or known is None:
             return replace(self, reference=known)
@@ -190,21 +209,22 @@ class NormRatio:
 
     @property
     def fresh(self) -> bool:
-        """Whether it has gone beyond its limit in this step: a new reference is wanted."""
+        """Return whether the limit was passed in this step, so that a new reference is needed."""
         return self.gate.run == 1 and not self.gate.bad
 
 
 @dataclass(frozen=True)
 class Cosine:
-    """The sampled cosine of the mean gradient and the decoded one: EMA(1/2), and the last."""
+    """Signal of the sampled cosine of mean and decoded gradient: its EMA(1/2) and the last
+    sample."""
 
     ema: float | None = None
     last: float = 0.0
-    good: int = 0  # samples in a row that admit
+    good: int = 0  # consecutive samples that are good enough for an admission
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, cosine: float | None) -> Cosine:
-        """The signal after a step; None: no sample."""
+    def read(self, limits: Thresholds, cosine: float | None) -> Cosine:
+        """Return the signal after a step; None means no sample."""
         if cosine is None:
             return self
         ema = cosine if self.ema is None else (self.ema + cosine) / 2
@@ -213,8 +233,8 @@ class Cosine:
         gate = self.gate.read(beyond, not beyond and ema >= good, 1)
         return Cosine(ema, cosine, self.good + 1 if cosine >= good else 0, gate)
 
-    def why(self, limits: Limits) -> Bad:
-        """The value that was too small, and its limit."""
+    def why(self, limits: Thresholds) -> Bad:
+        """Return the value that was too small and its limit."""
         if self.last < on_grid(limits.floor):
             return Bad(Signal.COSINE, self.last, limits.floor)
         return Bad(Signal.COSINE, self.ema or 0.0, limits.drop)
@@ -222,7 +242,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class Level:
-    """A share that is bad on one side of a limit: vote margin, update saturation."""
+    """Signal of a share that is bad on one side of a limit: vote margin, update saturation."""
 
     value: float = 0.0
     limit: float = 0.0
@@ -231,15 +251,15 @@ class Level:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often the votes of the worker that agrees least are those that came back: 0 is what
-    random votes of all give, 1 is one voice, and below 0 somebody is against the others."""
+    """Signal of the least agreement of a worker with the vote: 0 for random votes, 1 for unanimous
+    votes, below 0 for a worker that votes against the others."""
 
     value: float = 0.0
     worker: int = -1
     gate: Gate = Gate()
 
-    def read(self, limits: Limits, value: float | None, worker: int) -> Agreement:
-        """The signal after a step; None: nobody has voted."""
+    def read(self, limits: Thresholds, value: float | None, worker: int) -> Agreement:
+        """Return the signal after a step; None means that no votes were compared."""
         if value is None:
             return self
         against, fine = value < on_grid(-limits.against_in), value >= on_grid(-limits.against_out)
@@ -248,7 +268,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class RegionSignals:
-    """All of one region. ``margin`` and ``saturation`` are judged against the profile's too."""
+    """All signals of one region. Margin and saturation are also compared with the profile."""
 
     norm: NormRatio = NormRatio()
     cosine: Cosine = Cosine()
@@ -257,9 +277,10 @@ class RegionSignals:
     agreement: Agreement = Agreement()
 
     def read(
-        self, limits: Limits, got: RegionReading, margin: float | None, saturation: float | None
+        self, limits: Thresholds, got: RegionReading, margin: float | None, saturation: float | None
     ) -> RegionSignals:
-        """After a step; ``margin`` and ``saturation`` are the profile's, None: not measured."""
+        """Return the signals after a step. ``margin`` and ``saturation`` are those of the
+        calibration, None if not measured."""
         return RegionSignals(
             self.norm.read(limits, got.norm, got.reference),
             self.cosine.read(limits, got.cosine),
@@ -268,9 +289,9 @@ class RegionSignals:
             self.agreement.read(limits, got.agreement, got.worker),
         )
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
-        """Why the region is bad, if it is: the first of cosine, norm, agreement, margin,
-        saturation."""
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+        """Return the reason why the region is bad, if it is: the first of cosine, norm, agreement,
+        margin, saturation."""
         ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
         if self.cosine.gate.bad and Signal.COSINE not in off:
             return self.cosine.why(limits)
@@ -286,8 +307,10 @@ class RegionSignals:
         return None
 
 
-def _margin(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
-    if value is None or profile is None:  # zeros and closed gates have a margin of their own
+def _margin(old: Level, limits: Thresholds, value: float | None, profile: float | None) -> Level:
+    if (
+        value is None or profile is None
+    ):  # without a calibrated margin: zeros and closed gates lower it too
         return old
     limit = min(limits.margin_in, limits.margin_share * profile)
     outer = limit + limits.margin_out - limits.margin_in
@@ -295,7 +318,9 @@ def _margin(old: Level, limits: Limits, value: float | None, profile: float | No
     return Level(value, limit, old.gate.read(below, good, limits.margin_count))
 
 
-def _saturation(old: Level, limits: Limits, value: float | None, profile: float | None) -> Level:
+def _saturation(
+    old: Level, limits: Thresholds, value: float | None, profile: float | None
+) -> Level:
     if value is None:
         return old
     limit = max(limits.saturation_in, limits.saturation_times * (profile or 0.0))
@@ -307,24 +332,25 @@ def _saturation(old: Level, limits: Limits, value: float | None, profile: float 
 
 @dataclass(frozen=True)
 class Events:
-    """Steps with something that may happen now and then, but not often."""
+    """Signal of events that are tolerated if rare."""
 
     steps: tuple[int, ...] = ()
 
-    def read(self, limits: Limits, step: int, happened: bool) -> Events:
-        """After a step: those of the last `event_window` steps."""
+    def read(self, limits: Thresholds, step: int, happened: bool) -> Events:
+        """Return the signal after a step, with the events of the last `event_window` steps."""
         first = step - limits.event_window + 1
         kept = tuple(one for one in self.steps if one >= first)
         return Events((*kept, step) if happened else kept)
 
-    def bad(self, limits: Limits) -> bool:
-        """Too often."""
+    def bad(self, limits: Thresholds) -> bool:
+        """Return whether there are too many events."""
         return len(self.steps) >= limits.nonfinite_count
 
 
 @dataclass(frozen=True)
 class JobSignals:
-    """What concerns the whole job. ``lost`` and ``device`` stay until they have been acted on."""
+    """All signals of the job. ``lost`` and ``device`` are kept until the machine has acted
+    on them."""
 
     loss: Loss = field(default_factory=Loss)
     nonfinite: Events = Events()
@@ -333,8 +359,8 @@ class JobSignals:
     device: bool = False  # FALLBACK bit, or DevLoad severe too often
     severe: float = 0.0
 
-    def read(self, limits: Limits, got: Reading) -> JobSignals:
-        """After a step."""
+    def read(self, limits: Thresholds, got: Reading) -> JobSignals:
+        """Return the signals after a step."""
         return JobSignals(
             self.loss.read(limits, got.loss),
             self.nonfinite.read(limits, got.step, got.nonfinite > 0),
@@ -345,11 +371,12 @@ class JobSignals:
         )
 
     def settled(self) -> JobSignals:
-        """Once all of it has been acted on: what is left are the losses."""
+        """Return the signals once all of them have been acted on: only the losses are kept."""
         return JobSignals(self.loss.admitted())
 
-    def bad(self, limits: Limits, off: frozenset[Signal]) -> Bad | None:
-        """Why the job is bad, if it is: the first of reducer, non-finite, loss."""
+    def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
+        """Return the reason why the job is bad, if it is: the first of reducer, non-finite,
+        loss."""
         if Signal.REDUCER not in off:
             if self.lost:
                 return Bad(Signal.REDUCER, 1.0, 1.0)
@@ -361,14 +388,15 @@ class JobSignals:
 
 
 def _middle(values: Sequence[float]) -> tuple[float, float]:
-    """The median, and the standard deviation that the median distance from it stands for."""
+    """Return the median, and the standard deviation estimated from the median absolute
+    deviation."""
     middle = _median(values)
     spread = _median([abs(one - middle) for one in values])
     return middle, max(_MAD * spread, _FLAT * abs(middle))
 
 
 def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)  # exact: no version of Python sums otherwise
+    return math.fsum(values) / len(values)  # exact: sums of Python versions differ otherwise
 
 
 def _median(values: Sequence[float]) -> float:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The state machine of a job and its regions: a pure function of the state and one agreed reading
-(spec: runtime section 4.2).
+"""State machine of a job and its regions (spec: runtime section 4.2).
 
-`advance` is all of it. No transition comes within `hold` steps of the last one, of the job or of
-any region; those of one step come together. What is bad stays known until it is acted on.
+`advance` is a pure function of the state and one agreed reading. All ranks read the same numbers,
+so all ranks reach the same state without further messages.
+
+Invariants: two transitions are at least `hold` steps apart, of the job or of any region; several
+transitions of one step are allowed. A bad signal is kept until the machine has acted on it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from neuron_fabric.hook.capacity import admits
-from neuron_fabric.monitor.job_plan import Limits, Phase, Plan, Signal, on_grid
+from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, Thresholds, on_grid
 from neuron_fabric.monitor.signals import (
     Bad,
     Gate,
@@ -23,7 +25,7 @@ from neuron_fabric.monitor.signals import (
 )
 
 BY_MODEL = -1
-"""`RegionState.rejected` of a region that the capacity model rejects, until it admits it."""
+"""Value of `RegionState.rejected` while the capacity model rejects the region."""
 
 
 class Mode(StrEnum):
@@ -38,7 +40,8 @@ class Mode(StrEnum):
 
 
 class Status(StrEnum):
-    """State of a region. PROBE: FP32 is used, low-bit runs beside it as a shadow."""
+    """State of a region. In PROBE the region uses FP32 and a low-bit reduction runs in parallel as
+    a shadow."""
 
     FP32 = "FP32"
     PROBE = "PROBE"
@@ -48,13 +51,22 @@ class Status(StrEnum):
 
 
 RUNNING = (Mode.LOWBIT, Mode.PARTIAL, Mode.RECOVERY)
-"""States in which a region may be low-bit."""
+"""States of the job in which a region may be low-bit."""
 
 
 @dataclass(frozen=True)
 class RegionState:
-    """One region. ``until``: step before which DEMOTED lasts; ``rejected``: by capacity, until that
-    step or `BY_MODEL`, 0 not; ``rejections`` by the device in a row."""
+    """State of one region.
+
+    Attributes:
+        status: Current state.
+        since: Step of the last transition.
+        until: First step after the cool-down of DEMOTED.
+        demotions: Number of demotions so far.
+        rejected: 0, the step until which capacity rejects the region, or `BY_MODEL`.
+        rejections: Consecutive rejections by the device.
+        signals: Windows of the region's signals.
+    """
 
     status: Status = Status.FP32
     since: int = 0
@@ -67,10 +79,21 @@ class RegionState:
 
 @dataclass(frozen=True)
 class JobState:
-    """The job: ``step`` is the last one read, ``since`` that of the last transition, ``until`` the
-    end of a cool-down, ``fallbacks`` their steps, ``cooldown`` the length of the last; ``judged``:
-    the step at which capacity was judged last, ``link`` the network's seconds for a MiB then, and
-    ``moved`` for how many steps running they have been others since."""
+    """State of the job.
+
+    Attributes:
+        regions: States of the regions, in the order of the plan.
+        step: Last step that was read.
+        mode: Current state.
+        since: Step of the last transition.
+        until: End of the cool-down.
+        cooldown: Length of the last cool-down in steps.
+        fallbacks: Steps of the recent fallbacks.
+        judged: Step of the last capacity decision, -1 before the first.
+        link: Time of one MiB on the network at that step, in seconds.
+        moved: Consecutive steps since then in which the network differed by `link_moved` or more.
+        signals: Windows of the job's signals.
+    """
 
     regions: tuple[RegionState, ...]
     step: int = -1
@@ -87,7 +110,7 @@ class JobState:
 
 @dataclass(frozen=True)
 class Decision:
-    """One transition, and why. ``region`` is empty for the job."""
+    """One transition and its reason. ``region`` is empty for the job."""
 
     step: int
     region: str
@@ -96,16 +119,16 @@ class Decision:
     signal: str
     value: float
     limit: float
-    worker: int = -1  # who stands out, if anybody
+    worker: int = -1  # rank of the outlier, -1 for none
 
 
 def start(plan: Plan) -> JobState:
-    """The state before the first step."""
+    """Return the state before the first step."""
     return JobState(tuple(RegionState() for _ in plan.regions))
 
 
 def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
-    """Which of its routes a region uses in the next step."""
+    """Return the phase whose route a region uses in the next step."""
     region = state.regions[number]
     low = plan.regions[number].eligible and region.status == Status.LOW and not region.rejected
     if not low or state.mode not in RUNNING:
@@ -114,10 +137,14 @@ def phase_of(plan: Plan, state: JobState, number: int) -> Phase:
 
 
 def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
-    """Regions whose cosine is to be sampled in the next step: all every `sample_every` steps, one
-    at its admission, those in PROBE (and all that are eligible in the second half of the warm-up)
-    every `probe_every` steps; and one whose norm has just gone beyond its limit: gradients may
-    shrink by as much between two samples, and beside the FP32 norm of now it is a fault or none.
+    """Return the regions whose cosine is sampled in the next step.
+
+    In a low-bit state all eligible regions are sampled every `sample_every` steps. A region is also
+    sampled at its admission; while it is in PROBE every `probe_every` steps, as are all eligible
+    regions in the second half of the warm-up; and when its norm has just passed the limit. The last
+    rule avoids false alarms: the FP32 norm of the last sample may be up to 50 steps old, and
+    gradients may shrink by the limit in that time, so the norm is compared with a new reference
+    first.
     """
     step, limits = state.step + 1, plan.limits
     if state.mode == Mode.LOCKED_FP32:
@@ -138,7 +165,11 @@ def samples_due(plan: Plan, state: JobState) -> tuple[int, ...]:
 
 
 def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[Decision, ...]]:
-    """The state after one step, and what was decided. ValueError for another number of regions."""
+    """Return the state after one step and the decisions of that step.
+
+    Raises:
+        ValueError: The reading has another number of regions than the plan.
+    """
     limits = plan.limits
     regions = tuple(
         replace(one, signals=one.signals.read(limits, reading, its.margin, its.saturation))
@@ -161,8 +192,9 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
     return moved.result()
 
 
-def _moved(limits: Limits, state: JobState, got: Reading) -> int:
-    """For how many steps running the network has been another than when capacity was judged."""
+def _moved(limits: Thresholds, state: JobState, got: Reading) -> int:
+    """Return the number of consecutive steps in which the network has differed from the last
+    capacity decision."""
     if state.link is None or got.link_latency is None or got.link_mib is None:
         return state.moved
     now = got.link_latency + got.link_mib
@@ -171,8 +203,11 @@ def _moved(limits: Limits, state: JobState, got: Reading) -> int:
 
 
 def _job_bad(plan: Plan, state: JobState) -> Bad | None:
-    """A signal of the job; or the norm of the whole, which is bad when the regions that hold most
-    of the low-bit elements have a bad one."""
+    """Return the bad signal of the job, if any.
+
+    The norm of the job is bad if regions with a bad norm hold more than half of the low-bit
+    elements: then the fault is not local, and demotions one by one would take too long.
+    """
     off = frozenset(plan.off)
     if (why := state.signals.bad(plan.limits, off)) or Signal.NORM in off:
         return why
@@ -189,7 +224,7 @@ def _elements(plan: Plan, numbers: Iterable[int]) -> int:
 
 
 class _Move:
-    """The transitions of one step, collected."""
+    """Transitions of one step, collected before they take effect together."""
 
     def __init__(self, plan: Plan, state: JobState) -> None:
         self._plan, self._limits, self._state = plan, plan.limits, state
@@ -198,21 +233,24 @@ class _Move:
         self._decisions: list[Decision] = []
 
     def result(self) -> tuple[JobState, tuple[Decision, ...]]:
-        """The state, and its decisions, those of regions first."""
+        """Return the new state and its decisions, those of regions first."""
         state = replace(self._state, regions=tuple(self._regions))
         if self._decisions:
             state = replace(state, since=self._step)
         return state, tuple(self._decisions)
 
     def fall_back(self, why: Bad) -> None:
-        """All FP32 for a cool-down, which doubles; for ever after too many."""
+        """Use FP32 everywhere for a cool-down that doubles each time; lock after too many
+        fallbacks."""
         limits, state = self._limits, self._state
         recent = tuple(one for one in state.fallbacks if one > self._step - limits.lock_within)
         fallbacks = (*recent, self._step)
         locked = len(fallbacks) >= limits.lock_fallbacks
         cooldown = min(max(2 * state.cooldown, limits.cooldown), limits.cooldown_most)
         self._job(Mode.LOCKED_FP32 if locked else Mode.FALLBACK, why)
-        for number in self._plan.eligible:  # no decisions of their own: the job's says it for all
+        for number in (
+            self._plan.eligible
+        ):  # regions get no decision here: the decision of the job covers them
             if self._regions[number].status in (Status.LOW, Status.PROBE):
                 self._set(number, status=Status.FP32)
         self._state = replace(
@@ -224,7 +262,8 @@ class _Move:
         )
 
     def end_warmup(self, got: Reading) -> None:
-        """Once it has been long enough: every region in whose live cosine is good enough."""
+        """End the warm-up once it is long enough and the loss has stopped falling fast; admit the
+        regions whose measured cosine is good."""
         plan, limits = self._plan, self._limits
         if self._step + 1 < plan.warmup:
             return
@@ -233,8 +272,8 @@ class _Move:
         for number in plan.eligible:
             cosine = self._regions[number].signals.cosine
             if plan.unverified:
-                continue  # `_one_back` takes them one by one
-            if cosine.ema is None:  # no sample: the profile's word counts
+                continue  # `_one_back` probes them one by one
+            if cosine.ema is None:  # no sample: trust the profile
                 self._decide(number, Status.LOW, _TURN)
             elif cosine.ema >= on_grid(limits.good) or Signal.COSINE in plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.ema, limits.good))
@@ -245,7 +284,7 @@ class _Move:
         self._job(self._by_regions(), Bad(Signal.SCHEDULE, self._step + 1, plan.warmup))
 
     def recover(self) -> None:
-        """From FALLBACK, when it has cooled down and the loss is in band again."""
+        """Leave FALLBACK after the cool-down, once the loss is back in its band."""
         loss, limits = self._state.signals.loss, self._limits
         seen = bool(loss.recent) and Signal.LOSS_SPIKE not in self._plan.off
         if self._step < self._state.until or (seen and loss.band < limits.band_count):
@@ -254,7 +293,7 @@ class _Move:
         self._job(Mode.RECOVERY, Bad(Signal.SCHEDULE, loss.band, limits.band_count))
 
     def regions_in_and_out(self, got: Reading) -> None:
-        """Demotions, then capacity, then at most one region on its way back."""
+        """Demote bad regions, judge capacity, then return at most one region to low-bit."""
         off = frozenset(self._plan.off)
         for number in self._plan.eligible:
             region = self._regions[number]
@@ -280,8 +319,8 @@ class _Move:
         return Mode.LOWBIT if low else Mode.PARTIAL
 
     def _one_back(self) -> None:
-        """The region in PROBE comes in after enough good samples; else the largest of those that
-        wait becomes PROBE."""
+        """Admit the region in PROBE after enough good samples; else start to probe the largest
+        waiting region."""
         limits, regions = self._limits, self._regions
         probing = [n for n in self._plan.eligible if regions[n].status == Status.PROBE]
         if probing:
@@ -291,7 +330,7 @@ class _Move:
                 regions[number].signals.agreement.gate.run
                 and Signal.AGREEMENT not in self._plan.off
             ):
-                return  # a worker votes against the others, whatever the cosine says
+                return  # a worker votes against the others, which the cosine may hide
             if cosine.good >= limits.probe_good or Signal.COSINE in self._plan.off:
                 self._decide(number, Status.LOW, Bad(Signal.COSINE, cosine.last, limits.good))
             return
@@ -306,7 +345,8 @@ class _Move:
             self._decide(number, Status.PROBE, _TURN)
 
     def _capacity(self, got: Reading) -> None:
-        """Section 5.2: the device's own word at once, the model's every `capacity_every` steps."""
+        """Apply section 5.2: obey the device at once, the capacity model every `capacity_every`
+        steps or when the network has changed."""
         limits, state, off = self._limits, self._state, self._plan.off
         if state.signals.device and Signal.REDUCER not in off:
             self._state = replace(state, signals=replace(state.signals, device=False))
@@ -347,7 +387,8 @@ class _Move:
         self._set(number, rejected=until)
 
     def _demote(self, number: int, why: Bad) -> None:
-        """FP32 for a cool-down that doubles with every demotion; the last is for ever."""
+        """Use FP32 for a cool-down that doubles with every demotion; lock the region at the last
+        one."""
         limits, times = self._limits, self._regions[number].demotions + 1
         locked = times >= limits.lock_demotions
         wait = min(limits.cooldown << (times - 1), limits.cooldown_most)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rank knows of one step when its last bucket is done (spec: runtime section 4.1)."""
+"""Measurements of a rank in one step, complete after its last bucket (spec: runtime section
+4.1)."""
 
 from __future__ import annotations
 
@@ -11,11 +12,17 @@ from neuron_fabric.codec.routes import Route
 
 @dataclass(frozen=True)
 class ReducerCounters:
-    """What the reducer has counted in this step: differences, not totals.
+    """Counters of the reducer in this step (differences, not totals).
 
-    ``answers`` and ``severe``: answers of the device, and those with DevLoad severe; ``fallback``:
-    its FALLBACK bit; ``lost``: buckets that were reduced in FP32 as no result came; ``mismatch``:
-    lines that differ from the shadow check.
+    Attributes:
+        fallback: FALLBACK bit of the device.
+        answers: Answers of the device.
+        severe: Answers with DevLoad severe.
+        poison: Poisoned answers.
+        duplicates: Answers that were received twice.
+        late: Answers after the time-out.
+        mismatch: Lines that differ from the shadow check.
+        lost: Buckets without a result, which were reduced in FP32.
     """
 
     fallback: bool = False
@@ -30,19 +37,20 @@ class ReducerCounters:
 
 @dataclass(frozen=True)
 class StepReport:
-    """One step of one rank. Regions that have nothing to tell are left out of a mapping.
+    """Measurements of one rank in one step. Regions without a measurement are left out of a
+    mapping.
 
     | field | holds |
     |---|---|
     | ``losses`` | this rank's loss; None: not observed |
     | ``norms`` | squared norms: of the decoded gradient; of the FP32 mean, None between samples |
-    | ``cosines`` | of the step's sample, reduced: <m, d>, squared norm of m, of d |
-    | ``margins`` | sum of abs(2c - W) over the lines looked at, and their elements |
+    | ``cosines`` | of a sample, reduced over the ranks: <m, d>, squared norms of m and of d |
+    | ``margins`` | sum of abs(2c - W) over the inspected lines, and their elements |
     | ``nonfinite`` | tensors that held a NaN or an infinity on any rank |
-    | ``saturation`` | share of the watched elements with one decoded sign 32 steps running |
-    | ``agreements`` | by `sampling.Agreements`: this rank's own, which differs from the others' |
+    | ``saturation`` | share of the inspected elements with one decoded sign for 32 steps |
+    | ``agreements`` | from `sampling.Agreements`: this rank's, which differs from the others' |
     | ``bytes`` | by route: sent, received |
-    | ``seconds`` | time by part; `link_latency` and `link_mib` are the FP32 all-reduce's line fit |
+    | ``seconds`` | time by part; `link_latency` and `link_mib` fit a line to FP32 all-reduces |
     """
 
     step: int

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller on several ranks: threads, each with its own state."""
+"""Controller: agreement of several ranks, checkpoints, and the exact steps of transitions.
+
+Several ranks are threads with a state each; `trained` runs one rank.
+"""
 
 from __future__ import annotations
 
@@ -17,40 +20,65 @@ from neuron_fabric.errors import MonitorError
 from neuron_fabric.hook.capacity import low_seconds, shipped
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import (
     Codec,
     agreed,
     both_ends,
     field_names,
     least_of,
-    others,
+    minority_ranks,
+    random_margin,
+    region_reading,
 )
-from neuron_fabric.monitor.job_plan import Limits, costs_of, plan_of
-from neuron_fabric.monitor.states import Decision
+from neuron_fabric.monitor.job_plan import Cost, Signal, Thresholds, costs_of, plan_of
+from neuron_fabric.monitor.log import replay
 
-PROFILE = SmallProfile((SmallRegion("head", 900), SmallRegion("body", 5000)))
+SIZES = {"head": 900, "body": 5000, "tail": 2000}
+PROFILE = small_profile([small_region(name, size) for name, size in SIZES.items()])
 PLAN = plan_of(PROFILE, warmup=6)
+JUDGED = replace(
+    PLAN, regions=tuple(replace(one, cost=Cost(1e-3, 1 << 20)) for one in PLAN.regions)
+)
+"""The plan with a modelled cost of each region."""
 WORLD = 3
 Change = Callable[[int, Controller, int], None]
+Words = Callable[[Controller, int], Mapping[str, Any]]
 
 
-def seen(rank: int, step: int, samples: frozenset[str], **values: Any) -> StepReport:
-    """Rank ``rank``'s own loss, and cosines that all ranks have."""
-    return StepReport(
-        step,
-        losses=2.0 + 0.01 * rank + 0.001 * (step % 7),
-        cosines=dict.fromkeys(samples, (0.6, 1.0, 1.0)),
-        norms={name: (1.0, 1.0 if name in samples else None) for name in ("head", "body")},
-        agreements={"head": 0.04 - 0.01 * rank},
-        **values,
-    )
+def single(**given: Any) -> Controller:
+    """Return the controller of a training with one rank."""
+    return Controller(PROFILE, LocalGroup(1).rank(0), **{"plan": PLAN, **given})
+
+
+def trained(
+    steps: int, words: Words, one: Controller | None = None, first: int = 0, **made: Any
+) -> Controller:
+    """Run steps of one rank in which all is well, except for ``words`` of the report."""
+    one = one or single(**made)
+    for step in range(first, steps):
+        cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
+        changed = dict(words(one, step))
+        cosines |= {name: both for name, both in changed.pop("cosines", {}).items() if both}
+        one.step_end(StepReport(step, cosines=cosines, **changed))
+    one.routes()
+    return one
+
+
+def of(one: Controller, region: str) -> list[tuple[int, str]]:
+    """Return step and target of a region's decisions, or of the job's ("")."""
+    return [(each.step, each.target) for each in one.decisions if each.region == region]
+
+
+def targets(one: Controller) -> list[str]:
+    """Return the states that the job went through."""
+    return [target for _, target in of(one, "")]
 
 
 def ranks(
     steps: int, change: Change = lambda *_: None, folder: Path | None = None
 ) -> tuple[list[Controller], list[str]]:
-    """Run ``steps`` steps on all ranks; their controllers, and what ended each of them."""
+    """Run ``steps`` steps on all ranks; return their controllers and the error of each."""
     group, ends = LocalGroup(WORLD), [""] * WORLD
     made = [
         Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
@@ -63,7 +91,10 @@ def ranks(
             for step in range(steps):
                 change(rank, one, step)
                 one.routes()
-                one.step_end(seen(rank, step, one.samples()))
+                cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
+                loss = 2.0 + 0.01 * rank + 0.001 * (step % 7)
+                agreements = {"head": 0.04 - 0.01 * rank}
+                one.step_end(StepReport(step, loss, cosines=cosines, agreements=agreements))
             one.routes()
         except MonitorError as error:
             ends[rank] = str(error)
@@ -81,10 +112,9 @@ def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
     assert ends == [""] * WORLD
     assert len({one.digest for one in made}) == 1
     assert made[0].decisions == made[2].decisions != []
-    assert {name: one.route for name, one in made[1].routes().items()} == {
-        "head": "G_BINARY",
-        "body": "G_BINARY",
-    }
+    assert {name: one.route for name, one in made[1].routes().items()} == dict.fromkeys(
+        SIZES, "G_BINARY"
+    )
     [log] = tmp_path.iterdir()  # rank 0 alone writes
     [segment], left_out = monitor_log.read(log)
     assert not left_out
@@ -105,7 +135,7 @@ def other_window(rank: int, one: Controller, step: int) -> None:
 
 def other_profile(rank: int, one: Controller, step: int) -> None:
     if rank == 1 and step == 5:
-        one.plan = replace(one.plan, limits=Limits(drop=0.31))
+        one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
         one._plan_digest += 1  # as it would have been made from the start
 
 
@@ -124,7 +154,7 @@ def test_a_rank_that_differs_ends_all_within_two_steps(change: Change) -> None:
 
 
 def test_without_the_digest_it_would_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: what another window does shows nowhere else for a long time."""
+    """Check the twin: without the digest another window stays undetected for a long time."""
     monkeypatch.setattr("neuron_fabric.monitor.controller.agreed", lambda ends: True)
     made, ends = ranks(20, other_window)
     assert ends == [""] * WORLD
@@ -134,31 +164,25 @@ def test_without_the_digest_it_would_go_on(monkeypatch: pytest.MonkeyPatch) -> N
 def test_who_differs() -> None:
     assert agreed(both_ends(7))
     assert not agreed(np.maximum(both_ends(7), both_ends(8)))
-    assert others([5, 5, 6, 5]) == (2,)
-    assert others([5, 6]) == (0, 1)  # of two nobody knows
+    assert minority_ranks([5, 5, 6, 5]) == (2,)
+    assert minority_ranks([5, 6]) == (0, 1)  # of two nobody knows
 
 
-def test_resumed_is_as_if_never_interrupted(tmp_path: Path) -> None:
-    def train(first: int, last: int, saved: Mapping[str, Any] | None) -> Controller:
-        one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path, plan=PLAN)
-        if saved:
-            one.load_state_dict(saved)
-        for step in range(first, last):
-            bad = {"nonfinite": 1} if 62 < step < 70 else {}
-            one.step_end(seen(0, step, one.samples(), **bad))
-        return one
+def test_resumed_is_as_if_never_interrupted() -> None:
+    def bad(one: Controller, step: int) -> Mapping[str, Any]:
+        return {"nonfinite": int(62 < step < 70)}
 
-    whole = train(0, 200, None)
-    cut = train(0, 64, None)
-    resumed = train(64, 200, cut.state_dict())
+    whole, cut = trained(200, bad), trained(64, bad)
+    resumed = single()
+    resumed.load_state_dict(cut.state_dict())
+    trained(200, bad, resumed, 64)
     assert resumed.digest == whole.digest
     assert cut.decisions + resumed.decisions == whole.decisions
     assert any(one.target == "FALLBACK" for one in resumed.decisions)
 
 
 def test_a_checkpoint_is_of_any_world() -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
-    one.step_end(seen(0, 0, frozenset()))
+    one = trained(1, lambda one, step: {})
     other = Controller(PROFILE, LocalGroup(2).rank(1), rank=1, world=2, plan=PLAN)
     other.load_state_dict(one.state_dict())
     assert other.state == one.state
@@ -174,7 +198,7 @@ def test_a_checkpoint_is_of_any_world() -> None:
     ],
 )
 def test_a_bad_checkpoint_is_one_line(change: dict[str, Any], words: str) -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
+    one = single()
     values = one.state_dict()
     state = change.pop("state", None)
     if isinstance(state, dict):
@@ -186,7 +210,7 @@ def test_a_bad_checkpoint_is_one_line(change: dict[str, Any], words: str) -> Non
 
 
 def test_steps_follow_each_other() -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
+    one = single()
     with pytest.raises(ValueError, match="step 3 after step -1"):
         one.step_end(StepReport(3))
     for rank, world in ((1, 1), (-1, 2), (0, 1 << 15)):
@@ -195,8 +219,8 @@ def test_steps_follow_each_other() -> None:
 
 
 def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path, plan=PLAN)
-    one.step_end(seen(0, 0, frozenset(), reducer=ReducerCounters(mismatch=1)))
+    one = single(folder=tmp_path)
+    one.step_end(StepReport(0, reducer=ReducerCounters(mismatch=1)))
     with pytest.raises(MonitorError, match="step 0: lines of the reducer differ from the shadow"):
         one.routes()
     [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
@@ -204,18 +228,15 @@ def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
 
 
 def test_the_last_step_is_in_the_log(tmp_path: Path) -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), folder=tmp_path, plan=PLAN)
-    for step in range(3):
-        one.step_end(seen(0, step, frozenset()))
-    one.close()
+    trained(3, lambda one, step: {}, folder=tmp_path).close()
     [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
     assert [each.step for each in segment.steps] == [0, 1, 2]
     assert segment.end == "closed"
 
 
 def test_losses_that_are_none() -> None:
-    """NaN and infinity count as non-finite; a step without `observe` as nothing."""
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
+    """Check that NaN and infinity count as non-finite, and a step without `observe` as nothing."""
+    one = single()
     for step, loss in enumerate((float("nan"), float("inf"), None, 1.5)):
         one.step_end(StepReport(step, losses=loss))
     assert one.state.signals.loss.recent == (1.5,)
@@ -223,62 +244,213 @@ def test_losses_that_are_none() -> None:
 
 
 def test_a_world_of_one_has_no_margin() -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
+    one = single()
     one.step_end(StepReport(0, margins={"head": (900, 900)}))
     assert one.state.regions[0].signals.margin.value == 0
 
 
 def test_ten_regions_are_less_than_64_numbers() -> None:
-    wide = SmallProfile(tuple(SmallRegion(f"r{n}", 1000) for n in range(10)))
+    wide = small_profile(tuple(small_region(f"r{n}", 1000) for n in range(10)))
     codec = Codec(plan_of(wide), 4, 0)
     assert codec.lengths == (59, 69)
     assert len(field_names(plan_of(wide))) == 69
-    assert len(codec.least(StepReport(0))) == 10  # beside the digest
+    assert len(codec.least(StepReport(0))) == 10  # without the digest
 
 
 def test_the_device_rejects_and_admits_again() -> None:
-    """FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
-    for step in range(700):
-        hit = ReducerCounters(fallback=step in (50, 300))
-        one.step_end(seen(0, step, one.samples(), reducer=hit))
-        if step == 50:
-            assert {each.route for each in one.routes().values()} == {"FP32"}
-    one.routes()
-    head = [(each.step, each.target) for each in one.decisions if each.region == "head"]
+    """Check FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
+
+    def hit(one: Controller, step: int) -> Mapping[str, Any]:
+        assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
+        return {"reducer": ReducerCounters(fallback=step in (50, 300))}
+
+    head = of(trained(700, hit), "head")
     assert head[1:] == [(50, "rejected"), (250, "admitted"), (300, "rejected")]  # till 700
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """And admitted again when the network gets slower: 8 steps later, and not at the next 200."""
+    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
     known = shipped().coefficients
     costs = costs_of(PROFILE, known, 8)
     assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
     plan = plan_of(PROFILE, warmup=6, costs=costs)
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=plan)
-    for step in range(450):
-        link = {"link_latency": 0.0, "link_mib": 1e-5 if step < 300 else 1e-2}
-        one.step_end(seen(0, step, one.samples(), seconds=link))
-    one.routes()
-    body = [(each.step, each.target) for each in one.decisions if each.region == "body"]
-    assert body == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
-    assert targets(one.decisions) == ["PARTIAL", "LOWBIT"]
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-5 if step < 300 else 1e-2}}
+
+    one = trained(450, link, plan=plan)
+    assert of(one, "body") == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
+    assert targets(one) == ["PARTIAL", "LOWBIT"]
 
 
 def test_recovery_uses_its_own_routes() -> None:
-    one = Controller(PROFILE, LocalGroup(1).rank(0), plan=PLAN)
     used: dict[int, str] = {}
-    for step in range(200):
+
+    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
         used[step] = str(one.routes()["body"].route)
-        lost = ReducerCounters(lost=int(step == 30))
-        one.step_end(seen(0, step, one.samples(), reducer=lost))
+        return {"reducer": ReducerCounters(lost=int(step == 30))}
+
+    one = trained(200, lost_once)
     order = list(dict.fromkeys(used.values()))
     assert order == ["FP32", "G_BINARY", "G_TERNARY"]
     assert used[30] == "G_BINARY"
     assert {used[step] for step in range(31, 81)} == {"FP32"}  # the cool-down
     assert used[199] == "G_BINARY"
-    assert targets(one.decisions) == ["LOWBIT", "FALLBACK", "RECOVERY", "LOWBIT"]
+    assert targets(one) == ["LOWBIT", "FALLBACK", "RECOVERY", "LOWBIT"]
 
 
-def targets(decisions: list[Decision]) -> list[str]:
-    return [one.target for one in decisions if not one.region]
+def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
+    one = trained(900, lambda one, step: {"reducer": ReducerCounters(lost=1)})
+    assert of(one, "") == [
+        (5, "LOWBIT"),
+        (10, "FALLBACK"),
+        (60, "RECOVERY"),
+        (65, "FALLBACK"),
+        (165, "RECOVERY"),
+        (170, "FALLBACK"),
+        (370, "RECOVERY"),
+        (375, "LOCKED_FP32"),
+    ]
+    assert one.decisions[-1].step == 375
+
+
+def test_demotions_double_and_the_fourth_is_for_good() -> None:
+    """Demote the head, whose cosine is bad in low-bit and good in FP32."""
+
+    def bad(one: Controller, step: int) -> Mapping[str, Any]:
+        low = one.routes()["head"].route == "G_BINARY" and "head" in one.samples()
+        return {"cosines": {"head": (0.05, 1.0, 1.0) if low else None}}
+
+    one = trained(900, bad)
+    demoted = [step for step, target in of(one, "head") if target in ("DEMOTED", "LOCKED")]
+    probed = [step for step, target in of(one, "head") if target == "PROBE"]
+    assert [b - a for a, b in zip(demoted, probed, strict=False)] == [50, 100, 200]
+    assert of(one, "head")[-1] == (demoted[3], "LOCKED")
+    assert of(one, "body") == of(one, "tail") == [(5, "LOW")]
+
+
+def test_recovery_takes_the_largest_region_first() -> None:
+    """Admit one region at a time, each after two good samples in FP32."""
+    used: dict[int, set[str]] = {}
+
+    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
+        low = {name for name, how in one.routes().items() if how.route != "FP32"}
+        used[step] = low
+        return {"reducer": ReducerCounters(lost=int(step == 30))}
+
+    one = trained(200, lost_once)
+    assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
+    assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
+    assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
+    assert used[95] == set()
+    assert used[96] == {"body"}
+
+
+def test_a_worker_against_the_others_keeps_a_region_out() -> None:
+    """Check that the agreement keeps a region in FP32 although its cosine is good."""
+
+    def flipped(one: Controller, step: int) -> Mapping[str, Any]:
+        voted = one.routes()["body"].route != "FP32" or "body" in one.samples()
+        return {"agreements": {"body": -0.2} if voted and step > 20 else {}}
+
+    found = {}
+    for off in ((), (Signal.AGREEMENT,)):
+        plan = replace(PLAN, off=off)
+        made = Controller(PROFILE, LocalGroup(2).rank(0), world=2, plan=plan)
+        made._all_reduce = lambda values, op: lambda: values
+        found[bool(off)] = of(trained(700, flipped, made), "body")
+    assert found[True] == [(5, "LOW")]
+    assert found[False][:2] == [(5, "LOW"), (24, "DEMOTED")]
+    back = [target for _, target in found[False][1:]]
+    assert "LOW" not in back
+    assert back[-1] == "LOCKED"
+
+
+def test_a_region_is_sampled_at_its_admission() -> None:
+    due: dict[int, frozenset[str]] = {}
+
+    def nothing(one: Controller, step: int) -> Mapping[str, Any]:
+        due[step] = one.samples()
+        return {}
+
+    trained(60, nothing)
+    assert due[6] == due[50] == set(SIZES)
+    assert due[7] == due[49] == due[51] == set()
+
+
+def test_devload_rejects_as_fallback_does() -> None:
+    """Check the limit of a tenth of a step's answers."""
+
+    def severe(one: Controller, step: int) -> Mapping[str, Any]:
+        share = {40: 9, 50: 11}.get(step, 0)
+        return {"reducer": ReducerCounters(answers=100, severe=share)}
+
+    one = trained(260, severe)
+    assert of(one, "head") == [(5, "LOW"), (50, "rejected"), (250, "admitted")]
+
+
+def test_between_admit_and_drop_nothing_changes() -> None:
+    """Check that a ratio of 0.9 changes nothing; one MiB takes 1 ms on the network."""
+    ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        ratio = ratios[max(start for start in ratios if start <= step)]
+        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-3 / ratio}}
+
+    one = trained(1100, link, plan=JUDGED)
+    assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
+
+
+@pytest.mark.parametrize(
+    ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
+)
+def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judged: int) -> None:
+    """Check a change by more than twice for 8 steps; otherwise capacity is judged every 200."""
+    seen: list[int] = []
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        seen.append(one.state.judged)
+        mib = 1e-3 * (factor if 220 <= step < 220 + steps else 1.0)
+        return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+
+    trained(402, link, plan=JUDGED)
+    assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
+
+
+def test_the_clock_of_rank_0_alone_counts() -> None:
+    codecs = [Codec(PLAN, 3, rank) for rank in range(3)]
+    summed = np.sum(
+        [
+            one.encode(StepReport(0, seconds={"link_latency": 1e-3 * 2**n, "link_mib": 0.5 + n}))
+            for n, one in enumerate(codecs)
+        ],
+        axis=0,
+    )
+    got = codecs[2].decode(0, summed.tolist())
+    assert got.link_latency == pytest.approx(1e-3, abs=1e-9)
+    assert got.link_mib == 0.5
+
+
+def test_random_signs_have_no_margin() -> None:
+    elements = 100_000
+    sums = round(8 * elements * random_margin(8)), elements
+    found = region_reading(StepReport(0, margins={"a": sums}), "a", 8)
+    assert found.margin == pytest.approx(0.0, abs=1e-4)
+
+
+def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
+    """Interrupt a cool-down: the state of the checkpoint determines what follows."""
+
+    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
+        return {"reducer": ReducerCounters(lost=int(step == 30))}
+
+    first = trained(60, lost_once, folder=tmp_path)
+    kept = first.state_dict()
+    first.close()
+    second = single(folder=tmp_path)
+    second.load_state_dict(kept)
+    trained(200, lost_once, second, 60)
+    second.close()
+    segments, _ = monitor_log.read(tmp_path / monitor_log.NAME)
+    assert segments[1].decisions
+    assert replay(segments[1]).decisions == segments[1].decisions

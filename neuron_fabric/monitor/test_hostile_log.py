@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that no monitor has written: what can be read, or one line, in bounded time."""
+"""Hostile logs: the readable part, or one line, in bounded time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import lzma
 import time
 import xml.etree.ElementTree as ET
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import SUFFIX, record, seen_lines
+from neuron_fabric.monitor.bench import SUFFIX, record, signal_lines
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.page import page
@@ -29,7 +30,7 @@ LINES: list[str] = []
 
 @pytest.fixture(scope="module", autouse=True)
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A short run with a fault; its lines are those that are changed."""
+    """Record a short run with a fault, whose lines are changed by the tests."""
     folder = tmp_path_factory.mktemp("run")
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=STEPS, folder=folder)
     LINES[:] = (folder / monitor_log.NAME).read_text(encoding="utf-8").splitlines()
@@ -37,7 +38,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def used(path: Path) -> None:
-    """Do what is done with a log. Anything but a MonitorError is a traceback."""
+    """Do everything that is done with a log; any other error than MonitorError fails."""
     with suppress(MonitorError):
         segments, left_out = monitor_log.read(path)
         assert all(len(one.splitlines()) == 1 for one in left_out)
@@ -47,7 +48,7 @@ def used(path: Path) -> None:
             with suppress(MonitorError):
                 replay(segment)
             with suppress(MonitorError):
-                seen_lines("x", segment)
+                signal_lines("x", segment)
 
 
 RUN = '{"kind":"run","format":"neuron-fabric-monitor","version":1}\n'
@@ -62,7 +63,7 @@ LARGE = {
 
 
 def bounded(path: Path, name: str, size: int, seconds: float) -> None:
-    """Processor time for a recording of so many bytes, which is small where it is compressed."""
+    """Check the processor time for a recording of ``size`` bytes that is small when compressed."""
     first, line = LINES[0] + "\n", LARGE[name]
     text = first + line * ((size - len(first)) // len(line))
     path.write_bytes(lzma.compress(text.encode(), preset=1))
@@ -72,20 +73,18 @@ def bounded(path: Path, name: str, size: int, seconds: float) -> None:
     assert time.process_time() - start < seconds
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_time_is_linear(tmp_path: Path, name: str) -> None:
-    """An eighth of the largest size in an eighth of the time of the test below."""
-    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // 8, 2.5)
+WHOLE = pytest.param(1, marks=pytest.mark.nightly("20 s; by day an eighth of the size is read"))
 
 
-@pytest.mark.nightly("20 s; test_time_is_linear reads an eighth of it")
+@pytest.mark.parametrize("part", [8, WHOLE])
 @pytest.mark.parametrize("name", LARGE)
-def test_time_is_bounded(tmp_path: Path, name: str) -> None:
-    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN, 20)
+def test_time_is_bounded(tmp_path: Path, name: str, part: int) -> None:
+    """Read an eighth of the greatest size in an eighth of the time, by night all of it."""
+    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // part, 20 / part)
 
 
 def test_a_recording_that_is_too_large(tmp_path: Path, recorded: Path) -> None:
-    """It is neither read nor written."""
+    """Check that it is neither read nor written."""
     path = tmp_path / f"x{SUFFIX}"
     path.write_bytes(lzma.compress(b"\n" * (1 << 25), preset=0))
     start = time.process_time()
@@ -120,7 +119,7 @@ def test_many_runs_and_broken_lines(tmp_path: Path) -> None:
 
 
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The places of all values below one."""
+    """Return the paths of all values below one."""
     below = list(value.items()) if isinstance(value, dict) else []
     below += list(enumerate(value[:3])) if isinstance(value, list) else []
     return [at] * bool(at) + [more for key, one in below for more in places(one, (*at, key))]
@@ -149,7 +148,7 @@ CHANGES = st.lists(
 
 
 def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
-    """A log in which values of some lines, of the first above all, are others."""
+    """Replace values of some lines, most often of the first."""
     lines = list(LINES)
     for number, place, new in changes:
         row = number % len(lines) if number % 2 else 0
@@ -166,21 +165,13 @@ def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
     used(path)
 
 
-@settings(max_examples=40, deadline=None)
-@given(CHANGES)
-def test_any_value_may_be_another(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
-) -> None:
-    changed(tmp_path_factory.mktemp("log") / "log", changes)
+NIGHTLY = pytest.mark.nightly("2,000 examples, two minutes; by day there are 40")
 
 
-@pytest.mark.nightly("2,000 examples, two minutes; test_any_value_may_be_another has 40")
-@settings(max_examples=2000, deadline=None)
-@given(CHANGES)
-def test_many_values_may_be_others(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
-) -> None:
-    changed(tmp_path_factory.mktemp("log") / "log", changes)
+@pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=NIGHTLY)])
+def test_any_value_may_be_another(tmp_path: Path, examples: int) -> None:
+    hostile = given(CHANGES)(partial(changed, tmp_path / "log"))
+    settings(max_examples=examples, deadline=None)(hostile)()
 
 
 @settings(max_examples=40, deadline=None)

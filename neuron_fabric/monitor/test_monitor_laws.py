@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the monitor, each with a twin that breaks it."""
+"""Laws of the monitor, each with a twin that violates it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, digest_of, least_of
-from neuron_fabric.monitor.job_plan import Cost, Limits, Plan, RegionPlan, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, RegionPlan, Thresholds, plan_of
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.signals import Gate, Reading
 from neuron_fabric.monitor.states import (
@@ -33,7 +33,7 @@ from neuron_fabric.monitor.states import (
 )
 
 NAMES = ("head", "body", "tail")
-LIMITS = Limits(cooldown=8, cooldown_most=64, band_count=5, lock_within=400, sample_every=10)
+LIMITS = Thresholds(cooldown=8, cooldown_most=64, band_count=5, lock_within=400, sample_every=10)
 PLAN = Plan(
     tuple(
         RegionPlan(name, 1000 * (n + 1), n != 1, 0.2, 0.05, Cost(1e-3, 1 << 20))
@@ -42,7 +42,7 @@ PLAN = Plan(
     warmup=10,
     limits=LIMITS,
 )
-PROFILE = SmallProfile(tuple(SmallRegion(name, 1000 * (n + 1)) for n, name in enumerate(NAMES)))
+PROFILE = small_profile(tuple(small_region(name, 1000 * (n + 1)) for n, name in enumerate(NAMES)))
 QUICK = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -51,7 +51,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> StepReport:
-    """Anything that a rank may see, most of it plausible."""
+    """Return random measurements of a rank, most of them plausible."""
     rare = draw.random() < 0.05
     scale = 10.0 ** draw.integers(-30, 30) if draw.random() < 0.02 else 1.0
     return StepReport(
@@ -71,7 +71,7 @@ def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> Step
 
 
 def walk(seed: int, steps: int = 300, plan: Plan = PLAN) -> Walk:
-    """The states that one rank goes through, and what was decided at each."""
+    """Return the states of one rank and the decisions of each step."""
     draw, codec, state = np.random.default_rng(seed), Codec(plan, 4, 0), start(plan)
     out = []
     for step in range(steps):
@@ -102,7 +102,7 @@ def test_a_rank_that_reads_its_own_loss_differs() -> None:
 
 
 def test_sums_of_floats_depend_on_the_order() -> None:
-    """Why the vector holds integers."""
+    """Show why the vector holds integers."""
     losses = [float(one) for one in np.random.default_rng(3).normal(2, 1, 5)]
     assert len({sum(losses[n:] + losses[:n]) for n in range(5)}) > 1
 
@@ -111,8 +111,8 @@ Read = Callable[[int, list[int], list[int]], list[int]]
 
 
 def differing_ranks(seed: int, order: Sequence[int], read: Read) -> int:
-    """Ranks whose state is not that of rank 0 after a walk; rank r's vector is added in the place
-    ``order[r]``."""
+    """Return the number of ranks whose state differs from that of rank 0 after a walk; rank r's
+    vector is added in the place ``order[r]``."""
     draws = [np.random.default_rng((seed, rank)) for rank in range(4)]
     codecs = [Codec(PLAN, 4, rank) for rank in range(4)]
     walked = [start(PLAN)] * 4
@@ -157,7 +157,7 @@ def test_replay_of_another_log_gives_others(tmp_path: Path) -> None:
 
 
 def logged(folder: Path, seed: int) -> monitor_log.Segment:
-    """The log of a run of 200 steps, interrupted and resumed in the middle."""
+    """Return the log of a run of 200 steps, interrupted and resumed in the middle."""
     draw, group, path = np.random.default_rng(seed), LocalGroup(1), folder / monitor_log.NAME
     path.unlink(missing_ok=True)
     kept: dict[str, Any] = {}
@@ -241,7 +241,7 @@ def test_a_cooldown_that_trebles_is_seen() -> None:
     assert any(too_long(trebled(walk(seed)), LIMITS) for seed in range(5))
 
 
-def too_long(walked: Walk, limits: Limits) -> list[str]:
+def too_long(walked: Walk, limits: Thresholds) -> list[str]:
     out, last = [], 0
     for state, decided in walked:
         for one in decided:
@@ -273,7 +273,7 @@ def test_what_is_not_eligible_or_locked_never_gets_low_bit(seed: int) -> None:
 
 @given(st.integers(1, 64), st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=64))
 def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None:
-    """Within a step of 2^-20; what is too large is cut, and never carries into the count."""
+    """Check the mean within 2^-20; large values are clipped and never reach the count."""
     losses = losses[:world]
     codecs = [Codec(PLAN, world, rank) for rank in range(len(losses))]
     summed = sum(
@@ -289,7 +289,7 @@ def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None
 
 @given(st.lists(st.none() | st.floats(-9, 9), min_size=2, max_size=64))
 def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
-    """Within 2^-24; ranks that tell nothing do not count, and what is too large is cut."""
+    """Check the least value within 2^-24; absent ranks do not count, large values are clipped."""
     told = [{} if one is None else {"head": one, "tail": -1e300} for one in values]
     codecs = [Codec(PLAN, len(values), rank) for rank in range(len(values))]
     reports = [StepReport(0, agreements=one) for one in told]
@@ -307,14 +307,14 @@ def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
 
 
 def test_plan_of_a_profile() -> None:
-    profile = SmallProfile(
+    profile = small_profile(
         (
-            SmallRegion("a", 10),
-            SmallRegion("b", 10, phases={}),
-            SmallRegion(
+            small_region("a", 10),
+            small_region("b", 10, phases={}),
+            small_region(
                 "c",
                 10,
-                measured={"steady": {"G_BINARY": {"vote": {"margin": [0.1, 0.3]}}}},
+                measured={"steady": {"G_BINARY": {"vote": {"margin": (0.1, 0.3)}}}},
             ),
         ),
         monitor={"drop": 0.4, "off": ["margin"]},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs that are damaged, folders that cannot be written, and the commands over them."""
+"""Logs: damaged files, folders that cannot be written, commands, and the HTML report."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.errors import LineError, MonitorError
-from neuron_fabric.monitor import Controller, StepReport, bench, chart, monitor_command
+from neuron_fabric.monitor import Controller, StepReport, bench, monitor_command
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor import page as monitor_page
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Plan, Signal
 from neuron_fabric.monitor.log import reason, replay
 from neuron_fabric.monitor.states import Decision, Mode, Status
 
 NASTY = "</style><script>alert(1)</script>&\x1b[31m\u202e"
-PROFILE = SmallProfile((SmallRegion(NASTY, 900), SmallRegion("body", 5000)), name=NASTY)
+PROFILE = small_profile((small_region(NASTY, 900), small_region("body", 5000)), name=NASTY)
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 330 steps in which a vote gets the wrong sign, and only samples are looked at; its
-    folder."""
+    """Record 330 steps with an inverted vote that only samples can detect; return the folder."""
     folder = tmp_path_factory.mktemp("run")
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=folder)
     return folder
@@ -281,8 +280,8 @@ def test_the_page_is_sound_and_offline(recorded: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("states", [Mode, Status])
 def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
-    """In both palettes."""
-    css = monitor_page._STYLE.read_text(encoding="utf-8")
+    """Check both palettes."""
+    css = monitor_page.STYLE.read_text(encoding="utf-8")
     fills = dict(re.findall(r"\.([A-Z0-9_]+) \{ fill: var\(--(\w+)\) \}", css))
     dark = css.index("prefers-color-scheme")
     for palette in (css[:dark], css[dark:]):
@@ -291,7 +290,7 @@ def test_every_state_has_a_colour_of_its_own(states: Any) -> None:
 
 
 def charts(text: str) -> dict[str, ET.Element]:
-    """The charts of a page by what they show."""
+    """Return the charts of a page by their label."""
     return {str(one.get("aria-label")): one for one in ET.fromstring(text).iter("svg")}
 
 
@@ -314,7 +313,7 @@ def test_bytes_sent_and_received_are_two_charts() -> None:
 
 
 def test_no_axes_without_data() -> None:
-    """Without a loss the states have no scale of losses; without a step there is no chart."""
+    """Check that states have no scale without losses, and that there is no chart without steps."""
     plan = Plan((), 3)
     run = monitor_log.Run(monitor_log.FORMAT, 1, "p", "", 2, 0, plan, ())
     text = monitor_page.page([monitor_log.Segment(run)])
@@ -332,8 +331,8 @@ def test_no_axes_without_data() -> None:
 def test_a_worker_that_stands_out_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the terminal, on the page, and again when the log is replayed; in the log of an older
-    version, without agreements, the rest is replayed."""
+    """Check an outlier on the terminal, on the page and in a replay; an older log without
+    agreements is replayed with the other signals."""
     jsonschema = pytest.importorskip("jsonschema")
     bench.trained(3, "flipped_of_8", steps=290, folder=tmp_path)
     assert command(str(tmp_path)) == 0
@@ -387,7 +386,7 @@ def test_a_page_that_cannot_be_written(recorded: Path, tmp_path: Path) -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=3000), st.integers(2, 600))
 def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
     points = [(float(n), one) for n, one in enumerate(values)]
-    kept = chart.thinned(points, most)
+    kept = monitor_page.thinned(points, most)
     assert len(kept) <= max(most, 2)
     assert kept == sorted(kept)
     for end in (min, max):
@@ -396,7 +395,7 @@ def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 10))
 def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
-    found = chart.ticks(first, first + size, most)
+    found = monitor_page.ticks(first, first + size, most)
     assert len(found) <= most + 1
     slack = 1e-6 * size + 1e-9 + 1e-15 * abs(first)
     assert all(first - slack <= one <= first + size + slack for one in found)
@@ -407,7 +406,7 @@ def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
     [
         (-3.0, -2.0, "norm 0.125 of FP32's, limit 0.25"),
         (2.5, 2.0, "norm 5.66 of FP32's, limit 4"),
-        (1030.0, 2.0, "norm 2^1030 of FP32's, limit 4"),  # a norm beside one of 0
+        (1030.0, 2.0, "norm 2^1030 of FP32's, limit 4"),  # the other norm is 0
     ],
 )
 def test_a_norm_is_said_as_a_ratio(value: float, limit: float, said: str) -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each signal at its thresholds: the count before nothing, at the count bad, and good again only
-behind the outer threshold."""
+"""Signals at their thresholds: bad at the count, not before, and good beyond the outer
+threshold."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from neuron_fabric.data import DataError
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
-from neuron_fabric.monitor.bench import LocalGroup, SmallProfile, SmallRegion
+from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
-from neuron_fabric.monitor.job_plan import SHARE_BITS, Limits, Signal, limits_of, plan_of
+from neuron_fabric.monitor.job_plan import SHARE_BITS, Signal, Thresholds, plan_of, thresholds_of
 from neuron_fabric.monitor.signals import (
     Agreement,
     Cosine,
@@ -25,7 +25,7 @@ from neuron_fabric.monitor.signals import (
     RegionSignals,
 )
 
-LIMITS = Limits()
+LIMITS = Thresholds()
 NOISE = [0.002 * (37 * n % 101 - 50) for n in range(101)]
 NONE: frozenset[Signal] = frozenset()
 
@@ -38,7 +38,7 @@ def losses(*values: float, loss: Loss | None = None) -> Loss:
 
 
 def steady(steps: int = 100) -> Loss:
-    """A loss of 2 whose MAD is 0.05."""
+    """Return a loss of 2 whose MAD is 0.05."""
     return losses(*(2 + NOISE[n % len(NOISE)] for n in range(steps)))
 
 
@@ -79,13 +79,13 @@ def test_a_drift_takes_forty_steps_of_means() -> None:
 
 
 def rising(share: float, steps: int, noise: float = 1.0) -> list[float]:
-    """Losses around 2 that rise by a share of it in 40 steps."""
+    """Return losses around 2 that rise by ``share`` in 40 steps."""
     shaken = [noise * NOISE[37 * n % 101] for n in range(steps)]
     return [2 * (1 + share * n / 40) + one for n, one in enumerate(shaken)]
 
 
 def test_a_line_that_rises() -> None:
-    """By more than a tenth and 4 of its errors, 3 times; good again below a twentieth."""
+    """Check a rise of a tenth and 4 standard errors, 3 times; good again below a twentieth."""
     window, count = LIMITS.slope_window, LIMITS.slope_count
     assert not losses(*rising(0.2, window + count - 2)).slope.bad
     bad = losses(*rising(0.2, window + count - 1))
@@ -102,7 +102,7 @@ def test_a_line_that_rises() -> None:
 
 
 def test_a_line_begins_with_low_bit() -> None:
-    """Losses before the admission are another training's: a step between the two is no rise."""
+    """Check that a difference from the losses before low-bit is no trend."""
     step = [*rising(0.0, 60), *(one + 0.5 for one in rising(0.0, 60))]
     assert any(losses(*step[:n]).slope.bad for n in range(61, 90))
     before = losses(*step[:60]).admitted()
@@ -158,7 +158,7 @@ def against(*values: float | None, one: Agreement | None = None) -> Agreement:
 
 
 def test_a_worker_against_the_others() -> None:
-    """Four in a row, and good again behind the outer threshold alone; no votes tell nothing."""
+    """Check four readings in a row and the outer threshold; steps without votes do not count."""
     count = LIMITS.against_count
     assert not against(*[-0.051] * (count - 1)).gate.bad
     assert not against(*[-0.051] * (count - 1), -0.049, *[-0.051] * (count - 1)).gate.bad
@@ -214,8 +214,8 @@ def test_margin_and_saturation_within(name: str, value: float, profile: float | 
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:
-    """To a tenth within 100 steps, as in `nf train-check pairs100`: among all of these, 6 times the
-    last one would be no spike."""
+    """Check a fall to a tenth in 100 steps, as in `nf train-check pairs100`: among all these
+    losses, 6 times the last one would be no spike."""
     falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
     loss = losses(*falling)
     assert not loss.spike.bad
@@ -252,9 +252,9 @@ def test_units_of_a_report() -> None:
 
 
 def test_gradients_that_shrink_are_no_fault() -> None:
-    """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
-    loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
-    profile = SmallProfile((SmallRegion("a", 1000),))
+    """Check a norm that falls by more than the limit between samples, as in `nf train-check
+    digits`: the FP32 norm is sampled again before a region is demoted."""
+    profile = small_profile((small_region("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
     samples = []
     for step in range(120):
@@ -271,8 +271,8 @@ def test_gradients_that_shrink_are_no_fault() -> None:
 
 
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
-    """Of one region: it is demoted; of most low-bit elements: FALLBACK."""
-    profile = SmallProfile(tuple(SmallRegion(name, 1000) for name in "abc"))
+    """Check that one bad region is demoted, and that most low-bit elements cause FALLBACK."""
+    profile = small_profile(tuple(small_region(name, 1000) for name in "abc"))
     for wrong, where in (("a", "a"), ("abc", "")):
         one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
         for step in range(60):
@@ -305,41 +305,41 @@ def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
 )
 def test_bad_thresholds_are_one_line(values: dict[str, object], words: str) -> None:
     with pytest.raises(DataError) as caught:
-        limits_of(values)
+        thresholds_of(values)
     assert words in str(caught.value)
-    assert limits_of({"drop": 0.25}).good == pytest.approx(0.30)
+    assert thresholds_of({"drop": 0.25}).good == pytest.approx(0.30)
 
 
 @pytest.mark.parametrize("world", [1, 3, 64])
 @pytest.mark.parametrize("tenths", [1, 7, 10**6])
 def test_exactly_a_tenth_severe(world: int, tenths: int) -> None:
-    """A DevLoad share of exactly 10 % is no more than 10 %; one answer more is, one less is not."""
+    """Check that a share of exactly 10 % is accepted, and one answer more is not."""
     for more, bad in ((-1, False), (0, False), (1, True)):
         counters = ReducerCounters(answers=10 * tenths, severe=tenths + more)
-        one = Codec(plan_of(SmallProfile(())), world, 0).encode(StepReport(0, reducer=counters))
-        reading = Codec(plan_of(SmallProfile(())), world, 0).decode(0, (one * world).tolist())
+        one = Codec(plan_of(small_profile(())), world, 0).encode(StepReport(0, reducer=counters))
+        reading = Codec(plan_of(small_profile(())), world, 0).decode(0, (one * world).tolist())
         assert JobSignals().read(LIMITS, reading).device == bad, (world, tenths, more)
 
 
 def test_exactly_the_limit() -> None:
-    """Every limit of a share or a cosine, as it arrives in fixed point, and one unit beside it."""
+    """Check every limit of a share or cosine, and one fixed-point unit on either side."""
     unit = 1 / (1 << SHARE_BITS)
     for tenth in range(1, 100):
         limit = tenth / 100
         arrived = round(limit / unit) * unit
-        severe = Limits(severe=limit)
-        drop = Limits(drop=limit, readmit=1.0, floor=limit / 2)
-        floor = Limits(drop=limit, readmit=1.0, floor=limit)
-        margin = Limits(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
-        full = Limits(saturation_in=limit, saturation_out=limit / 2)
-        for beside in (-1, 0, 1):
-            value = arrived + beside * unit
+        severe = Thresholds(severe=limit)
+        drop = Thresholds(drop=limit, readmit=1.0, floor=limit / 2)
+        floor = Thresholds(drop=limit, readmit=1.0, floor=limit)
+        margin = Thresholds(margin_in=limit, margin_out=1.0, margin_share=100.0, margin_count=1)
+        full = Thresholds(saturation_in=limit, saturation_out=limit / 2)
+        for offset in (-1, 0, 1):
+            value = arrived + offset * unit
             region = RegionReading(cosine=value, margin=value, saturation=value)
-            assert JobSignals().read(severe, Reading(0, (), severe=value)).device == (beside > 0)
+            assert JobSignals().read(severe, Reading(0, (), severe=value)).device == (offset > 0)
             for limits in (drop, floor):
-                assert Cosine().read(limits, value).gate.bad == (beside < 0)
+                assert Cosine().read(limits, value).gate.bad == (offset < 0)
             read = RegionSignals().read(margin, region, 1.0, None)
-            assert read.margin.gate.bad == (beside < 0)
+            assert read.margin.gate.bad == (offset < 0)
             assert RegionSignals().read(full, region, None, None).saturation.gate.bad == (
-                beside > 0
+                offset > 0
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of trainings: what is kept, what the bench makes of it, and what is refused."""
+"""Recorded trainings: their content, the bench over them, and refused input."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from neuron_fabric.monitor.bench import (
     readings,
     record,
     recordings,
-    seen,
+    signal_histories,
     with_loss,
 )
-from neuron_fabric.monitor.job_plan import Limits, Signal
+from neuron_fabric.monitor.job_plan import Signal, Thresholds
 from neuron_fabric.monitor.log import replay
 
 STEPS = 200
@@ -32,7 +32,7 @@ STEPS = 200
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recordings of a healthy training and of one with a wrong vote from step 251 on."""
+    """Record a healthy training, and one with an inverted vote from step 251 on."""
     runs = tmp_path_factory.mktemp("check")
     out = tmp_path_factory.mktemp("recordings")
     bench.trained(1, steps=STEPS, folder=runs / "healthy")
@@ -53,7 +53,7 @@ def named(folder: Path, word: str) -> log.Segment:
 
 
 def test_numbers_of_other_regions_are_one_line(folder: Path, tmp_path: Path) -> None:
-    """A log whose plan and numbers do not belong together."""
+    """Check a log whose plan and numbers do not fit together."""
     segment = named(folder, "healthy")
     plan = replace(segment.run.plan, regions=segment.run.plan.regions[:1])
     with pytest.raises(MonitorError, match="signals: the log's numbers are of other regions"):
@@ -89,7 +89,7 @@ def test_what_is_said_of_false_alarms(folder: Path) -> None:
     assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
     lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
     assert not [one for one in lines if "agreement -" in one]
-    tight = decided(healthy, limits=replace(Limits(), norm_in=1.0001, norm_out=1.0001))
+    tight = decided(healthy, limits=replace(Thresholds(), norm_in=1.0001, norm_out=1.0001))
     assert bench.alarms(tight)
 
 
@@ -112,7 +112,7 @@ def test_faults_of_the_loss(folder: Path) -> None:
 
 def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(folder, "flipped")
-    rows = {(one.region, one.signal): one for one in seen(segment)}
+    rows = {(one.region, one.signal): one for one in signal_histories(segment)}
     assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
     assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
     first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
@@ -155,7 +155,7 @@ SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
 @pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
 def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """It holds no decisions, so those of its own thresholds count as its own."""
+    """Check that a recording, which holds no decisions, is compared with its own thresholds."""
     (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
     assert __main__.main(["monitor", "replay", str(path)]) == 0
     assert "by its own thresholds: a recording holds none" in capsys.readouterr().out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operating profiles: which gradients of a model go by which route, region by region."""
+"""Operating profiles: the route of each gradient of a model, region by region."""
 
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.binding import Binding, bind, fingerprint

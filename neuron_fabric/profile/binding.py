@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which region each parameter of a model belongs to, by a profile."""
+"""Binding of a model's parameters to the regions of a profile, and the fingerprint of a model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from neuron_fabric.profile.model_sketch import DEEP, Parameter, sketch
 from neuron_fabric.profile.profile_types import FULL, Kind, PhaseRoute, Profile, Region
 
 LEAST = 1024
-"""A parameter with fewer elements goes in FP32: two lines of G_BINARY."""
+"""Parameters with fewer elements use FP32: two lines of G_BINARY."""
 
 
 @dataclass(frozen=True)
 class Binding(Mapping[str, Region]):
-    """Region by name of parameter, in the order of `named_parameters`, without those of no region.
+    """Map from the name of a parameter to its region, in the order of `named_parameters`.
 
-    ``extra``: trainable parameters of no region. ``small``: those too small for a route of their
-    region. Both go in FP32.
+    Attributes:
+        regions: The map itself; parameters without a region are left out.
+        parameters: All trainable parameters.
+        extra: Trainable parameters without a region; they use FP32.
+        small: Parameters that are too small for the route of their region; they use FP32.
     """
 
     regions: Mapping[str, Region]
@@ -33,7 +36,7 @@ class Binding(Mapping[str, Region]):
     small: frozenset[str]
 
     def __getitem__(self, name: str) -> Region:
-        """KeyError for a parameter of no region."""
+        """Return the region of a parameter; KeyError if it has none."""
         return self.regions[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,31 +46,34 @@ class Binding(Mapping[str, Region]):
         return len(self.regions)
 
     def route(self, name: str, routes: Mapping[str, PhaseRoute]) -> PhaseRoute:
-        """How a parameter travels where its region has ``routes``; FP32 unless there is one."""
+        """Return how a parameter travels if its region has ``routes``; FP32 unless one applies."""
         if name in self.small or name not in self.regions:
             return FULL
         return routes.get(self.regions[name].name, FULL)
 
-    def elements(self, region: str) -> int:
-        """Elements of a region in this model."""
-        return sum(
-            one.elements
+    def members(self, region: str) -> list[Parameter]:
+        """Return the parameters of a region in this model."""
+        return [
+            one
             for one in self.parameters
             if one.name in self.regions and self.regions[one.name].name == region
-        )
+        ]
 
 
 def bind(profile: Profile, model: Any) -> Binding:
-    """Bind the parameters of a torch model, wrapped or not. ProfileError.
+    """Bind the parameters of a torch model, wrapped or not.
 
-    Explicit globs come first, then the kinds of regions without globs; the head is what the
-    profile's region of that kind names.
+    Globs are applied first, then the kinds of regions without globs. The head of the model is what
+    the profile's region of that kind matches.
+
+    Raises:
+        ProfileError: A glob matches nothing, or a parameter is in two regions.
     """
     return bind_parameters(profile, sketch_for(profile, model))
 
 
 def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
-    """The parameters of a model, with the head that the profile names."""
+    """Return the parameters of a model, with the head that the profile names."""
     found = sketch(model)
     globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
     names = _names(found)
@@ -76,7 +82,7 @@ def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
 
 
 def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Binding:
-    """Bind what `sketch_for` has found. ProfileError."""
+    """Bind the parameters that `sketch_for` has found. ProfileError as for `bind`."""
     where = f"profile {profile.name!r}"
     trainable = [one for one in parameters if one.trainable]
     matched = _matched(profile, parameters, where)
@@ -96,8 +102,9 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
 def _matched(
     profile: Profile, parameters: Sequence[Parameter], where: str
 ) -> defaultdict[str, list[Region]]:
-    """Return the regions whose globs match each parameter. Each glob is tried on all names at once:
-    a profile may have thousands of both. ProfileError for a glob that matches none."""
+    """Return the regions whose globs match each parameter; ProfileError for a glob without a
+    match. A glob is applied to all names at once, since a profile may have thousands of
+    both."""
     names, matched = _names(parameters), defaultdict[str, list[Region]](list)
     for region in profile.regions:
         own: set[str] = set()
@@ -112,7 +119,7 @@ def _matched(
 
 
 def _names(parameters: Sequence[Parameter]) -> dict[str, str]:
-    """Return the name of a parameter by each of its names: a tied one has several."""
+    """Return the first name of a parameter for each of its names; tied parameters have several."""
     return {name: one.name for one in parameters for name in one.names or (one.name,)}
 
 
@@ -131,11 +138,12 @@ def _numbered(name: str) -> bool:
     return name.rpartition(".")[2].isdecimal()
 
 
-# The fingerprint of a model: what its parameters are, not what they hold.
+# Fingerprint of a model: properties of its parameters, not their values.
 
 
 def fingerprint(parameters: Sequence[Parameter]) -> str:
-    """`sha256:` of name, shape, dtype, trainable, kind and tied names of each, in order."""
+    """Return `sha256:` and the digest of name, shape, dtype, trainable, kind and tied names of
+    each parameter, in order."""
     digest = hashlib.sha256()
     for one in parameters:
         row = [one.name, list(one.shape), one.dtype, one.trainable, one.kind, list(one.names)]

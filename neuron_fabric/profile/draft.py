@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A profile of a model that says nothing yet: its regions by kind and depth, all in FP32."""
+"""Draft profile of a model: regions by kind and depth, all in FP32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from neuron_fabric.profile.profile_types import FULL, Kind, ModelId, Profile, Re
 
 
 def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None = None) -> Profile:
-    """A profile with a region for each kind and depth of ``parameters``, in their order."""
+    """Return a profile with a region for each kind and depth group of ``parameters``, in their
+    order."""
     return Profile(
         name,
         ModelId(fingerprint(parameters), sum(one.elements for one in parameters)),
@@ -22,7 +23,8 @@ def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None
 
 
 def draft_regions(parameters: Sequence[Parameter]) -> tuple[Region, ...]:
-    """Regions with every trainable parameter by its name; those of kind `rest` stay unbound."""
+    """Return regions with every trainable parameter by its name; those of kind `rest` stay
+    unbound."""
     members: dict[str, list[Parameter]] = {}
     for one in parameters:
         if one.trainable and one.kind != Kind.REST:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a training script, without the training; needs torch."""
+"""Model of a training script, without running the training; needs torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from neuron_fabric.errors import ProfileError
 
 
 class _Found(BaseException):
-    """Ends a script where it wraps its model; no `except Exception` of the script holds it."""
+    """End of a script at the point where it wraps its model. It is no Exception, so that the
+    script cannot catch it."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -25,10 +26,16 @@ class _Found(BaseException):
 
 
 def model_of_script(words: Sequence[str], workers: int) -> Any:
-    """The model that a script, with its arguments, gives to DistributedDataParallel.
+    """Return the model that a script passes to DistributedDataParallel.
 
-    The script runs as rank 0 of ``workers``, of which there are no others: nothing is reduced.
-    ProfileError when it ends before, or fails.
+    The script runs as rank 0 of a group without other processes, which reduces nothing.
+
+    Args:
+        words: Path of the script and its arguments.
+        workers: World size that the script sees.
+
+    Raises:
+        ProfileError: The script fails, or ends before it wraps a model.
     """
     script = Path(words[0])
     if not script.is_file():
@@ -49,8 +56,8 @@ def model_of_script(words: Sequence[str], workers: int) -> Any:
 
 
 def model_of_name(name: str) -> Any:
-    """What the function `MODULE:NAME` gives, on the meta device, which has no memory and needs no
-    GPU. ProfileError."""
+    """Return the model that the function ``MODULE:NAME`` makes on the meta device, which
+    allocates no memory and needs no GPU. ProfileError."""
     import torch
 
     module, _, function = name.partition(":")
@@ -79,7 +86,8 @@ def _as_main(words: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _alone(workers: int) -> Iterator[None]:
-    """As rank 0 of a world without others: torch's group that reduces nothing."""
+    """Patch torch so that a script runs as rank 0 without other ranks: torch's fake process
+    group reduces nothing."""
     import torch.distributed as dist
     import torch.multiprocessing as processes
     from torch.nn.parallel import DistributedDataParallel

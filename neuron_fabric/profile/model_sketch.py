@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a profile must know of a model: its parameters, their kinds, ties and depth.
+"""Sketch of a model: its parameters, their kinds, ties and depth.
 
-Modules are looked at by the names of their classes, so that nothing here needs torch but
-`traced_head`, which runs the model.
+Modules are classified by the names of their classes, so that only `traced_head`, which runs the
+model, needs torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from neuron_fabric.profile.profile_types import Kind
 from neuron_fabric.wrapped import bare_model, named_parameters
 
 DEPTHS = 3
-"""Groups by depth that convolutions, linear layers and the like are divided into."""
+"""Number of depth groups of convolutions, linear layers, attention and recurrent layers."""
 DEEP = (Kind.CONV, Kind.LINEAR, Kind.ATTENTION, Kind.RECURRENT)
 _CLASSES = {
     Kind.EMBEDDING: {"Embedding", "EmbeddingBag"},
@@ -28,22 +28,27 @@ _CLASSES = {
     Kind.LINEAR: {"Linear", "Bilinear"},
     Kind.RECURRENT: {"RNNBase", "RNNCellBase"},
 }
-"""Classes of torch, in the order in which they are looked for."""
+"""Classes of torch by kind, in order of precedence."""
 _WORDS = {
     Kind.ATTENTION: ("attention",),
     Kind.CONV: ("conv",),
     Kind.LINEAR: ("linear",),
     Kind.RECURRENT: ("rnn", "lstm", "gru"),
 }
-"""Parts of the names of other classes."""
+"""Parts of the names of other classes by kind."""
 _ORDER = (Kind.HEAD, Kind.EMBEDDING, Kind.NORM, *DEEP, Kind.REST)
-"""Of several modules that share a parameter, the first of these counts."""
+"""Order of precedence for a parameter that several modules share."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter, tied ones once. ``names``: all that it has, ``name`` the first of them.
-    ``depth``: its group among those of its kind, 0 to DEPTHS - 1."""
+    """One parameter; tied parameters appear once.
+
+    Attributes:
+        name: First of its names.
+        depth: Depth group among the parameters of its kind, 0 to DEPTHS - 1.
+        names: All names of a tied parameter.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -55,19 +60,22 @@ class Parameter:
 
     @property
     def elements(self) -> int:
-        """Elements of it."""
+        """Return the number of elements."""
         return prod(self.shape)
 
     @property
     def region(self) -> str:
-        """The name of its region where a profile is made: the kind, and the depth of some."""
+        """Return the name of its region in a new profile: the kind, and the depth group for
+        some kinds."""
         return f"{self.kind}.{self.depth}" if self.kind in DEEP else str(self.kind)
 
 
 def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
-    """Parameters of a torch model, on whatever device, in the order of `named_parameters`.
+    """Return the parameters of a torch model in the order of `named_parameters`, on any device.
 
-    ``head``: any names of the parameters of its head, as a profile or `traced_head` has them.
+    Args:
+        model: The model, wrapped or not.
+        head: Any names of the parameters of its head, as in a profile or from `traced_head`.
     """
     bare = bare_model(model)
     names: dict[int, list[str]] = {}
@@ -99,10 +107,13 @@ def sketch(model: Any, head: Collection[str] = ()) -> tuple[Parameter, ...]:
 
 
 def traced_head(model: Any, *inputs: Any, **words: Any) -> tuple[str, ...]:
-    """Names of the head's parameters, by a forward pass: those of the modules that own the weight
-    (two dimensions or more) which was used last, and all that are tied to it.
+    """Return the names of the head's parameters, found by a forward pass.
 
-    ProfileError when the pass uses no such weight.
+    The head is the set of modules that own the weight of two or more dimensions which the pass uses
+    last. Tied weights belong to several modules.
+
+    Raises:
+        ProfileError: The pass uses no such weight.
     """
     bare = bare_model(model)
     with last_weight(bare) as last:
@@ -116,30 +127,34 @@ def traced_head(model: Any, *inputs: Any, **words: Any) -> tuple[str, ...]:
 
 @contextmanager
 def last_weight(bare: Any) -> Iterator[list[int]]:
-    """While the block runs, which weight of two dimensions or more was used last: its id in a
-    list, or nothing."""
+    """Record which weight of two or more dimensions was used last while the block runs.
+
+    Yields:
+        A list with the id of that weight, or an empty list.
+    """
     from torch.overrides import TorchFunctionMode
 
     ours = {id(parameter): parameter for parameter in bare.parameters()}
     last: list[int] = []
 
-    class Watch(TorchFunctionMode):  # type: ignore[misc]
+    class LastWeightMode(TorchFunctionMode):  # type: ignore[misc]
         def __torch_function__(
             self, function: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            # Functions such as linear(); attributes of a parameter are read by __get__.
+            # Functions such as linear(). Attributes of a parameter are read by __get__, which is no
+            # use.
             if getattr(function, "__name__", "") != "__get__":
                 for one in (*args, *(kwargs or {}).values()):
                     if id(one) in ours and one.dim() >= 2:
                         last[:] = [id(one)]
             return function(*args, **(kwargs or {}))
 
-    with Watch():
+    with LastWeightMode():
         yield last
 
 
 def head_of(bare: Any, last: Sequence[int]) -> tuple[str, ...]:
-    """Names of the parameters of the modules that own the weight which `last_weight` has found."""
+    """Return the names of the parameters of the modules that own the weight of `last_weight`."""
     head = {
         id(parameter)
         for *_, (_, module) in _modules(bare)
@@ -150,11 +165,11 @@ def head_of(bare: Any, last: Sequence[int]) -> tuple[str, ...]:
 
 
 _Chain = tuple[tuple[str, Any], ...]
-"""A module below all that are around it, the outermost first, each with its path."""
+"""A module below all modules that contain it, outermost first, each with its path."""
 
 
 def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain]:
-    """Every module, shared ones at each of their places."""
+    """Yield every module; shared modules are yielded at each of their places."""
     path = f"{above[-1][0]}.{name}".removeprefix(".") if above else ""
     chain = (*above, (path, module))
     yield chain
@@ -163,8 +178,8 @@ def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain
 
 
 def _kind_of(chain: _Chain) -> tuple[str, Kind]:
-    """The kind of a module's own weights, and the path of what is counted by depth: the module, or
-    the attention that it is a part of."""
+    """Return the path that counts for the depth of a module's weights, and their kind. The path
+    is that of the module, or of the attention that contains it."""
     path, module = chain[-1]
     classes = _class_names(module)
     name = type(module).__name__.lower()
@@ -174,7 +189,7 @@ def _kind_of(chain: _Chain) -> tuple[str, Kind]:
             return path, kind
     if own and "norm" in name and all(parameter.dim() <= 1 for parameter in own):
         return path, Kind.NORM
-    for place, one in chain[1:] or chain:  # a whole model may be called so
+    for place, one in chain[1:] or chain:  # the model itself may be named attention
         if _is(one, Kind.ATTENTION):
             return place, Kind.ATTENTION
     for kind in (Kind.CONV, Kind.LINEAR, Kind.RECURRENT):
@@ -182,7 +197,7 @@ def _kind_of(chain: _Chain) -> tuple[str, Kind]:
             return path, kind
     kind = next((kind for kind in _WORDS if _is(module, kind)), Kind.REST)
     if kind == Kind.CONV and all(parameter.dim() <= 2 for parameter in own):
-        return path, Kind.LINEAR  # as Conv1D of transformers: a matrix, [in, out]
+        return path, Kind.LINEAR  # Conv1D of transformers: a matrix, [in, out]
     return path, kind
 
 
@@ -196,7 +211,8 @@ def _class_names(module: Any) -> set[str]:
 
 
 def _depths(places: Iterable[tuple[Kind, str]]) -> dict[tuple[Kind, str], int]:
-    """The group by depth of each module of a kind: in their order, in groups of equal number."""
+    """Return the depth group of each module of a kind: modules in their order, in groups of
+    equal size."""
     modules: dict[Kind, list[str]] = {}
     for kind, place in places:
         of_kind = modules.setdefault(kind, [])

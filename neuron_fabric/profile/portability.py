@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a profile fit a model and a training: used as it is, unverified, or refused."""
+"""Portability of a profile: used as it is, unverified, or refused for a model and a training."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_types import Kind, Profile, Region, ValidFor
 
 MOST_TIMES = 4
-"""A region may have so many times the elements of the calibration, or that part of them."""
+"""Greatest ratio between the elements of a region here and at its calibration."""
 ROUTES = tuple(Route)
-"""Those of torch's reducer. What a server has, it says when ranks join it."""
+"""Routes of torch's reducer. A server reports its routes when ranks join it."""
 
 
 class Verdict(StrEnum):
-    """`UNVERIFIED`: every region has to prove itself beside FP32 first."""
+    """Result of `fit`. With UNVERIFIED, every region has to pass PROBE in parallel with FP32
+    first."""
 
     USED = "used"
     UNVERIFIED = "unverified"
@@ -29,7 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Conditions:
-    """Of a training, as `ValidFor` has them; None: not known, not compared."""
+    """Conditions of a training, as in `ValidFor`; None means unknown and is not compared."""
 
     world_size: int | None = None
     batch_per_worker: int | None = None
@@ -42,8 +43,12 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Fit:
-    """``reasons``: what keeps a profile from being verified here, a line each. ``notes``: what a
-    user may not expect."""
+    """Result of a comparison.
+
+    Attributes:
+        reasons: Reasons why the profile counts as unverified here, one line each.
+        notes: Facts that a user may not expect.
+    """
 
     verdict: Verdict
     binding: Binding
@@ -59,31 +64,25 @@ def fit(
     strict: bool = False,
     routes: Collection[Route] = ROUTES,
 ) -> Fit:
-    """Hold a profile against a torch model on whatever device, wrapped or not.
+    """Compare a profile with a torch model on any device, wrapped or not.
 
-    ``routes``: those that the reducer has. ProfileError where it cannot be used; with ``strict``
-    also where it would be unverified, and where a condition that it was calibrated for is not told.
+    Args:
+        profile: Operating profile.
+        model: The model.
+        conditions: Conditions of the training.
+        strict: Refuse an unverified profile, and unknown conditions that it was calibrated for.
+        routes: Routes of the reducer.
+
+    Raises:
+        ProfileError: The profile cannot be used.
     """
-    found = sketch_for(profile, model)
-    return fit_parameters(profile, found, conditions, strict=strict, routes=routes)
-
-
-def fit_parameters(
-    profile: Profile,
-    parameters: Sequence[Parameter],
-    conditions: Conditions | None = None,
-    *,
-    strict: bool = False,
-    routes: Collection[Route] = ROUTES,
-) -> Fit:
-    """The same for what `sketch_for` has found."""
+    parameters = sketch_for(profile, model)
     where = f"profile {profile.name!r}"
     here = conditions or Conditions()
     _check_routes(profile, routes, here, where)
     binding = bind_parameters(profile, parameters)
-    members = _members(profile, binding)
     for region in profile.regions:
-        _check_region(region, members[region.name], where)
+        _check_region(region, binding.members(region.name), where)
     reasons = [
         *_other_model(profile, parameters, binding),
         *outside(profile.valid_for, here),
@@ -109,21 +108,13 @@ def _check_routes(
     for region in profile.regions:
         for phase, how in region.phases.items():
             if how.route not in routes:
-                what = f"{phase} of region {region.name!r} goes by {how.route}, and the reducer"
+                what = f"{phase} of region {region.name!r} uses {how.route}, and the reducer"
                 has = ", ".join(sorted(routes))
                 raise ProfileError(where, f"{what} has {has}", "choose another route")
             if how.fixed is not None and here.grad_scaler:
                 what = f"{phase} of region {region.name!r} has scale {how.scale}"
                 what += ", which does not follow the loss scale of GradScaler"
                 raise ProfileError(where, what, "use mean_abs")
-
-
-def _members(profile: Profile, binding: Binding) -> dict[str, list[Parameter]]:
-    members: dict[str, list[Parameter]] = {region.name: [] for region in profile.regions}
-    for one in binding.parameters:
-        if one.name in binding:
-            members[binding[one.name].name].append(one)
-    return members
 
 
 def _check_region(region: Region, members: Sequence[Parameter], where: str) -> None:
@@ -143,7 +134,7 @@ def _check_region(region: Region, members: Sequence[Parameter], where: str) -> N
 
 
 def _main_kind(members: Sequence[Parameter]) -> Kind:
-    """That of most elements: globs of a person take biases and norms with their weights."""
+    """Return the kind with most elements: globs written by hand often include biases and norms."""
     sizes: dict[Kind, int] = {}
     for one in members:
         sizes[one.kind] = sizes.get(one.kind, 0) + one.elements
@@ -156,7 +147,7 @@ def _other_model(
     if fingerprint(parameters) == profile.fingerprint:
         return
     for region in profile.regions:
-        elements = binding.elements(region.name)
+        elements = sum(one.elements for one in binding.members(region.name))
         if elements != region.elements:
             what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
             yield f"{what} calibrated"
@@ -165,7 +156,7 @@ def _other_model(
 
 
 def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
-    """Say, in a line each, which conditions of a training are not those of the calibration."""
+    """Yield a line for each condition of a training outside the calibrated range."""
     for name, wanted in _asked(valid_for):
         found = getattr(here, name)
         if found is None:
@@ -178,8 +169,8 @@ def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
 
 
 def _untold(valid_for: ValidFor, here: Conditions) -> tuple[str, list[str]] | None:
-    """Return the first condition of the calibration that is not known here, with its value, and
-    the names of all of them."""
+    """Return the first calibrated condition that is unknown here, with its value, and the names
+    of all of them."""
     lacking = [(name, wanted) for name, wanted in _asked(valid_for) if getattr(here, name) is None]
     if not lacking:
         return None
@@ -189,7 +180,7 @@ def _untold(valid_for: ValidFor, here: Conditions) -> tuple[str, list[str]] | No
 
 
 _TOLD_BY = {"batch_per_worker": "batch", "world_size": "workers"}
-"""Options that tell a condition of another name."""
+"""Options for the conditions with another name."""
 
 
 def _asked(valid_for: ValidFor) -> Iterator[tuple[str, object]]:

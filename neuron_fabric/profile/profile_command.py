@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric profile`: shows a profile, holds it against a model, compares two, and
-runs its rule again."""
+"""Command `python -m neuron_fabric profile`: show a profile, check it against a model, compare
+two profiles, apply the rule again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from neuron_fabric.profile.profile_types import (
 from neuron_fabric.profile.rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
-HELP = "operating profiles: show one, hold it against a model, compare two, run its rule again"
+HELP = "show, check or compare operating profiles, or apply the rule of one again"
 EXAMPLES = """examples:
   nf profile show p.toml                     its regions, their routes, and why
   nf profile check p.toml -- train.py        does it fit the model of this training
@@ -41,7 +41,7 @@ PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`show`, `check`, `diff` and `rule`."""
+    """Add the subcommands `show`, `check`, `diff` and `rule`."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     show = kinds.add_parser("show", help="its regions, their routes, and why")
     check = kinds.add_parser("check", help="does it fit a model; 1: unverified, 2: refused")
@@ -91,7 +91,7 @@ def _floor(word: str) -> tuple[str, float]:
 
 
 def routes_of(word: str) -> tuple[Route, ...]:
-    """Routes by name, with commas between them. ArgumentTypeError."""
+    """Return the routes of a comma-separated list; ArgumentTypeError."""
     known, names = [one for one in Route if one != Route.FP32], word.split(",")
     if not set(names) <= set(known) or len(set(names)) < len(names):
         what = f"{word!r} is no list of routes: {','.join(known)}"
@@ -100,7 +100,7 @@ def routes_of(word: str) -> tuple[Route, ...]:
 
 
 def kinds_of(word: str) -> tuple[Kind, ...]:
-    """Kinds of regions by name, with commas between them, or `none`. ArgumentTypeError."""
+    """Return the kinds of a comma-separated list, or none for `none`; ArgumentTypeError."""
     names = [] if word == "none" else word.split(",")
     if not set(names) <= set(Kind) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{word!r} is neither none nor kinds: {','.join(Kind)}")
@@ -108,7 +108,7 @@ def kinds_of(word: str) -> tuple[Kind, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The exit code. ProfileError."""
+    """Run a subcommand and return its exit code; ProfileError."""
     if args.what == "check":
         return _check(args)
     if args.what == "diff":
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def shown(profile: Profile) -> list[str]:
-    """A profile as lines of text."""
+    """Return a profile as lines of text."""
     verified = "verified" if profile.verified else "not verified"
     lines = [f"{profile.name}: {verified}, {profile.model.parameters:,} elements"]
     if profile.reference is not None:
@@ -195,7 +195,7 @@ def _way(how: PhaseRoute) -> str:
 
 
 def differences(old: Profile, new: Profile) -> Iterator[str]:
-    """What differs between two profiles, one line each."""
+    """Yield a line for each difference between two profiles."""
     for name in (
         "name",
         "verified",
@@ -250,7 +250,7 @@ def _check(args: argparse.Namespace) -> int:
     profile = read_profile(args.profile)
     check_monitor(profile, args.profile)
     if not args.script and not args.model:
-        say(f"{args.profile}: {len(profile.regions)} regions; no model to hold it against")
+        say(f"{args.profile}: {len(profile.regions)} regions; no model to compare with")
         return 0
     if args.script and args.model:
         raise ProfileError("check", "a script and --model are given", "give one of them")
@@ -266,7 +266,7 @@ def _check(args: argparse.Namespace) -> int:
     for reason in found.reasons:
         say(f"unverified: {reason}")
     if found.verdict == Verdict.UNVERIFIED:
-        say("every region would be probed beside FP32 first")
+        say("every region would have to pass PROBE in parallel with FP32 first")
         return 1
     bound = f"{len(found.binding)} parameters in {len(profile.regions)} regions"
     say(f"{args.profile}: fits, {bound}")

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles as TOML files: read strictly, written whole or not at all.
+"""Profiles as TOML files: strict reader, atomic writer.
 
-`profile.schema.json` beside this file describes the same for other tools. A float is written with
-four digits after the point, or four that count where it is small.
+`profile.schema.json` in this folder describes the format for other tools. A float is written with
+four digits after the point; below a thousandth with four significant digits.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
+import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,7 @@ from typing import Any, Literal
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
 from neuron_fabric.errors import CaptureError, ProfileError
-from neuron_fabric.output import NewFile, check_output
+from neuron_fabric.output import check_output, write_bytes
 from neuron_fabric.profile.profile_types import (
     FORMAT,
     FULL,
@@ -45,15 +46,15 @@ from neuron_fabric.typed import typed
 SCHEMA = Path(__file__).with_name("profile.schema.json")
 BOM = "\ufeff"
 SIZE = 256 << 10
-"""Bytes of a profile at most. Of `nf scale gpt-1.3b` the draft has 10 KB, with every statistic of
-every route and phase 85 KB; with a region for each of its 292 parameters it has 80 KB."""
+"""Greatest size of a profile in bytes. For `nf scale gpt-1.3b`, the draft has 10 KB, with all
+statistics 85 KB, and with a region for each of its 292 parameters 80 KB."""
 GLOB = 512
-"""Characters of a glob at most."""
+"""Greatest length of a glob in characters."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _RegionTable:
-    """`[[region]]`."""
+    """Table `[[region]]`."""
 
     name: str
     kind: Kind
@@ -64,12 +65,12 @@ class _RegionTable:
     measured: Measured = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """DataError for a long glob: `fnmatch` takes time by the square of its length."""
+        """Check the length of globs, since `fnmatch` takes time by its square; DataError."""
         if any(len(glob) > GLOB for glob in self.match):
             raise DataError(f"match: a glob has more than {GLOB} characters")
 
     def region(self) -> Region:
-        """With its phases by name."""
+        """Return the region with its phases by name."""
         phases = {WARMUP: FULL, STEADY: self.steady}
         if self.recovery is not None:
             phases[RECOVERY] = self.recovery
@@ -78,7 +79,7 @@ class _RegionTable:
 
 @dataclasses.dataclass(frozen=True)
 class _File:
-    """A whole file, in the order of its tables."""
+    """All tables of a file in their order."""
 
     format: Literal["neuron-fabric-profile"]
     version: int
@@ -95,7 +96,11 @@ class _File:
 
 
 def read_profile(path: str | Path) -> Profile:
-    """The profile of a file. ProfileError, in one line, for whatever is wrong with it."""
+    """Return the profile of a file.
+
+    Raises:
+        ProfileError: The file cannot be read, or is no valid profile.
+    """
     try:
         text = read_text(path, SIZE)
     except OSError as error:
@@ -107,7 +112,7 @@ def read_profile(path: str | Path) -> Profile:
 
 
 def parse_profile(text: str, where: object) -> Profile:
-    """The profile of a TOML text; ``where`` is its name in a ProfileError."""
+    """Return the profile of a TOML text; ``where`` is its name in a ProfileError."""
     try:
         if text.startswith(BOM):
             raise DataError(
@@ -145,36 +150,37 @@ def _of_this_format(table: Mapping[str, object], where: object) -> None:
 
 
 def _check_region(region: _RegionTable) -> None:
-    """DataError, with the region's name."""
+    """Check a region's numbers and the names of its statistics; DataError with the region's
+    name."""
     place = f"region {region.name!r}"
     if region.elements < 0:
         raise DataError(f"{place}: elements {region.elements} is negative")
     for phase, routes in region.measured.items():
-        if phase not in (STEADY, RECOVERY, WARMUP):
-            raise DataError(f"{place}: measured phase {phase!r} is not known here")
+        _check_known(place, "phase", phase, (STEADY, RECOVERY, WARMUP))
         for route, decodes in routes.items():
-            if route not in (*Route.__members__, *QUANTISERS):
-                raise DataError(f"{place}: measured route {route!r} is not known here")
+            _check_known(place, "route", route, (*Route.__members__, *QUANTISERS))
             for decode, statistics in decodes.items():
-                if decode not in ("vote", "net"):
-                    raise DataError(f"{place}: measured decode {decode!r} is not known here")
+                _check_known(place, "decode", decode, ("vote", "net"))
                 for name, (least, most) in statistics.items():
-                    if name not in STATISTICS:
-                        raise DataError(f"{place}: measured {name!r} is not known here")
+                    _check_known(place, "statistic", name, STATISTICS)
                     if least > most:
                         raise DataError(f"{place}: {name} {[least, most]} is not [least, most]")
 
 
+def _check_known(place: str, what: str, name: str, known: Collection[str]) -> None:
+    if name not in known:
+        raise DataError(f"{place}: measured {what} {name!r} is not known here")
+
+
 def write_profile(profile: Profile, path: str | Path) -> None:
-    """Write it, whole or not at all. ProfileError where the file cannot be written."""
+    """Write a profile whole or not at all; ProfileError if the file cannot be written."""
     place, text = Path(path), profile_text(profile).encode()
     if len(text) > SIZE:
         what = f"a profile of {len(text):,} bytes, and no more than {SIZE:,} can be read"
         raise ProfileError(path, what, "join regions, or leave out what was measured")
     try:
         check_output(place, "path")
-        with NewFile(place, place.with_name(f".{place.name}.{os.getpid()}"), durable=True) as file:
-            file.put(text)
+        write_bytes(place, text, durable=True)
     except CaptureError as error:
         raise ProfileError(error.where, error.what, error.todo) from None
     except OSError as error:
@@ -183,7 +189,7 @@ def write_profile(profile: Profile, path: str | Path) -> None:
 
 
 def profile_text(profile: Profile) -> str:
-    """The TOML text of a profile; the same profile, the same text."""
+    """Return the TOML text of a profile; equal profiles give equal texts."""
     lines = [
         "# An operating profile: routes of gradients, region by region. `nf profile show` explains",
         "# it, `nf profile rule` chooses routes anew from what was measured.",
@@ -225,8 +231,8 @@ def _pairs(of: object, *names: str) -> Iterator[str]:
 
 
 def _table(name: str, of: Any) -> list[str]:
-    """A table of a dataclass; none where nothing is set. An empty list stands there unless it is
-    what its absence means."""
+    """Return the lines of a dataclass as a table; none if nothing is set. An empty list is
+    written unless it is the default."""
     values = {
         one.name: value
         for one in (dataclasses.fields(of) if of is not None else ())
@@ -238,8 +244,8 @@ def _table(name: str, of: Any) -> list[str]:
 
 
 def _changed(how: PhaseRoute) -> dict[str, object]:
-    """What a route says: of FP32 only why, of others all that they have, the signal only where it
-    is momentum."""
+    """Return the fields of a route that matter: `why` for FP32, the signal only if it is
+    momentum."""
     names = ["route", "why"]
     if how.route.votes:
         names[1:] = ["decode", "scale", "shrink", "feedback", "why"]
@@ -268,27 +274,16 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits after the point; of a number below a thousandth, four that count."""
+    """Return four digits after the point; below a thousandth, four significant digits."""
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}"
     return f"{value:.3e}"
 
 
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-
-
 def _key(key: str) -> str:
-    return key if key and set(key) <= _BARE else _text(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _text(key)
 
 
 def _text(text: str) -> str:
-    r"""A basic string: quotes, backslashes and control characters as escapes."""
-    out = []
-    for character in text:
-        if character in '"\\':
-            out.append(f"\\{character}")
-        elif character < " " or character == "\x7f":
-            out.append(f"\\u{ord(character):04x}")
-        else:
-            out.append(character)
-    return f'"{"".join(out)}"'
+    r"""Return a basic string of TOML: JSON has the same escapes, but allows a raw DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

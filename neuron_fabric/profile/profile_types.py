@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operating profile: which gradients of which model go by which route, and what showed it.
+"""Types of an operating profile: routes by region and phase, and the measurements that justify
+them.
 
-Regions are sets of parameters that get one decision; phases are parts of a training. The names are
-those of the published abstracts, the numbers and the format are this project's.
+A region is a set of parameters with one decision; a phase is a part of a training. The names are
+those of the published abstracts; the numbers and the format belong to this project.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ VERSION = 1
 WARMUP, STEADY, RECOVERY = "warmup", "steady", "recovery"
 FIXED = re.compile(r"fixed:([0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?)")
 LEAST_F32, MOST_F32 = 2.0**-126, (2 - 2.0**-23) * 2.0**127
-"""Of float32, in which a vote is scaled: with less it would be 0 in every step, with more NaN."""
+"""Range of the scale of a vote in float32: below it every vote decodes to 0, above it to NaN."""
 
 Range = tuple[float, float]
 Measured = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Range]]]]
-"""[least, most] over the windows of a phase, by phase, route, decode and statistic. Routes here may
-be Q2 to Q8 too, the quantisers of the host."""
+"""[least, most] over the windows of a phase, by phase, route, decode and statistic. Routes
+include Q2 to Q8, the quantisers of the host."""
 QUANTISERS = tuple(f"Q{bits}" for bits in range(2, 9))
 STATISTICS = (
     *("cosine", "shrink", "error", "zeros", "gate", "margin", "saturation", "norm_ratio", "snr"),
@@ -36,7 +37,7 @@ STATISTICS = (
 
 
 class Kind(StrEnum):
-    """What a parameter is to its model; a region has one kind."""
+    """Role of a parameter in its model; a region has one kind."""
 
     HEAD = "head"
     EMBEDDING = "embedding"
@@ -51,15 +52,21 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class PhaseRoute:
-    """How the gradients of a region travel in a phase.
+    """Encoding of a region's gradients in a phase.
 
-    ``decode``: the majority's vote, or the net of plus and minus votes over the workers.
-    ``scale``: of a worker's tensor: `mean_abs`, `rms` or `fixed:NUMBER`. ``shrink`` times the mean
-    scale is the decoded step. ``feedback``: what a worker could not send is added to its next
-    gradient. ``signal``: what it votes with: its gradient, or its momentum (of ``beta``).
-    Integer codes have neither decode, scale nor shrink: their scale is the workers' largest, their
-    sum is exact. ``rounding`` is theirs alone: stochastic, so that their mean is the gradient, or
-    to the nearest code.
+    Integer codes have no decode, scale or shrink: their scale is the largest of the workers, and
+    their sum is exact.
+
+    Attributes:
+        route: Encoding.
+        decode: Majority vote, or net of plus and minus votes over the workers.
+        scale: Scale of a worker's tensor: `mean_abs`, `rms` or `fixed:NUMBER`.
+        shrink: The decoded step is this times the mean scale.
+        feedback: Whether the error of a worker is added to its next gradient.
+        why: Reason of the choice.
+        signal: Quantity that a worker votes with: its gradient, or its momentum.
+        beta: Decay of the momentum.
+        rounding: Rounding of integer codes: stochastic (unbiased) or to the nearest code.
     """
 
     route: Route
@@ -73,7 +80,7 @@ class PhaseRoute:
     rounding: Literal["stochastic", "nearest"] = "stochastic"
 
     def __post_init__(self) -> None:
-        """DataError for what cannot go together."""
+        """Check that the fields fit together; DataError."""
         fixed = FIXED.fullmatch(self.scale)
         if self.scale not in ("mean_abs", "rms") and not (fixed and float(fixed[1]) > 0):
             raise DataError(f"scale {self.scale!r} is none of mean_abs, rms, fixed:NUMBER")
@@ -100,21 +107,25 @@ class PhaseRoute:
 
     @property
     def fixed(self) -> float | None:
-        """The scale, where it is given and not taken of the gradients."""
+        """Return the scale if it is a constant."""
         found = FIXED.fullmatch(self.scale)
         return float(found[1]) if found else None
 
 
 FULL = PhaseRoute(Route.FP32)
-"""As it is."""
+"""Route of unchanged gradients."""
 
 
 @dataclass(frozen=True)
 class Region:
-    """Parameters that get one decision.
+    """Parameters with one decision.
 
-    ``match``: globs over their names; without any, those of the kind (of `NAME.N`: its group by
-    depth). ``elements``: in the model of the calibration. ``phases``: by name; `warmup` is FP32.
+    Attributes:
+        match: Globs for their names; without any, all parameters of the kind (for `NAME.N`, its
+            depth group).
+        elements: Elements in the calibrated model.
+        phases: Routes by phase; `warmup` is FP32.
+        measured: Statistics of the calibration.
     """
 
     name: str
@@ -126,13 +137,13 @@ class Region:
 
     @property
     def low_bit(self) -> bool:
-        """Whether any phase of it is not FP32."""
+        """Return whether any phase is not FP32."""
         return any(how.route != Route.FP32 for how in self.phases.values())
 
 
 @dataclass(frozen=True)
 class ModelId:
-    """The model of the calibration: `fingerprint.fingerprint` and its number of elements."""
+    """Identity of the calibrated model: its fingerprint and number of elements."""
 
     fingerprint: str
     parameters: int
@@ -140,7 +151,7 @@ class ModelId:
 
 @dataclass(frozen=True)
 class ValidFor:
-    """Trainings that the calibration speaks for; what is None was not fixed."""
+    """Conditions of the calibration; None for a condition that was not fixed."""
 
     world_size: tuple[int, int] | None = None
     batch_per_worker: tuple[int, int] | None = None
@@ -150,7 +161,7 @@ class ValidFor:
     amp: str | None = None
 
     def __post_init__(self) -> None:
-        """DataError for an empty range."""
+        """Check that ranges are not empty; DataError."""
         for name in ("world_size", "batch_per_worker"):
             span = getattr(self, name)
             if span is not None and not 1 <= span[0] <= span[1]:
@@ -167,8 +178,8 @@ class Spread:
 
 @dataclass(frozen=True)
 class Reference:
-    """What trainings with FP32 and with this profile reached. ``difference``: the 95 % interval of
-    the mean difference to FP32, seed by seed."""
+    """Metric of trainings in FP32 and with this profile. ``difference`` is the 95 % interval of
+    the mean difference, seed by seed."""
 
     metric: str
     fp32: Spread
@@ -178,8 +189,8 @@ class Reference:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The training that was measured: its seed and steps, ``samples`` of them, one ``every`` so
-    many steps. ``stopped_early``: it did not come to its end."""
+    """Calibrated training: its seed, its steps, and ``samples`` at intervals of ``every``
+    steps. ``stopped_early`` means that it did not reach its end."""
 
     seed: int
     steps: int
@@ -188,7 +199,7 @@ class Calibration:
     stopped_early: bool = False
 
     def __post_init__(self) -> None:
-        """DataError for what cannot be counted."""
+        """Check that counts are not negative; DataError."""
         for name in ("steps", "samples", "every"):
             if getattr(self, name) < 0:
                 raise DataError(f"{name} {getattr(self, name)} is negative")
@@ -196,24 +207,24 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Warmup:
-    """``steps``: a share of all below 1, else a number; these are FP32."""
+    """Warm-up in FP32: ``steps`` is a share of the training below 1, else a number of steps."""
 
     steps: float = 0.10
 
     def __post_init__(self) -> None:
-        """DataError for a negative number."""
+        """Check that the length is not negative; DataError."""
         if self.steps < 0:
             raise DataError(f"steps {self.steps} is negative")
 
 
 @dataclass(frozen=True)
 class Steady:
-    """``windows``: shares of all steps at which a window of the statistics ends."""
+    """Steady phase: the statistics' windows end at these shares of all steps."""
 
     windows: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """DataError for shares that do not rise from 0 to 1."""
+        """Check that the shares increase within 0..1; DataError."""
         ends = (0.0, *self.windows)
         if any(b <= a for a, b in itertools.pairwise(ends)) or ends[-1] > 1:
             raise DataError(f"windows {list(self.windows)} do not rise from 0 to 1")
@@ -221,7 +232,7 @@ class Steady:
 
 @dataclass(frozen=True)
 class Phases:
-    """The parts of a training; RECOVERY comes after a fallback, whenever that is."""
+    """Phases of a training. RECOVERY follows a fallback at any time."""
 
     warmup: Warmup = field(default_factory=Warmup)
     steady: Steady = field(default_factory=Steady)
@@ -229,28 +240,33 @@ class Phases:
 
 @dataclass(frozen=True)
 class Floor:
-    """The least cosine to the mean gradient at which a route is admitted."""
+    """Least cosine to the mean gradient at which a route is admitted."""
 
     G_BINARY: float = 0.45
     G_TERNARY: float = 0.55
     other: float = 0.80
 
     def of(self, route: str) -> float:
-        """The floor of a route."""
+        """Return the floor of a route."""
         named = {"G_BINARY": self.G_BINARY, "G_TERNARY": self.G_TERNARY}
         return named.get(str(route), self.other)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What chose the routes. ``drop``: the cosine at which the monitor gives a region up.
-    ``zeros``: the share of exact zeros from which they are named: a zero votes "+". ``shrink``:
-    `fit`: what brings a vote nearest to the mean gradient; `one`: votes keep the workers' scale.
-    ``routes``: those it chooses from. Integer codes are measured too, but take 6 to 12 times the
-    bits of a vote, and pass their floor nearly everywhere: who wants them names them here.
-    ``protect``: kinds that get no votes, whatever their cosine: most of what a worker sends of an
-    embedding is zeros, and a head's gradients sum to 0 over the classes, which one bit cannot say.
-    Codes say both, so they are chosen for these kinds too where ``routes`` names them.
+    """Rule that chooses the routes.
+
+    Attributes:
+        floor: Least cosine of each route.
+        drop: Cosine below which the monitor demotes a region.
+        zeros: Share of exact zeros from which they are reported, since a zero votes "+".
+        shrink: `fit` scales a vote to the least distance from the mean gradient; `one` keeps the
+            scale of the workers.
+        routes: Candidates. Integer codes are measured too, but need 6 to 12 times the bits of a
+            vote and pass nearly everywhere, so that they must be named.
+        protect: Kinds without votes at any cosine. Most of what a worker sends of an embedding is
+            zeros, and gradients of a head sum to 0 over the classes; one bit can express neither.
+            Integer codes can, so they are allowed for these kinds.
     """
 
     floor: Floor = field(default_factory=Floor)
@@ -261,7 +277,7 @@ class Rule:
     protect: tuple[Kind, ...] = (Kind.HEAD, Kind.EMBEDDING)
 
     def __post_init__(self) -> None:
-        """DataError for a number that is no cosine or share, and for routes that are no choice."""
+        """Check that cosines and shares are within 0..1 and the candidates are valid; DataError."""
         if not self.routes or Route.FP32 in self.routes:
             raise DataError("routes names those to choose from; FP32 is what is left without any")
         shares = {**vars(self.floor), "drop": self.drop, "zeros": self.zeros}
@@ -272,7 +288,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Profile:
-    """A whole profile; `profile_file` reads and writes it."""
+    """Operating profile; `profile_file` reads and writes it."""
 
     name: str
     model: ModelId
@@ -288,11 +304,11 @@ class Profile:
 
     @property
     def fingerprint(self) -> str:
-        """Of the model of the calibration."""
+        """Return the fingerprint of the calibrated model."""
         return self.model.fingerprint
 
     def region(self, name: str) -> Region:
-        """By name; KeyError."""
+        """Return a region by name; KeyError."""
         for one in self.regions:
             if one.name == name:
                 return one

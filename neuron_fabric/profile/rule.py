@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule: of the routes whose cosine to the mean gradient stays at its floor or above in every
-window of a phase, the one that costs least; FP32 where there is none. Kinds that it protects get no
-votes.
+"""Rule of a profile: the cheapest route whose cosine to the mean gradient is at least its floor in
+every window of the steady phase; FP32 if there is none. Protected kinds get no votes.
 
-Cosine decides, and no other statistic. In a classifier's head signs may agree (0.67 of them) and
-the signal stand out of the noise while the vote is orthogonal to the mean gradient: softmax
-gradients sum to 0 over the classes, and a majority that always says "+" does not see it.
+Only the cosine decides. In a classifier's head, 0.67 of the signs may agree and the signal may
+exceed the noise while the vote is orthogonal to the mean gradient: softmax gradients sum to 0 over
+the classes, which a majority that always votes "+" does not express.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from neuron_fabric.profile.profile_types import (
 from neuron_fabric.profile.samples import Samples, Way
 
 Cost = Callable[[Way, int], float]
-"""Modelled cost of a way for so many elements; only compared."""
+"""Modelled cost of a route for a number of elements; only compared."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the rule says of a region."""
+    """Routes of a region and the statistics that the choice used."""
 
     region: str
     steady: PhaseRoute
@@ -49,8 +48,8 @@ class Choice:
 
 
 def bits_both_ways(workers: int) -> Cost:
-    """Bits of an element up and down: the cost where no network was measured. Votes come back as
-    votes, and with net as planes of counts too; integer codes come back as sums."""
+    """Return a cost function for an unknown network: bits of an element in both directions.
+    Votes return as votes, or as count planes for net; integer codes return as sums."""
 
     def cost(way: Way, elements: int) -> float:
         bits = Route(way.route).bits if way.route in Route.__members__ else int(way.route[1:])
@@ -64,8 +63,8 @@ def bits_both_ways(workers: int) -> Cost:
 
 
 def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
-    """Which samples are in each window of the steady phase: those that the profile names, as
-    shares of the last step, without those that have no sample; else all samples are one."""
+    """Return the masks of the samples in each window of the steady phase. Windows without
+    samples are left out; without windows all samples form one."""
     ends = [end * (int(steps.max(initial=0)) + 1) for end in profile.phases.steady.windows]
     if not ends:
         return [np.ones(steps.size, np.bool_)] if steps.size else []
@@ -77,7 +76,15 @@ def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bo
 def choose(
     profile: Profile, samples: Samples, region: Region, members: Sequence[int], cost: Cost
 ) -> Choice:
-    """The routes of a region, the parameters of these numbers."""
+    """Choose the routes of a region.
+
+    Args:
+        profile: Profile with the rule and the windows.
+        samples: Measurements.
+        region: The region.
+        members: Numbers of its parameters in ``samples``.
+        cost: Cost function.
+    """
     elements = sum(samples.sizes[number] for number in members)
     windows = windows_of(profile, samples.steps.get(STEADY, np.zeros(0, np.int64)))
     measured: dict[str, dict[str, dict[str, Range]]] = {}
@@ -116,9 +123,9 @@ def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute
     return PhaseRoute(Route(way.route), decode, shrink=max(shrink, 1e-4), why=why)
 
 
-def passed_over(profile: Profile) -> list[str]:
-    """A line for each region in FP32 that integer codes would pass in, where the rule does not
-    choose from them."""
+def codes_that_pass(profile: Profile) -> list[str]:
+    """Return a line for each region in FP32 that would pass with integer codes that the rule
+    does not consider."""
     lines = []
     for region in profile.regions:
         if region.phases[STEADY].route != Route.FP32:
@@ -134,9 +141,10 @@ def passed_over(profile: Profile) -> list[str]:
 
 
 def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
-    """Numbers of the parameters of each region that are large enough for a route.
+    """Return the numbers of the parameters of each region that are large enough for a route.
 
-    ProfileError where a region has no parameter among the samples.
+    Raises:
+        ProfileError: A region has no parameter among the samples.
     """
     members = {}
     for region in profile.regions:
@@ -150,8 +158,11 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
 
 
 def apply_rule(profile: Profile, samples: Samples, cost: Cost | None = None) -> Profile:
-    """The profile with the routes that its rule chooses. It is not verified any more where a route
-    has changed. ProfileError where samples are missing.
+    """Return the profile with the routes that its rule chooses. It becomes unverified if a route
+    changes.
+
+    Raises:
+        ProfileError: Samples are missing.
     """
     way_cost = cost or bits_both_ways(samples.workers)
     members = members_of(profile, samples)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a calibration has measured, beside its profile, so that the rule can be run again.
+"""Samples of a calibration, stored with its profile so that the rule can be applied again.
 
-`NAME.calibration.safetensors`: of every phase `PHASE/steps` int64[n]; of every route and decode
-`PHASE/ROUTE/DECODE/STATISTIC` float64[n, parameters], sums over the elements of a parameter, so
-that those of a region are sums again: `dot` of the mean gradient and the decoded one, `mean2` and
-`decoded2` their squared norms, and `zeros`, the mean number of exact zeros of a worker. The decoded
-gradient has shrink 1. What else is there is reported and decides nothing (`MORE`, which
-`runtime.calibration.shadow_sums` explains).
+`NAME.calibration.safetensors` holds for every phase `PHASE/steps`, int64[n], and for every route
+and decode `PHASE/ROUTE/DECODE/STATISTIC`, float64[n, parameters]. Statistics are sums over the
+elements of a parameter, so that those of a region are sums again: `dot` of the mean gradient and
+the decoded gradient, `mean2` and `decoded2` their squared norms, and `zeros`, the mean number of
+exact zeros of a worker. The decoded gradient has shrink 1. The statistics of `MORE` are reported
+and decide nothing (see `calibration.shadow_router`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from safetensors.numpy import save
 
 from neuron_fabric.data import DataError, as_object, open_file, parse_json
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.output import NewFile
+from neuron_fabric.output import write_bytes
 from neuron_fabric.profile.profile_types import Range
 
 F64 = NDArray[np.float64]
@@ -36,7 +36,7 @@ _AGAIN = "calibrate again"
 
 @dataclass(frozen=True)
 class Way:
-    """A route with a decode, in a phase; routes may be Q2 to Q8 too."""
+    """Route with a decode in a phase; routes include Q2 to Q8."""
 
     phase: str
     route: str
@@ -48,8 +48,15 @@ class Way:
 
 @dataclass(frozen=True)
 class Samples:
-    """``steps``: by phase, int64[n]. ``sums``: by way and name of the sum, float64[n, parameters];
-    all of `MORE` may be missing. ``sizes``: elements of the parameters."""
+    """Samples of a training.
+
+    Attributes:
+        workers: Number of workers.
+        parameters: Names of the parameters.
+        sizes: Their elements.
+        steps: Steps of the samples by phase, int64[n].
+        sums: By way and statistic, float64[n, parameters]; all of `MORE` may be missing.
+    """
 
     workers: int
     parameters: tuple[str, ...]
@@ -58,18 +65,24 @@ class Samples:
     sums: Mapping[Way, Mapping[str, F64]]
 
     def ways(self, phase: str) -> list[Way]:
-        """What was measured in a phase."""
+        """Return the ways that were measured in a phase."""
         return [way for way in self.sums if way.phase == phase]
 
     def statistics(
         self, way: Way, members: Sequence[int], windows: Sequence[NDArray[np.bool_]]
     ) -> dict[str, Range]:
-        """[least, most] over ``windows`` (which samples are in each) of the means of a region, the
-        parameters of these numbers: cosine, shrink, error and zeros, and what `MORE` gives. The
-        cosine is that of the parameter where it is least: each is decoded by a scale of its own,
-        and in a sum over all the one of the largest gradients hides the others. A cosine of nothing
-        is 0. A margin that is not above 0 is left out: closed gates and random signs have one of
-        their own, against which the monitor could not judge."""
+        """Return [least, most] over the windows for each statistic of a region.
+
+        The cosine is that of the worst parameter: each parameter is decoded with a scale of its
+        own, and in a sum over all of them the one with the largest gradients would hide the others.
+        A cosine without a gradient is 0. A margin that is not positive is left out: closed gates
+        and random signs lower it as well, so the monitor could not use it as a reference.
+
+        Args:
+            way: Route, decode and phase.
+            members: Numbers of the region's parameters.
+            windows: Mask of the samples of each window.
+        """
         of_each = [self.sums[way][name][:, list(members)] for name in SUMS]
         dot, mean2, decoded2, zeros = (one.sum(axis=1) for one in of_each)
         elements = sum(self.sizes[number] for number in members)
@@ -105,18 +118,18 @@ def _cosine(dot: F64, mean2: F64, decoded2: F64) -> F64:
 
 
 def _ratio(a: F64, b: F64) -> F64:
-    """a / b, 0 where b is 0."""
+    """Return a / b, and 0 where b is 0."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def samples_path(profile: str | Path) -> Path:
-    """Where the samples of a profile are."""
+    """Return the path of a profile's samples."""
     path = Path(profile)
     return path.with_name(f"{path.stem}.calibration.safetensors")
 
 
 def write_samples(samples: Samples, path: Path) -> None:
-    """Write them, whole or not at all. OSError."""
+    """Write samples whole or not at all; OSError."""
     tensors: dict[str, NDArray[np.generic]] = {
         f"{phase}/steps": np.asarray(steps, np.int64) for phase, steps in samples.steps.items()
     }
@@ -129,15 +142,14 @@ def write_samples(samples: Samples, path: Path) -> None:
         "parameters": samples.parameters,
         "sizes": samples.sizes,
     }
-    metadata = {"about": json.dumps(about)}  # one key: the library writes several in any order
-    with NewFile(path, path.with_name(f".{path.name}.new")) as file:
-        file.put(save(tensors, metadata))
+    metadata = {"about": json.dumps(about)}  # one key: the library writes several in random order
+    write_bytes(path, save(tensors, metadata))
 
 
 def read_samples(path: Path) -> Samples:
-    """The samples of a file. ProfileError, in one line, for whatever is wrong with it."""
+    """Return the samples of a file; ProfileError for anything that is wrong with it."""
     try:
-        open_file(path).close()  # a file, and no FIFO
+        open_file(path).close()  # refuse a FIFO, which would block
         with safe_open(path, "np") as file:
             metadata: Mapping[str, str] = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

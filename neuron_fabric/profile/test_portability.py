@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds and regions of models, and what a profile says to a model that was altered."""
+"""Kinds and regions of models, and the comparison of a profile with changed models."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa:
 
 
 class Block(nn.Module):
-    """A residual block."""
+    """Residual block."""
 
     def __init__(self, width: int, kernel: int = 3) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class Block(nn.Module):
 
 
 class Net(nn.Module):
-    """Images to classes."""
+    """Classifier of images."""
 
     def __init__(self, width: int = 16, classes: int = 100, blocks: int = 3, kernel: int = 3):
         super().__init__()
@@ -56,7 +56,7 @@ class Net(nn.Module):
 
 
 class Text(nn.Module):
-    """A language model whose head is its embedding, used as a matrix without a module."""
+    """Language model whose head is its embedding, used as a matrix without a module."""
 
     def __init__(self, tied: bool = True) -> None:
         super().__init__()
@@ -77,7 +77,7 @@ class Text(nn.Module):
 
 
 def low_bit(region: Region) -> Region:
-    """Convolutions by G_BINARY, and nothing else."""
+    """Return the region with G_BINARY if it is a convolution."""
     if region.kind != Kind.CONV:
         return region
     phases = {"warmup": FULL, "steady": PhaseRoute(Route.G_BINARY)}
@@ -85,7 +85,7 @@ def low_bit(region: Region) -> Region:
 
 
 def profile_of(model: nn.Module, *inputs: Any) -> Profile:
-    """As a calibration would make it, verified for W 4 to 16 and SGD."""
+    """Return a profile as from a calibration, verified for W 4 to 16 and SGD."""
     valid = ValidFor((4, 16), (8, 32), 1, "SGD(momentum=0.9)", False, "off")
     profile = draft("net", sketch(model, traced_head(model, *inputs)), valid)
     regions = tuple(low_bit(region) for region in profile.regions)
@@ -185,8 +185,7 @@ def test_binding_in_the_order_of_the_parameters() -> None:
 
 
 def test_binding_by_kind_where_there_is_no_glob() -> None:
-    """Of the kind and, where the region has a number, of the depth; frozen parameters are left
-    out, others go in FP32."""
+    """Bind by kind and, for a numbered region, by depth; frozen parameters are left out."""
     regions = tuple(
         Region(name, kind, (), 0, {"steady": FULL})
         for name, kind in (("conv.2", Kind.CONV), ("norm", Kind.NORM), ("all", Kind.LINEAR))
@@ -202,7 +201,7 @@ def test_binding_by_kind_where_there_is_no_glob() -> None:
 
 
 def bound(*regions: tuple[str, str]) -> Callable[[], object]:
-    """A binding of a net by regions (name, glob)."""
+    """Return a function that binds a net by regions (name, glob)."""
     made = tuple(Region(name, Kind.CONV, (glob,), 0, {"steady": FULL}) for name, glob in regions)
     return lambda: bind(Profile("p", ModelId("", 0), made), Net())
 
@@ -215,32 +214,32 @@ def test_bad_globs() -> None:
 
 
 def frozen(model: Net) -> Net:
-    """With a layer that is not trained."""
+    """Freeze a layer."""
     model.stem.weight.requires_grad_(False)
     return model
 
 
 def with_more(model: Net) -> Net:
-    """With a layer of no region."""
+    """Add a layer without a region."""
     model.aux = nn.Linear(8, 8)
     return model
 
 
 def renamed(model: Net) -> Net:
-    """The head under another name."""
+    """Rename the head."""
     model.classifier = model.head
     del model.head
     return model
 
 
 def without_convolution(model: Net) -> Net:
-    """A linear layer where a convolution was."""
+    """Replace a convolution by a linear layer."""
     model.blocks[1].conv = nn.Linear(48, 48)
     return model
 
 
 def turned(model: Net) -> Net:
-    """The same modules, the stem after the blocks."""
+    """Move the stem after the blocks."""
     stem = model.stem
     del model.stem
     model.stem = stem
@@ -278,7 +277,7 @@ def test_the_same_model_is_used() -> None:
 
 @pytest.mark.parametrize("name", [one.name for one in dataclasses.fields(ValidFor)])
 def test_strict_asks_for_every_condition(name: str) -> None:
-    """What is not told may be anything."""
+    """Check that an unknown condition is refused."""
     here = dataclasses.replace(HERE, **{name: None})
     with pytest.raises(ProfileError, match=rf"calibrated for {name} .*, and this .* is not told"):
         fit(NET, Net(), here, strict=True)
@@ -353,7 +352,7 @@ def test_routes_and_scales_that_cannot_be() -> None:
 
     codes = net(PhaseRoute(Route.G_INT4))
     assert fit(codes, Net()).verdict == Verdict.USED
-    with pytest.raises(ProfileError, match="goes by G_INT4, and the reducer has FP32, G_BINARY; "):
+    with pytest.raises(ProfileError, match="uses G_INT4, and the reducer has FP32, G_BINARY; "):
         fit(codes, Net(), routes=(Route.G_BINARY, Route.FP32))
     fixed = net(PhaseRoute(Route.G_BINARY, scale="fixed:0.002"))
     assert fit(fixed, Net()).verdict == Verdict.USED

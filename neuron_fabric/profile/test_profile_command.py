@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of profiles."""
+"""Command line of profiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def nf(*words: object) -> int:
-    """The exit code of `python -m neuron_fabric profile WORDS`."""
+    """Return the exit code of `python -m neuron_fabric profile WORDS`."""
     try:
         return __main__.main(["profile", *map(str, words)])
     except SystemExit as end:
@@ -31,7 +31,7 @@ def nf(*words: object) -> int:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A profile."""
+    """Write the example profile."""
     place = tmp_path / "p.toml"
     place.write_text(EXAMPLE, encoding="utf-8")
     return place
@@ -91,7 +91,7 @@ def test_bad_words(
 def test_thresholds_are_looked_at(
     verb: str, values: str, text: str, path: Path, capsys: Capture
 ) -> None:
-    """Here, and not first when a training attaches the profile."""
+    """Check that thresholds are validated here, before a training attaches the profile."""
     path.write_text(f"{EXAMPLE.split('[[region]]', 1)[0]}[monitor]\n{values}\n", "utf-8")
     assert nf(verb, path) == 2
     said = capsys.readouterr()
@@ -129,7 +129,7 @@ def test_diff(path: Path, tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_rule(path: Path, tmp_path: Path, capsys: Capture) -> None:
-    """Floors are tried without training."""
+    """Try other floors without a training."""
     sums = {
         Way("steady", "G_BINARY", "vote"): {
             "dot": np.array([[0.0, 48.0]]),
@@ -185,7 +185,7 @@ if __name__ == "__main__":
 
 
 def test_check_of_a_script(tmp_path: Path, capsys: Capture) -> None:
-    """It is run until it wraps its model, without other workers."""
+    """Run a script until it wraps its model, without other workers."""
     torch = pytest.importorskip("torch")
     from neuron_fabric.profile import sketch
     from neuron_fabric.profile.draft import draft
@@ -220,7 +220,7 @@ def test_check_of_what_has_no_model(path: Path, tmp_path: Path, capsys: Capture)
         assert nf("check", path, "--", script) == 2
         assert text in capsys.readouterr().err
     assert nf("check", path) == 0
-    assert "2 regions; no model to hold it against" in capsys.readouterr().out
+    assert "2 regions; no model to compare with" in capsys.readouterr().out
     assert nf("check", "--model", "none:make", path) == 2
     assert "none:make: gives no model (ModuleNotFoundError" in capsys.readouterr().err
     assert nf("check", "--model", "os:getcwd", path) == 2
@@ -232,7 +232,7 @@ def test_check_of_what_has_no_model(path: Path, tmp_path: Path, capsys: Capture)
 def test_check_of_a_function(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On the meta device: a model of any size."""
+    """Check a model of any size on the meta device."""
     pytest.importorskip("torch")
     source = """
         import torch

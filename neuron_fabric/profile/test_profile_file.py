@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Profiles are read strictly and written so that they are read again as they were."""
+"""Profile files: strict reader, and a writer whose output gives the same profile."""
 
 from __future__ import annotations
 
@@ -106,7 +106,11 @@ WRONG = {
     "measured phase": ("measured.steady", "measured.cold", "measured phase 'cold' is not known"),
     "measured route": ("G_BINARY.vote", "Q9.vote", "measured route 'Q9' is not known here"),
     "measured decode": ("G_BINARY.vote", "Q8.most", "measured decode 'most' is not known here"),
-    "statistic": ("cosine = [", "sine = [", "region 'conv.2': measured 'sine' is not known here"),
+    "statistic": (
+        "cosine = [",
+        "sine = [",
+        "'conv.2': measured statistic 'sine' is not known",
+    ),
     "range": ("[0.468, 0.604]", "[0.9, 0.1]", "cosine [0.9, 0.1] is not [least, most]"),
     "no float": ("0.4210", '"x"', "region[1].steady.shrink: 'x' is not a number"),
     "nan": ("0.4210", "nan", "region[1].steady.shrink: nan is not a number"),
@@ -245,7 +249,7 @@ MEASURED = st.dictionaries(
 
 @st.composite
 def profiles(draw: st.DrawFn) -> Profile:
-    """Anything that a profile may hold, with floats of four digits."""
+    """Draw any profile, with floats of four digits."""
     names = draw(st.lists(TEXT, unique=True, max_size=4))
     regions = tuple(
         Region(
@@ -301,7 +305,7 @@ def test_what_is_written_is_read_again(profile: Profile) -> None:
 
 
 def test_no_kind_is_protected() -> None:
-    """An empty list says another thing than no list, which protects heads and embeddings."""
+    """Check that an empty list differs from a missing list, which protects heads and embeddings."""
     profile = parse_profile(EXAMPLE, "p")
     assert profile.rule.protect == (Kind.HEAD, Kind.EMBEDDING)
     changed = dataclasses.replace(profile, rule=dataclasses.replace(profile.rule, protect=()))
@@ -318,7 +322,7 @@ def test_small_numbers_keep_four_digits() -> None:
 
 
 def validator() -> Any:
-    """Of the schema beside the package."""
+    """Return the validator of the package's schema."""
     jsonschema = pytest.importorskip("jsonschema")
     return jsonschema.Draft202012Validator(read_object(SCHEMA))
 

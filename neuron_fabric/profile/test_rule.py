@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule chooses by the cosine of samples, and says why."""
+"""Rule: choice by the cosine of samples, with reasons."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ WAYS = [
 
 
 def gradients(rng: np.random.Generator, size: int, head: bool) -> NDArray[np.float32]:
-    """float32[W, size]. A head as softmax makes it: 99 of 100 classes get a small +, one a large -,
-    each class by turns."""
+    """Return float32[W, size]. For a softmax head, 99 of 100 classes get a small plus and one a
+    large minus, each class in turn."""
     if not head:
         mean = rng.standard_normal(size)
         return (mean + 0.5 * rng.standard_normal((WORKERS, size))).astype(np.float32)
@@ -69,7 +69,7 @@ def gradients(rng: np.random.Generator, size: int, head: bool) -> NDArray[np.flo
 
 
 def decoded(sent: NDArray[np.float32], way: Way) -> NDArray[np.float32]:
-    """What the workers get back, with shrink 1."""
+    """Return the gradient that the workers decode with shrink 1."""
     route = Route(way.route)
     packed = [pack(one, route) for one in sent]
     scale = float(np.mean([one.scale for one in packed]))
@@ -80,7 +80,7 @@ def decoded(sent: NDArray[np.float32], way: Way) -> NDArray[np.float32]:
 
 
 def sample(steps: int = 4, seed: int = 1) -> Samples:
-    """Of body, head and norm."""
+    """Return samples of body, head and norm."""
     rng = np.random.default_rng(seed)
     sums: dict[Way, dict[str, Any]] = {
         way: {name: np.zeros((steps, 3)) for name in ("dot", "mean2", "decoded2", "zeros")}
@@ -103,7 +103,7 @@ SAMPLES = sample()
 
 
 def test_codes_cost_their_sums_too() -> None:
-    """Bits up and down: 4-bit codes of more than 16 workers come back as 16-bit sums."""
+    """Check bits in both directions: 4-bit codes of more than 16 workers return as 16-bit sums."""
     costs = {
         (route, workers): bits_both_ways(workers)(Way("steady", route, "vote"), 100)
         for route in ("G_BINARY", "G_TERNARY", "G_INT4", "G_INT8")
@@ -115,8 +115,8 @@ def test_codes_cost_their_sums_too() -> None:
 
 
 def test_cosine_decides() -> None:
-    """The head's vote is orthogonal to the mean gradient, and goes in FP32 where its counts do
-    not help; the body is good enough for the cheapest."""
+    """Check that the head, whose vote is orthogonal to the mean gradient, uses no vote, and the
+    body the cheapest route."""
     body, head, norm = (region for region in apply_rule(PROFILE, SAMPLES).regions)
     steady = body.phases["steady"]
     assert (steady.route, steady.decode) == (Route.G_BINARY, "vote")
@@ -134,7 +134,7 @@ def test_cosine_decides() -> None:
 
 
 def test_heads_and_embeddings_get_no_votes() -> None:
-    """Whatever their cosine: it is measured and named, and another list of kinds lets them in."""
+    """Check that the cosine is measured and named, and that other protected kinds can be chosen."""
     regions = (dataclasses.replace(PROFILE.regions[0], kind=Kind.EMBEDDING), *PROFILE.regions[1:])
     profile = dataclasses.replace(PROFILE, regions=regions)
     found = apply_rule(profile, SAMPLES).regions[0]
@@ -154,7 +154,7 @@ def test_heads_and_embeddings_get_no_votes() -> None:
 
 
 def test_codes_are_for_protected_kinds_too() -> None:
-    """What votes cannot say of them, an exact sum can."""
+    """Check codes of protected kinds: an exact sum expresses what votes cannot."""
     way = Way("steady", "G_INT4", "vote")
     samples = dataclasses.replace(SAMPLES, sums={way: SAMPLES.sums[WAYS[0]]})
     rule = Rule(Floor(other=0.0), routes=(Route.G_BINARY, Route.G_INT4))
@@ -163,8 +163,8 @@ def test_codes_are_for_protected_kinds_too() -> None:
 
 
 def test_the_least_cosine_of_a_region_is_its_own() -> None:
-    """Of body and head as one region: the sum over both is near the body's, whose gradients are
-    larger, and would admit the head's vote with it."""
+    """Check body and head as one region: the sum over both is near the body's, whose gradients
+    are larger, and would admit the head's vote."""
     members, way, whole = [0, 1], WAYS[0], [np.ones(4, bool)]
     found = SAMPLES.statistics(way, members, whole)
     alone = [SAMPLES.statistics(way, [one], whole)["cosine"][0] for one in members]
@@ -184,7 +184,7 @@ def test_the_least_cosine_of_a_region_is_its_own() -> None:
 
 
 def test_each_window_has_its_own_least_parameter() -> None:
-    """A parameter that is bad in one window is not saved by the others, nor by its own mean."""
+    """Check that a parameter that is bad in one window fails, whatever its mean."""
     way = WAYS[0]
     sums = {name: one.copy() for name, one in SAMPLES.sums[way].items()}
     sums["dot"][:, 1] = 0.9 * np.sqrt(sums["mean2"][:, 1] * sums["decoded2"][:, 1])

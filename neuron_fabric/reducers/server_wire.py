@@ -39,14 +39,14 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.data import DataError, Limits, as_object, encodable, parse_json
+from neuron_fabric.data import DataError, DataLimits, as_object, encodable, parse_json
 from neuron_fabric.errors import InputError, one_line
 from neuron_fabric.private_folder import NAME, make_private, private_temporary, who_else
 from neuron_fabric.typed import typed
 
 VERSION = 2
 MOST_BYTES = 4096
-_LIMITS = Limits(size=MOST_BYTES, depth=6, values=1000)
+_LIMITS = DataLimits(size=MOST_BYTES, depth=6, values=1000)
 _PATH_BYTES = 107  # sun_path, without the 0 at its end
 DEFAULT = "unix"
 PREFIX = f"{DEFAULT}:"

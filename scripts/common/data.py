@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import jsonschema
 import yaml
 
-from neuron_fabric.data import DataError, Limits, parse_json, read_json, read_text
+from neuron_fabric.data import DataError, DataLimits, parse_json, read_json, read_text
 from neuron_fabric.errors import one_line
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS, shown
 
-YAML = Limits(size=2 << 20, depth=20, values=200_000)
+YAML = DataLimits(size=2 << 20, depth=20, values=200_000)
 # JSON Schema takes 2.0 for an integer, which it is not for range() and for a simulator.
 _Validator = jsonschema.validators.extend(
     jsonschema.Draft202012Validator,
@@ -101,7 +101,7 @@ def _not_yaml(error: yaml.YAMLError) -> DataError:
 
 
 def _scan(text: str) -> None:
-    """Limits, before anything is made of the text."""
+    """DataLimits, before anything is made of the text."""
     depth = values = 0
     try:
         for event in yaml.parse(text, yaml.CSafeLoader):

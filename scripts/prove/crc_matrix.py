@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from neuron_fabric.data import Limits, as_object, read_json
+from neuron_fabric.data import DataLimits, as_object, read_json
 from scripts.common.paths import shown
 from scripts.prove import affine, model
 from scripts.prove.affine import NotLinear
@@ -29,7 +29,7 @@ flatten
 opt_clean
 write_json {path}
 """
-_LIMITS = Limits(size=64 << 20, depth=20, values=4_000_000)
+_LIMITS = DataLimits(size=64 << 20, depth=20, values=4_000_000)
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
