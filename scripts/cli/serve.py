@@ -34,12 +34,12 @@ from neuron_fabric.reducers.server_wire import (
     send,
 )
 from scripts.build import registry
-from scripts.cli.replay import Simulators
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import ROOT
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.serve.reducer_server import Listener, ReducerServer

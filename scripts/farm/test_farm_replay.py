@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from neuron_fabric.capture import write_capture
-from scripts.cli.replay import Simulators
 from scripts.common.errors import NfError
 from scripts.farm import cluster
 from scripts.farm.test_cluster import ON_DASK, Loopback, workers
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.replay.test_signal_replay import check_file
 

@@ -229,7 +229,7 @@ def trouble(_sim: str, result: StepResult) -> None:
 
 
 LOSSES = {
-    "step": (lost_step, "step 60 came to no end"),
+    "step": (lost_step, "step 60 was not completed"),
     "tensor": (lost_tensor, "tensor s: nothing was read back"),
     "planes": (lost_planes, "tensor a.weight: nothing was read back"),
     "problem": (trouble, "counter CRC_ERROR"),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.cli.replay import Simulators
 from scripts.common.records import Dut
 from scripts.plan import mutants
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.replay.test_signal_replay import MIX, check_file
 

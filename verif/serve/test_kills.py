@@ -24,7 +24,7 @@ from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import COUNT_BIT
 from neuron_fabric.reducers.server_wire import ServerError
 from scripts.cli import serve
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")

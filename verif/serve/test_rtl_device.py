@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from models.line_packing import Mode
-from scripts.cli.replay import Simulators
 from scripts.common import process
 from scripts.plan import mutants
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
 from verif.replay.options import ReplayOptions

@@ -16,7 +16,7 @@ from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve import rtl_device
 from verif.serve.conftest import (

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.monitor import log
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
 from verif.serve.rtl_device import CapacityCheck, RtlDevice

@@ -17,9 +17,9 @@ import pytest
 from models.line_packing import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
 from scripts.build import bulk_build, registry
-from scripts.cli.replay import Simulators
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.host.bulk_device import BulkFault
 from verif.replay.bulk.bisect import arrival
