@@ -25,7 +25,7 @@ _SHORT_S = 1.0  # builds that take less are not announced
 _LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
 
 
-class Progress:
+class RunProgress:
     """One line a finished run in a log; on a terminal also a bar with the time left at the end.
 
     `seconds` gives what each run took so far, by record id; a run that is not in it counts as the

@@ -30,6 +30,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.conftest import QUICK, Toy
 from scripts.farm import bundle, cluster, schedule
+from scripts.farm.work import CocotbRun
 
 RUNS = 30
 ON_DASK = [
@@ -156,9 +157,9 @@ def test_a_file_that_a_variable_names_goes_along(
     spec = RunSpec(toy.spec(waves=None), "reads_bench", ("reads",), timeout_s=300)
     real = farm._submit
 
-    def elsewhere(request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
+    def elsewhere(request: dict[str, Any], work: bytes) -> tuple[str, bytes]:
         given.unlink()  # the workers of the test are on this machine
-        return real(request, parcel)
+        return real(request, work)
 
     monkeypatch.setattr(farm, "_submit", elsewhere)
     record = farm.run(replace(spec, env=(("NF_SCENARIO", str(given)),)))
@@ -181,14 +182,14 @@ def test_an_odd_answer_of_a_worker_is_one_line(
     monkeypatch.setattr(farm, "_ship", lambda what, make: "")
     text = json.dumps(RunRecord.of(spec, Verdict(True)).to_json())
     for answer in ((text, b"PK"), (text, b""), ("{", b""), ("[]", b""), ('{"id": 1}', b"")):
-        monkeypatch.setattr(farm, "_submit", lambda request, parcel, answer=answer: answer)
+        monkeypatch.setattr(farm, "_submit", lambda request, work, answer=answer: answer)
         record = farm.run(spec)
         assert record.kind is FailureKind.INFRASTRUCTURE
-        assert record.cause.startswith("what a worker sent back is refused: ")
+        assert record.cause.startswith("the answer of a worker is refused: ")
     (toy.folder / "runs").rename(toy.folder / "aside")
     (toy.folder / "runs").touch()  # nothing can be written there
     try:
-        assert farm.run(spec).cause.startswith("what a worker sent back is refused: ")
+        assert farm.run(spec).cause.startswith("the answer of a worker is refused: ")
     finally:
         (toy.folder / "runs").unlink()
         (toy.folder / "aside").rename(toy.folder / "runs")
@@ -198,7 +199,8 @@ def test_a_checkout_that_cannot_be_packed_is_one_line(
     farm: cluster.Farm, toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "MAX_FILES", 2)
-    record = farm.prove(RunSpec(toy.spec(), "toy_bench", ("adds_one",)), b"", toy.folder / "runs")
+    spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    record = farm.send(spec, CocotbRun(), None, toy.folder / "runs")
     assert record.cause == "a bundle takes 2 files"
 
 

@@ -18,7 +18,7 @@ from scripts.farm import cluster
 from scripts.farm.test_cluster import ON_DASK, Loopback, workers
 from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
-from verif.replay.test_signal_replay import check_file
+from verif.replay.conftest import check_file
 
 BULK = ("--transport", "bulk", "--sim", "icarus", "--route", "a=G_BINARY", "*=FP32")
 PIECES = 6
@@ -93,9 +93,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def kill_one(three: Loopback, sent: list[str]) -> None:
     """Worker 0 dies as soon as it drives a piece."""
     late = time.monotonic() + 300
-    parcels = three.folder / "worker0"
+    received = three.folder / "worker0"
     while time.monotonic() < late:
-        if sent and any(parcels.rglob("parcel-*")):
+        if sent and any(received.rglob("work-*")):
             os.kill(three.workers[0].pid, 9)
             return
         time.sleep(0.01)

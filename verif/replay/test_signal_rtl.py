@@ -12,7 +12,7 @@ from scripts.common.records import Dut
 from scripts.plan import mutants
 from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
-from verif.replay.test_signal_replay import MIX, check_file
+from verif.replay.conftest import MIX, check_files
 
 
 def test_both_simulators_return_the_same(
@@ -24,8 +24,7 @@ def test_both_simulators_return_the_same(
     shown = capsys.readouterr()
     assert code == 0, shown.err
     names = "verilator,icarus" if registry.get("icarus").available() else "verilator"
-    for step in (3, 60):
-        found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+    for found in check_files(out, capture):
         assert found["simulator"] == names
         assert len(set(found["cycles"].split(","))) == 1
 

@@ -46,7 +46,7 @@ def narrow(
         text, operations = alone
     else:
         missing = _absent(found)
-        who = f"worker {missing}: its contribution is not in it" if missing is not None else ""
+        who = f"worker {missing}: its contribution is missing" if missing is not None else ""
         if not _recurs(block, open_device):
             rest = "a fresh device gives the right line: it depends on what went before the round"
             return Finding(f"{who}{'; ' if who else ''}{rest}", None)

@@ -25,14 +25,13 @@ from verif.host.bulk_device import BulkFault
 from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import Mismatch
+from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Extent, plan_step
 from verif.replay.source import SyntheticSource, resnet18
 from verif.replay.tensors import TERNARY_RATIO
-from verif.replay.test_signal_replay import MIX, SHIPPED, check_file
 
-BULK = ("--transport", "bulk")
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
 
 
@@ -45,8 +44,7 @@ def test_a_mix_of_routes(
     words = (*BULK, "--sim", sim, "--route", *MIX, "--out", out)
     code = nf_replay(simulators, capture, *words)
     assert code == 0, capsys.readouterr().err
-    for step in (3, 60):
-        check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+    check_files(out, capture)
 
 
 @pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "FP32"])
@@ -57,8 +55,7 @@ def test_the_shipped_capture(
     simulators = Simulators(files=tmp_path / "files")
     code = nf_replay(simulators, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
     assert code == 0, capsys.readouterr().err
-    for step in (3, 60):
-        check_file(tmp_path / f"out.step-{step:06d}.safetensors", SHIPPED, step)
+    check_files(out, SHIPPED)
 
 
 ACCUMULATE = "hdl/engine/nf_accumulate.sv"

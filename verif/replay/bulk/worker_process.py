@@ -50,7 +50,7 @@ def identity_of(identity: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
     return {**identity, "piece": piece.number}
 
 
-def drive_apart(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
+def drive_piece(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
     """Drive a piece and leave everything in the folder of a transport that drives nothing else."""
     refused: list[str] = []
     with closing(Journal.create(done.folder / LINES_FILE, identity_of(identity, piece))) as journal:
