@@ -12,13 +12,13 @@ from typing import Any
 from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
-from verif.replay.codes import CodeRounding
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
 from verif.replay.source import (
     NETWORKS,
     CaptureSource,
+    CodeRounding,
     ScaledSource,
     SyntheticSource,
     route_warnings,

@@ -9,24 +9,25 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import F32, U8, Mode, elements_per_line
-from models.quantize import buckets
+from models.quantize import BUCKET, buckets
 from neuron_fabric import codec
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
+from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
-from verif.replay.codes import CodeRounding, bucket_range, pieces, uniform
-from verif.replay.pinned import PinnedFile, changed
+from verif.replay.options import Rounding
 from verif.replay.plan import Extent, RoutePattern, layer_of
-from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
+from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_shared, pack_stretch, threshold_of
 
 # -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
 
@@ -158,6 +159,107 @@ def _ratio(sums: F64, parts: int) -> float:
     return most / least if least else math.inf
 
 
+# -- integer codes of stretches ------------------------------------------------------------------
+_PIECE = 1 << 16
+"""Elements drawn at a time, so that any stretch can be drawn without the elements before it."""
+
+
+def uniform(key: tuple[int, ...], first: int, count: int, kind: Any) -> NDArray[Any]:
+    """Return ``count`` numbers of a float type, uniform in [0, 1), from number ``first`` of the
+    sequence of ``key`` on."""
+    pieces = range(first // _PIECE, -(-(first + count) // _PIECE))
+    drawn = [np.zeros(0, kind)]
+    for piece in pieces:
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence((*key, piece))))
+        drawn.append(rng.random(_PIECE, dtype=kind))
+    start = first - pieces.start * _PIECE
+    return np.concatenate(drawn)[start : start + count]
+
+
+@dataclass(frozen=True)
+class CodeRounding:
+    """Rounding of codes; stochastic draws depend on the seed and on the place of the element."""
+
+    rounding: Rounding = "nearest"
+    seed: int = 1
+
+    def pack(self, x: F32, u: F32, mode: Mode, place: tuple[int, int, int]) -> U8:
+        """Pack a stretch of a tensor of all workers, float32[W, count], as lines uint8[W, n, 64].
+
+        Args:
+            x: Elements.
+            u: Scales of the buckets, from the bucket of the first element on.
+            mode: G_INT4 or G_INT8.
+            place: Step, number of the tensor, and number of the first element, which begins a line.
+        """
+        step, number, first = place
+        count = x.shape[1]
+        draws = None
+        if self.rounding == "stochastic":
+            keys = ((self.seed, step, number, worker, 1) for worker in range(len(x)))
+            draws = np.stack([uniform(key, first, count, np.float64) for key in keys])
+        return pack_shared(x, mode, u, draws, first)
+
+
+def bucket_range(first: int, count: int) -> tuple[int, int]:
+    """Return (first bucket, last bucket + 1) of ``count`` elements."""
+    return first // BUCKET, -(-(first + count) // BUCKET)
+
+
+def pieces(elements: int, size: int) -> Iterator[tuple[int, int]]:
+    """Return (first, count) of stretches of at most ``size`` elements."""
+    for first in range(0, elements, size):
+        yield first, min(size, elements - first)
+
+
+# -- files that must not change --------------------------------------------------------------------
+CHUNK = 1 << 16
+"""Bytes per hash: a read costs at most two chunks more than requested."""
+_DIGEST = 16
+
+
+def changed(where: object) -> CaptureError:
+    """Return the error for a capture that changed."""
+    return CaptureError(
+        where, "has changed since this replay began to read it", "replay it again from the start"
+    )
+
+
+@dataclass
+class PinnedFile:
+    """File with a hash per chunk. The hash is stored when the chunk is first read and compared at
+    every later read; it takes 16 bytes of memory per 64 KiB of file."""
+
+    path: Path
+    size: int
+    _hashes: dict[int, bytes] = field(default_factory=dict)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return the bytes, fewer at the end of the file. Raise CaptureError if they changed, and
+        OSError."""
+        first, last = offset // CHUNK, -(-(offset + size) // CHUNK)
+        with open_file(self.path) as stream:
+            stream.seek(first * CHUNK)
+            data = memoryview(stream.read((last - first) * CHUNK))
+        for at in range(first, last):
+            chunk = data[(at - first) * CHUNK : (at - first + 1) * CHUNK]
+            found = hashlib.sha256(chunk).digest()[:_DIGEST]
+            if self._hashes.setdefault(at, found) != found:
+                raise changed(self.path)
+        begin = offset - first * CHUNK
+        return bytes(data[begin : begin + size])
+
+    def digest(self) -> str:
+        """Return the hash of the whole content; chunks that were not read yet are read."""
+        total = hashlib.sha256(str(self.size).encode())
+        for at in range(-(-self.size // CHUNK)):
+            if at not in self._hashes:
+                self.read(at * CHUNK, CHUNK)
+            total.update(self._hashes[at])
+        return total.hexdigest()
+
+
+# -- sources --------------------------------------------------------------------------------------
 class LineSource(Protocol):
     """Gradients of several workers and steps, as lines."""
 

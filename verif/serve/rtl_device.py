@@ -25,7 +25,7 @@ from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
-from verif.replay.bulk.epoch_block import EpochBlock, Lie
+from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
@@ -130,11 +130,11 @@ def _by_number(
     return out
 
 
-def _lie(bucket: ServedBucket, one: Round) -> Lie:
+def _places(bucket: ServedBucket, one: Round) -> LinePlaces:
     """The shared memory itself, for a device that reads it there."""
     room = bucket.sent.shape[1]
     at = [(one.who[mode] * room + lines).reshape(-1) for mode, lines in one.lines.items()]
-    return Lie(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
+    return LinePlaces(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
 
 
 class RtlDevice:
@@ -257,8 +257,8 @@ class RtlDevice:
         """A round through the device, checked, its results in their places."""
         device = self._opened()
         work = self._work(bucket, one)
-        lie = None if self._piped else _lie(bucket, one)
-        block = EpochBlock.of(work, self._options.seed, lie, self._apart)
+        places = None if self._piped else _places(bucket, one)
+        block = EpochBlock.of(work, self._options.seed, places, self._apart)
         device.run(block.block)
         mismatch = judge(work, reduced_by_words).first
         if mismatch is not None:

@@ -23,7 +23,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
 from verif.replay.conftest import BULK, MIX, Command, check_file, check_files, step_files
 from verif.replay.runner import Progress
-from verif.replay.stimulus import Commit, Read, Stimulus, Write
+from verif.replay.stimulus import CommitOperation, Read, Stimulus, Write
 
 Bulk = Command[BulkModel]
 
@@ -157,7 +157,7 @@ def test_a_wrong_lane_is_named_with_its_worker(bulk: Bulk) -> None:
     assert "; worker 3, line 0 of region 0, element 5: after its contribution" in shown.err
     stimulus = kept_stimulus(bulk, shown.out)
     assert stimulus.note.startswith("worker 3")
-    assert isinstance(stimulus.operations[0], Commit)
+    assert isinstance(stimulus.operations[0], CommitOperation)
     assert isinstance(stimulus.operations[-1], Read)
     writes = [one for one in stimulus.operations if isinstance(one, Write)]
     assert writes[-1].ldid == 3
