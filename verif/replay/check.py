@@ -87,16 +87,11 @@ Reduce = Callable[[U8, RegionUse, DeviceParams], Lines]
 """(uint8[W, n, 64], region, device) -> lines to be read when all workers have contributed."""
 
 
-def reduced(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
-    """Reduce element by element, with the reference reducers."""
-    return expected_lines(sent, use, device)
-
-
 def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
     """Reduce millions of lines: bit-sliced unless counters can saturate."""
     config = use.config
     if config.mode == Mode.FP32 or config.mode.bits or len(sent) > device.cnt_max:
-        return reduced(sent, use, device)
+        return expected_lines(sent, use, device)
     planes = planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.G_BINARY:
         return _of(use, *vote_binary(sent, _tie(config), planes))
@@ -122,7 +117,7 @@ class Verdict:
     first: Mismatch | None = None
 
 
-def judge(work: EpochLines, reduce: Reduce = reduced) -> Verdict:
+def judge(work: EpochLines, reduce: Reduce = expected_lines) -> Verdict:
     """Compare every line of an epoch with the reducers, and sums of codes with numpy's integers."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):

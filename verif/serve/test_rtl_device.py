@@ -16,7 +16,7 @@ from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
 from verif.replay.options import ReplayOptions
-from verif.serve.rtl_device import OPEN_S, ROUND_S, CapacityCheck, RtlDevice
+from verif.serve.rtl_device import OPEN_S, ROUND_S, FallbackLimit, RtlDevice
 from verif.serve.served_bucket import ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 
@@ -151,7 +151,7 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
     """The first contribution to a line is a miss: one of three. Above the threshold each bucket
     says so, at it none does."""
     model = Simulators().bulk(simulator, {})
-    for check, fallen in ((CapacityCheck(1, 6), 1), (CapacityCheck(3, 6), 0), (None, 0)):
+    for check, fallen in ((FallbackLimit(1, 6), 1), (FallbackLimit(3, 6), 0), (None, 0)):
         device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
         assert [device.reduce(bucket()).fallback for _ in range(3)] == [fallen] * 3, check
         device.close()
@@ -162,7 +162,7 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
 def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apart: bool) -> None:
     """Above 8 misses among 16 contributions: only where workers are apart by more lines than there
     are slots. The results are the same."""
-    few, check = {"SLOTS": slots}, CapacityCheck(8, 16)
+    few, check = {"SLOTS": slots}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, WORKERS, options, check, apart)
     one, other = bucket(lines=8), bucket(lines=8)
@@ -186,4 +186,4 @@ def test_time_to_come_up_is_no_bucket_s(tmp_path: Path, simulator: str) -> None:
 @pytest.mark.parametrize(("misses", "window"), [(6, 6), (-1, 6), (1, 257), (0, 0)])
 def test_checks_that_the_device_has_not(misses: int, window: int) -> None:
     with pytest.raises(ValueError, match="there are 1 to 256, and fewer misses"):
-        CapacityCheck(misses, window)
+        FallbackLimit(misses, window)

@@ -15,7 +15,7 @@ from neuron_fabric.monitor import log
 from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
-from verif.serve.rtl_device import CapacityCheck, RtlDevice
+from verif.serve.rtl_device import FallbackLimit, RtlDevice
 from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import ModelDevice, ServedDevice
 
@@ -82,7 +82,7 @@ def trains_on_codes(device: ServedDevice, *words: str) -> None:
 def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
     """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each
     time for twice as long, and the log says so."""
-    model, check = Simulators().bulk(simulator, {}), CapacityCheck(1, 6)
+    model, check = Simulators().bulk(simulator, {}), FallbackLimit(1, 6)
     fell_and_returned(RtlDevice(model, tmp_path, simulator, 4, capacity=check), tmp_path)
 
 
@@ -91,7 +91,7 @@ def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -
 def test_a_starved_device_falls_back(tmp_path: Path, simulator: str) -> None:
     """Eight slots, and workers apart by 9 and 18 lines: none is still in its slot when the next
     worker's comes. `test_slots_that_are_too_few` has its twins, of slots enough or in step."""
-    few, check = {"SLOTS": 8}, CapacityCheck(8, 16)
+    few, check = {"SLOTS": 8}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, 4, options, check, apart=True)
     fell_and_returned(device, tmp_path, "G_INT4")
