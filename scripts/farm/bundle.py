@@ -24,7 +24,7 @@ from pathlib import Path, PurePath, PurePosixPath
 _INTERMEDIATE = frozenset(
     {".a", ".cc", ".cpp", ".d", ".dat", ".gch", ".h", ".hpp", ".mk", ".o", ".ok", ".tree", ".xml"}
 )
-# Untracked files that go along have one of these suffixes and lie in one of these folders.
+# Untracked files are packed if they have one of these suffixes and are in one of these folders.
 _FOLDERS = frozenset({"cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif"})
 _CODE = {
     *(".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".py"),
@@ -95,7 +95,7 @@ def of_sources(root: Path) -> Bundle:
         more = _plain(root, (path for path in others if _is_source(path.relative_to(root), True)))
         _tell(root, more, len(others) - len(more))
         return pack(root, _plain(root, {*git.files(root), *more}))
-    anywhere = not (root / "scripts").is_dir()  # a design in a folder of its own
+    anywhere = not (root / "scripts").is_dir()  # a design outside this project
     names = (path.relative_to(root) for path in git.files(root))
     files = (root / name for name in names if _is_source(name, False, anywhere))
     return pack(root, _plain(root, files))

@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
-    """One worker."""
+    """Connect to one worker."""
     with (
         workers(tmp_path_factory.mktemp("farm"), 1) as made,
         cluster.connect(made.address, 1) as found,
@@ -34,7 +34,7 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
 
 @pytest.fixture
 def fifo() -> Proof:
-    """A quick proof."""
+    """Return a quick proof."""
     return next(one for one in proof.read() if one.id == "fifo/three")
 
 

@@ -27,14 +27,14 @@ pytestmark = ON_DASK
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with three workers."""
+    """Run a scheduler with three workers."""
     with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two workers; the replay has PIECES pieces of a round of two lines."""
+    """Write a capture of two workers; its replay has PIECES pieces of a round of two lines."""
     monkeypatch.setattr("verif.replay.options.SLOW_LINES_LOG2", 1)
     monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 1)
     rng = np.random.default_rng(3)
@@ -91,7 +91,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def kill_one(three: Loopback, sent: list[str]) -> None:
-    """Worker 0 dies as soon as it drives a piece."""
+    """Kill worker 0 as soon as it drives a piece."""
     late = time.monotonic() + 300
     received = three.folder / "worker0"
     while time.monotonic() < late:

@@ -22,7 +22,8 @@ Bulk = Command[BulkModel]
 
 @pytest.fixture
 def large(bulk: Bulk) -> Bulk:
-    """Two workers with files of 160 KB, so that a chunk in the middle exists."""
+    """Return the command for a capture of two workers with files of 160 KB, so that a chunk in the
+    middle exists."""
     values = np.random.default_rng(1).standard_normal((2, 40_000)).astype(np.float32)
     write_capture(bulk.folder / "large", "large", {0: {"a": values}})
     return bulk.of(bulk.folder / "large", "--route", "*=G_BINARY")

@@ -81,7 +81,7 @@ def warnings_of(capture: Capture, steps: Sequence[int], routes: dict[str, Mode])
 
 
 QKV = np.repeat(np.array([1e-5, -1e-5, 6e-4], np.float32), 64) * np.ones((64, 1), np.float32)
-"""As `c_attn` of GPT-2, whose columns are query, key and value: one scale fits none of them."""
+"""Columns of query, key and value as in `c_attn` of GPT-2: one scale fits none of them."""
 WHOLE = (
     "tensor 'w': 3 parts of its columns differ in scale by 60 times, as fused projections do; "
     "a vote has one scale for all: --route 'w=FP32', or G_INT8"

@@ -71,7 +71,7 @@ def traffic(
     ops = np.concatenate([*(w.reshape(-1) for w in writes), *(r.reshape(-1) for r in reads)])
     line = np.concatenate([*(w for w, _ in order), *(r for _, r in order)])
     is_read = ops["kind"] == Kind.READ
-    # Chunk c is written at 2c and read at 2c + 3: behind the writes of chunk c + 1.
+    # Chunk c is written at time 2c and read at 2c + 3, after the writes of chunk c + 1.
     slot = 2 * (line // chunk) + 3 * is_read
     turn = np.zeros(len(ops), np.int64)
     if apart:

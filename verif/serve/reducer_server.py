@@ -141,7 +141,7 @@ class DeviceThread:
         self._until: float | None = None
         self.stuck = False
         """Whether the bucket in progress exceeded its limit and has not ended yet."""
-        # A daemon: a simulator that never comes back must not keep the server from ending.
+        # A daemon thread: a hanging simulator must not keep the server from ending.
         self._thread = threading.Thread(target=self._run, name="nf serve device", daemon=True)
         self._thread.start()
 

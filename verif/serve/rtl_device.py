@@ -168,7 +168,7 @@ class RtlDevice:
         self._options = options or ReplayOptions()
         self.params, self._simulator = self._options.device, simulator
         self._model, self._folder = model, folder
-        self._piped = isinstance(model, IcarusModel)  # a process of its own, and a slow one
+        self._piped = isinstance(model, IcarusModel)  # a separate and slow process
         self._apart = apart
         self._workers = workers
         self._modes: tuple[Mode, ...] = OF_VOTES

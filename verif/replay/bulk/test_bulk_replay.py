@@ -67,7 +67,7 @@ def test_the_tensors_are_those_of_the_reference(mixed: Bulk, capture: Path) -> N
 
 @pytest.mark.parametrize("transport", ["signal", "bulk"])
 def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
-    """A capture without a known head, and a tensor that a worker does not use."""
+    """Warn of a capture without a known head, and of a tensor that a worker does not use."""
     command = request.getfixturevalue(transport)
     values = {"body.weight": np.ones((2, 2, 2)), "norm.weight": np.ones((2, 2))}
     values["body.weight"][1] = 0

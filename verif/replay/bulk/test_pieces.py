@@ -103,10 +103,8 @@ def test_one_piece_is_driven_in_this_process(bulk: Bulk) -> None:
 
 
 class Marks:
-    """Breaks what drives one piece: the one with the line of ``s`` of worker 0 in the first step.
-
-    Every process that drives a piece leaves a mark.
-    """
+    """Damage in the process that drives one piece: the one with the line of ``s`` of worker 0 in
+    the first step. Every process that drives a piece leaves a file."""
 
     def __init__(self, folder: Path, capture: Path, do: Callable[[], None], times: int = 1) -> None:
         self.line = Capture.open(capture).load(STEPS[0])["s"][0].tobytes()
@@ -123,17 +121,17 @@ class Marks:
 
     @property
     def done(self) -> int:
-        """How often it was done."""
+        """Return how often the damage was done."""
         return len(list(self.folder.glob("done*")))
 
     @property
     def pieces(self) -> int:
-        """Pieces that were begun."""
+        """Return the number of pieces begun."""
         return len(list(self.folder.glob("piece*")))
 
 
 def die() -> None:
-    """The end of this process."""
+    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -199,7 +197,7 @@ def test_ctrl_c_and_resume(pieces: Bulk, odd: Path, whole: list[bytes], jobs: in
 
 
 def journal_keys(out: Path) -> set[tuple[int, int]]:
-    """Rounds that a journal beside --out holds."""
+    """Return the rounds in the journal of an --out."""
     path = out.with_name(f"{out.name}.verilator.journal")
     header = path.read_bytes()[len(MAGIC) + 4 :]
     identity, _ = json.JSONDecoder().raw_decode(header.decode("latin-1"))
@@ -243,7 +241,7 @@ def test_a_capture_that_changes_meanwhile_is_refused(pieces: Bulk, odd: Path) ->
 
 
 def test_every_round_is_in_one_piece(odd: Path) -> None:
-    """Of bounded size, in order, whatever the shard; sizes differ by one at most."""
+    """Pieces have bounded and nearly equal sizes, are in order, and belong to one shard each."""
     for log2, size in ((0, 4), (1, 4), (9, 4)):
         replay = make_replay(ReplayOptions(str(odd), epoch_lines_log2=log2))
         pieces = replay.all_pieces()
