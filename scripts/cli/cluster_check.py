@@ -42,6 +42,7 @@ SLOWER = 8.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf cluster-check`."""
     add = parser.add_argument
     add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="number of nodes (4)")
     add(
@@ -81,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
+    """Make network namespaces with rate limits; plain processes if that is not possible."""
     why = node_network.why_not() if args.rate else "no --rate"
     if why:
         say(f"plain processes without a rate ({why}): the slow link is left out")
@@ -105,7 +107,7 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             _wait_for(running, folder, step)
             nodes.limit(last, rate)
             say(f"step {step}: the link of node {last} has {rate}")
-    ended = _ended(running, folder, 20 * args.timeout)
+    ended = _wait_for_end(running, folder, 20 * args.timeout)
     wrong = [
         f"node {n} ended with code {one.code}: {one.found.get('error') or 'nothing was left'}"
         for n, one in enumerate(ended)
@@ -150,7 +152,7 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     _wait_for(running, folder, DIES_AT)
     running[-1].kill()
     begin = time.monotonic()
-    ended = _ended(running[:-1], folder, 2 * args.timeout)
+    ended = _wait_for_end(running[:-1], folder, 2 * args.timeout)
     wrong = [
         f"node {n}: " + ("hangs" if one.code is None else "ended as if nothing had been")
         for n, one in enumerate(ended)
@@ -169,6 +171,7 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 def _start(
     args: argparse.Namespace, nodes: Nodes, folder: Path, steps: int, substrate: Path | None
 ) -> list[process.Child]:
+    """Start a training process on every node, with one log per node."""
     started = []
     env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
     for rank, prefix in enumerate(nodes.prefix):
@@ -195,7 +198,8 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
         time.sleep(0.02)
 
 
-def _ended(running: list[process.Child], folder: Path, timeout_s: float) -> list[NodeExit]:
+def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) -> list[NodeExit]:
+    """Wait for all nodes, at most ``timeout_s``; kill those that remain."""
     until, ended = time.monotonic() + timeout_s, []
     for rank, one in enumerate(running):
         code: int | None = None
@@ -209,6 +213,7 @@ def _ended(running: list[process.Child], folder: Path, timeout_s: float) -> list
 
 
 def _left(folder: Path, rank: int) -> dict[str, Any]:
+    """Return the result file of a node; empty if it left none."""
     try:
         return dict(read_object(folder / f"rank-{rank}.json"))
     except (OSError, DataError):

@@ -229,48 +229,27 @@ def check_options(args: argparse.Namespace) -> None:
         raise OptionError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
     only_bulk = [name for name in _BULK_ONLY if getattr(args, name)]
     unused = sorted(given(args, add_arguments) - _OF_STIMULUS) if args.stimulus else []
-    # (option, whether it is wrong, what is wrong, what to do)
-    rules = (
+    bulk = args.transport == "bulk"
+    resume = "end it with Ctrl-C, continue it with --resume"
+    signal = "replay at signal level, or replay the --stimulus of a failed bulk replay"
+    others = "leave it out; --stimulus takes --sim, --dut, --timeout and --waves"
+    # (options that are wrong, what is wrong, what to do)
+    rules: tuple[tuple[list[str], str, str], ...] = (
+        ([] if bulk else only_bulk, "requires the bulk transport", "add --transport bulk"),
+        # An unset variable of the shell gives an empty address.
+        (["cluster"] * (args.cluster == ""), "the address is empty", "write tcp://HOST:PORT"),
+        (["waves"] * (bulk and args.waves), "bulk replay writes no waves", signal),
+        (["timeout"] * (bulk and bool(args.timeout)), "bulk replay has no time-out", resume),
         (
-            f"--{only_bulk[0] if only_bulk else ''}",
-            only_bulk and args.transport != "bulk",
-            "requires the bulk transport",
-            "add --transport bulk",
-        ),
-        (
-            "--cluster",
-            args.cluster == "",  # an unset variable of the shell
-            "the address is empty",
-            "write tcp://HOST:PORT, or leave it out",
-        ),
-        (
-            "--waves",
-            args.waves and args.transport == "bulk",
-            "bulk replay writes no waves",
-            "replay at signal level, or replay the --stimulus of a failed bulk replay",
-        ),
-        (
-            "--timeout",
-            args.timeout and args.transport == "bulk",
-            "bulk replay has no time-out",
-            "end it with Ctrl-C, continue it with --resume",
-        ),
-        (
-            "--workers",
-            args.capture and args.workers,
+            ["workers"] * bool(args.capture and args.workers),
             "a capture has a fixed number of workers",
             "leave it out",
         ),
-        (
-            f"--{unused[0].replace('_', '-') if unused else ''}",
-            unused,
-            "a stimulus contains this setting",
-            "leave it out; --stimulus takes --sim, --dut, --timeout and --waves",
-        ),
+        (unused, "a stimulus contains this setting", others),
     )
-    for option, wrong, what, todo in rules:
-        if wrong:
-            raise OptionError(option, what, todo)
+    for names, what, todo in rules:
+        if names:
+            raise OptionError(f"--{names[0].replace('_', '-')}", what, todo)
 
 
 def check_journal_options(args: argparse.Namespace) -> None:
@@ -347,6 +326,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def _ratio(text: str) -> float:
+    """Parse a ratio. Raise ArgumentTypeError unless it is finite and not negative."""
     try:
         value = float(text)
     except ValueError:

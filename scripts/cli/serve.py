@@ -62,6 +62,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf serve`."""
     add = parser.add_argument
     add("--device", choices=(RTL, MODEL), default=RTL, help=f"device that reduces ({RTL})")
     add(
@@ -116,6 +117,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _capacity(text: str) -> FallbackLimit:
+    """Parse ``MISSES/WINDOW``. Raise ArgumentTypeError if malformed or out of range."""
     misses, _, window = text.partition("/")
     if not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in (misses, window)):
         raise argparse.ArgumentTypeError(f"{text!r} is not MISSES/WINDOW, as 16/64")
@@ -126,6 +128,11 @@ def _capacity(text: str) -> FallbackLimit:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, or print the status of a server; return the exit code.
+
+    Raises:
+        NfError: for options that exclude each other, and if the server cannot be started.
+    """
     if args.status is not None:
         where = default_socket() if args.status == _DEFAULT else args.status
         say(*status(where, args.allow_uid))
@@ -206,6 +213,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
 
 
 def _is_there(server: OwnServer) -> bool:
+    """Return whether the server answers."""
     try:
         return bool(server.status())
     except ServerError:
@@ -214,11 +222,12 @@ def _is_there(server: OwnServer) -> bool:
 
 @contextmanager
 def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
+    """Open the device that the options describe; check them before anything is built."""
     try:
         options = ReplayOptions(
             parameters=parse_parameters(args.param), memory=memory_of(args, args.memory_latency)
         )
-        place(options.device, args.workers)  # before anything is built
+        place(options.device, args.workers)
     except CaptureError as error:
         raise NfError(f"{error}.") from None
     if args.device == MODEL:
@@ -242,4 +251,5 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
 
 
 def _log(line: str) -> None:
+    """Print a line of the log with the time."""
     say(f"nf serve: {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)
