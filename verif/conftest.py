@@ -28,6 +28,7 @@ from neuron_fabric.capture import write_capture
 from scripts.cli import replay
 from scripts.common.errors import BuildError
 from scripts.common.records import FailureKind, RunRecord
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
@@ -58,7 +59,7 @@ Spoil = Callable[[str, StepResult], bool | None]
 """(simulator, result) -> changes it in place; False: nothing is left of it."""
 
 
-class SignalModel(replay.Simulators):
+class SignalModel(Simulators):
     """Plays both simulators through the same files as the bench."""
 
     def __init__(self, folder: Path) -> None:
@@ -190,7 +191,7 @@ class ModelDevice:
         pass
 
 
-class BulkModel(replay.Simulators):
+class BulkModel(Simulators):
     """Plays both simulators. `damage` and `twice` (contributions come twice) break the device,
     `dies_at` ends it after some epochs."""
 
@@ -318,7 +319,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BulkModel:
     return BulkModel(tmp_path / "work")
 
 
-def nf_replay(simulators: replay.Simulators, *words: object) -> int:
+def nf_replay(simulators: Simulators, *words: object) -> int:
     """Run `nf replay WORDS` and return its exit code; one process, unless the words ask for more
     jobs.
     """

@@ -24,11 +24,11 @@ from neuron_fabric.hook.capacity import TILE, Coefficients, Device, Substrate, w
 from neuron_fabric.output import check_output
 from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
 from scripts.build import registry
-from scripts.cli import replay as nf_replay
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import up_to
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import BUILD
 from scripts.report.invocation import revision
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 
 HELP = "measure the coefficients of the capacity model into a substrate file"
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     """Measure, print and write."""
     check_output(args.out, "--out")
     memory = memory_of(args, args.memory_latency)
-    model = nf_replay.Simulators(files=files, command="nf capacity").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf capacity").bulk(args.sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
 
         def at(timing: MemoryTiming) -> Bench:

@@ -24,9 +24,9 @@ from neuron_fabric.hook.capacity import Coefficients, LinkFit, admits, shipped, 
 from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
 from scripts.benchmarks.device_clocks import DeviceClocks, device_clocks
-from scripts.cli.replay_options import add_memory
 from scripts.common import run_folders
 from scripts.common.errors import NfError
+from scripts.common.memory_options import add_memory
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
 from scripts.run.rank_run import rank_run

@@ -32,9 +32,9 @@ from neuron_fabric.hook.capacity import (
 )
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
-from scripts.cli import replay as nf_replay
 from scripts.common.arguments import positive, up_to
 from scripts.common.paths import BUILD
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MAX_LATENCY, MemoryTiming
 from verif.replay.plan import selectors
 
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     """Drive and print; 1 when the model is off by more than `WITHIN` for a bucket."""
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
-    model = nf_replay.Simulators(files=files, command="nf capacity").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf capacity").bulk(args.sim, {})
     say(f"{substrate.name} ({substrate.measured})")
     say(f"{'route':10}{'':16}{'W':>4}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}")
     found = []

@@ -20,6 +20,7 @@ from statistics import median
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.cli import replay as nf_replay
+from scripts.run.replay_simulators import Simulators
 
 STEP = ("--synthetic", "resnet18", "--route", "*=FP32", "--transport", "bulk")
 SHARE = 0.9
@@ -28,7 +29,7 @@ SHARE = 0.9
 
 def measure(jobs: int, runs: int, part: int, files: Path) -> int:
     """Measure every ``part``-th piece of the step and print; 1 when the goal is missed."""
-    simulators = nf_replay.Simulators(files=files, command="nf bench")
+    simulators = Simulators(files=files, command="nf bench")
     simulators.bulk("verilator", {})
     wall: dict[int, list[float]] = {1: [], jobs: []}
     cpu: dict[int, list[float]] = {1: [], jobs: []}
@@ -52,7 +53,7 @@ def measure(jobs: int, runs: int, part: int, files: Path) -> int:
     )
 
 
-def _replay(simulators: nf_replay.Simulators, jobs: int, part: int) -> str:
+def _replay(simulators: Simulators, jobs: int, part: int) -> str:
     """The last line of a replay; AssertionError when it fails."""
     parser = argparse.ArgumentParser()
     nf_replay.add_arguments(parser)

@@ -19,11 +19,11 @@ from neuron_fabric.errors import say
 from scripts.benchmarks.goals import Goal, judge
 from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
 from scripts.build import registry
-from scripts.cli import replay as nf_replay
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import BUILD
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import LATENCIES
 
 HELP = "clocks of hits and misses by the latency of memory, and what a host's misses cost others"
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     if not rows:
         what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"
         raise OptionError(f"--only {args.only!r}", what, todo)
-    model = nf_replay.Simulators(files=files, command="nf bench").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf bench").bulk(args.sim, {})
     measured: dict[tuple[str, int], float] = {}
     width = max(map(len, rows))
     memories = [memory_of(args, latency) for latency in args.memory_latency]

@@ -28,11 +28,11 @@ from neuron_fabric.errors import say
 from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, Load
 from scripts.benchmarks.goals import Goal, judge
 from scripts.build import earlier, verilator
-from scripts.cli import replay as nf_replay
 from scripts.common import git, toolchain
 from scripts.common.arguments import up_to
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import BUILD, ROOT
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.host.c_interface import Block, Kind
 from verif.mem.memory_timing import MemoryTiming
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "model") -> int:
     """Measure and print; the exit code is 1 when the ratio is below LEAST."""
     older = baseline_library(args.baseline, files)
-    present = nf_replay.Simulators(files=files, command="nf bench").bulk("verilator", {})
+    present = Simulators(files=files, command="nf bench").bulk("verilator", {})
     assert isinstance(present, VerilatedModel)
     say(f"{args.lines} lines a worker, {WORKERS} workers, {MEMORY}; CPU time, one core: {_cpu()}")
     say(f"{verilator.Verilator.identity()}", flush=True)

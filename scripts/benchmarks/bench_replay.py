@@ -33,11 +33,12 @@ from scripts.benchmarks.goals import Goal
 from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common import tool_environment
 from scripts.common.arguments import given, up_to
 from scripts.common.errors import OptionError
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import BUILD
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import IcarusDevice, IcarusModel, VerilatedDevice, VerilatedModel
 from verif.host.c_interface import Block
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
@@ -123,7 +124,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     _check_words(args)
     if args.jobs:
         return bench_cores.measure(args.jobs, args.runs, args.part, files)
-    simulators = nf_replay.Simulators(files=files, command="nf bench")
+    simulators = Simulators(files=files, command="nf bench")
     sims, note = simulators.choose(args.sim)
     if note:
         say(note)
@@ -156,7 +157,7 @@ Measured = dict[str, tuple[Load, Callable[[], float]]]
 
 @dataclass
 class _Bench:
-    simulators: nf_replay.Simulators
+    simulators: Simulators
     sim: str
     folder: Path
     args: argparse.Namespace

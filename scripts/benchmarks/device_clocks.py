@@ -13,9 +13,9 @@ from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.hook.capacity import place, shipped
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
-from scripts.cli import replay as nf_replay
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 
 
@@ -40,7 +40,7 @@ def device_clocks(
     takes a full region's clocks in each of its rounds."""
     sim = registry.names()[0]
     files = BUILD / "bench" / "misses"
-    model = nf_replay.Simulators(files=files, command="nf capacity").bulk(sim, {})
+    model = Simulators(files=files, command="nf capacity").bulk(sim, {})
     found = {}
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for size in elements:

@@ -19,7 +19,6 @@ from scripts.benchmarks import bench_capacity, bench_clocks
 from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, Bucket, Load
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import bulk_build
-from scripts.cli import replay
 from scripts.cli.main import main
 from verif.mem.memory_timing import MemoryTiming
 
@@ -144,7 +143,7 @@ def test_a_substrate_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(bench_capacity, "Bench", Modelled)
-    monkeypatch.setattr(replay, "Simulators", NoSimulator)
+    monkeypatch.setattr(bench_capacity, "Simulators", NoSimulator)
     out = tmp_path / "s.toml"
     assert main(["capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
     measured = read_substrate(out)
@@ -180,7 +179,7 @@ def test_clocks_against_the_model(
 ) -> None:
     """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
     monkeypatch.setattr(bench_clocks, "Bench", kind)
-    monkeypatch.setattr(replay, "Simulators", NoSimulator)
+    monkeypatch.setattr(bench_clocks, "Simulators", NoSimulator)
     assert main(["capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
     assert ("16.7% off at most (goal 10%)" in out) == bool(code)

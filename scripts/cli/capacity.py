@@ -7,9 +7,9 @@ import argparse
 import importlib
 
 from neuron_fabric.hook import capacity_command
-from scripts.cli.replay_options import memory_of
 from scripts.common.arguments import given
 from scripts.common.errors import NfError
+from scripts.common.memory_options import memory_of
 
 MEASURE, CLOCKS = "measure", "clocks"
 _BENCH, _CELLS = "scripts.benchmarks.bench_capacity", "scripts.benchmarks.bench_cells"

@@ -26,7 +26,7 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
 from scripts.run.torchrun import run_workers
 from verif.replay.plan import assign_routes, tied_tensors
-from verif.replay.source import ZeroTensors, route_doubts
+from verif.replay.source import ZeroTensors, route_warnings
 
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
@@ -157,7 +157,7 @@ def _summary(capture: Capture) -> list[str]:
     if tied:
         lines.append(f"  tied: {', '.join(tied[:4])}" + ", ..." * (len(tied) > 4))
     routes = assign_routes(capture.tensors, (), capture.modules)
-    lines += [f"  warning: {line}" for line in route_doubts(capture, routes)]
+    lines += [f"  warning: {line}" for line in route_warnings(capture, routes)]
     cut = capture.unfinished()
     if cut:
         lines.append(f"  not whole, left out: step {', '.join(map(str, cut[:8]))}")

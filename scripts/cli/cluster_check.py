@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cluster-check`: a low-bit training on several nodes. The same decisions on all of them, a
-link that becomes slow for a while, a node that dies."""
+"""`nf cluster-check`: train in low-bit on several nodes; check equal decisions on all nodes, a link
+that is slow for a while, and the death of a node."""
 
 from __future__ import annotations
 
@@ -28,36 +28,48 @@ from scripts.run import node_network
 from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
 EXAMPLES = """examples:
-  nf cluster-check --nodes 4 --rate 1gbit    a network namespace a node, links of 1 Gbit/s (root)
-  nf cluster-check                           plain processes where there is no root
+  nf cluster-check --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
+  nf cluster-check                           plain processes, without root
 """
 RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
 GRADIENTS = 1 << 20
-"""Bytes of the low-bit regions of what is trained (`cluster_ranks.net`)."""
+"""Bytes of the low-bit regions of the trained net (`cluster_ranks.net`)."""
 SLOWER = 8.0
-"""The modelled host packs so many times slower than the uncut network reduces in FP32."""
+"""Packing time of the modelled host relative to an FP32 reduction on the fast network."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf cluster-check`."""
     add = parser.add_argument
-    add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="nodes (4)")
-    add("--rate", type=rate_of, metavar="RATE", help="of a link, as 1gbit; needs root")
-    add("--timeout", type=seconds, default=30.0, metavar="S", help="for a node that is lost (30)")
+    add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="number of nodes (4)")
+    add(
+        "--rate",
+        type=rate_of,
+        metavar="RATE",
+        help="rate of the links, such as 1gbit; requires root",
+    )
+    add(
+        "--timeout",
+        type=seconds,
+        default=30.0,
+        metavar="S",
+        help="seconds to wait for a lost node (30)",
+    )
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a node has left, and its exit code; None: it had to be killed."""
+class NodeExit:
+    """Result file and exit code of a node; None: it had to be killed."""
 
     found: Mapping[str, Any]
     code: int | None
 
 
 def run(args: argparse.Namespace) -> int:
-    """0 when all holds; 1 else. NfError when it cannot be tried."""
+    """Return 0 if all checks pass, else 1. Raise NfError if they cannot be run."""
     if importlib.util.find_spec("torch") is None:
         raise NfError("cluster-check: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
@@ -70,6 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextlib.contextmanager
 def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
+    """Make network namespaces with rate limits; plain processes if that is not possible."""
     why = node_network.why_not() if args.rate else "no --rate"
     if why:
         say(f"plain processes without a rate ({why}): the slow link is left out")
@@ -80,7 +93,7 @@ def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
 
 
 def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
-    """All nodes decide the same; under a slow link capacity admits what it rejects else."""
+    """Check that all nodes decide the same, and that low-bit is admitted while the link is slow."""
     folder.mkdir()
     substrate = folder / "substrate.toml" if nodes.limit else None
     if substrate:
@@ -94,7 +107,7 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             _wait_for(running, folder, step)
             nodes.limit(last, rate)
             say(f"step {step}: the link of node {last} has {rate}")
-    ended = _ended(running, folder, 20 * args.timeout)
+    ended = _wait_for_end(running, folder, 20 * args.timeout)
     wrong = [
         f"node {n} ended with code {one.code}: {one.found.get('error') or 'nothing was left'}"
         for n, one in enumerate(ended)
@@ -120,9 +133,9 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 
 
 def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
-    """Whether low-bit is rejected when the link is cut, admitted while it is, and rejected again
-    once it is not; of (step, target). A link changes once so many steps are done, which are counted
-    from 0: the step of that number is the first on the other link."""
+    """Return whether low-bit is rejected before the cut of the link, admitted during it, and
+    rejected after it. ``flips`` are (step, target). The link changes after a number of steps
+    counted from 0, so the step of that number is the first on the changed link."""
     end = CUT_AT + CUT_FOR
     before = [target for step, target in flips if step < CUT_AT]
     return (
@@ -133,13 +146,13 @@ def flips_and_returns(flips: Sequence[tuple[int, str]]) -> bool:
 
 
 def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
-    """One node is killed: each of the others ends with an error in time."""
+    """Kill one node, and check that all others end with an error in time."""
     folder.mkdir()
     running = _start(args, nodes, folder, 10_000, None)
     _wait_for(running, folder, DIES_AT)
     running[-1].kill()
     begin = time.monotonic()
-    ended = _ended(running[:-1], folder, 2 * args.timeout)
+    ended = _wait_for_end(running[:-1], folder, 2 * args.timeout)
     wrong = [
         f"node {n}: " + ("hangs" if one.code is None else "ended as if nothing had been")
         for n, one in enumerate(ended)
@@ -158,6 +171,7 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
 def _start(
     args: argparse.Namespace, nodes: Nodes, folder: Path, steps: int, substrate: Path | None
 ) -> list[process.Child]:
+    """Start a training process on every node, with one log per node."""
     started = []
     env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
     for rank, prefix in enumerate(nodes.prefix):
@@ -170,7 +184,7 @@ def _start(
 
 
 def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
-    """Until node 0 has done so many steps. NfError when a node ends before."""
+    """Wait until node 0 has completed a step. Raise NfError if a node ends before."""
     path = folder / "progress-0"
     while not path.is_file() or int(path.read_text(encoding="utf-8") or "0") < step:
         for rank, one in enumerate(running):
@@ -184,7 +198,8 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
         time.sleep(0.02)
 
 
-def _ended(running: list[process.Child], folder: Path, timeout_s: float) -> list[Ended]:
+def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) -> list[NodeExit]:
+    """Wait for all nodes, at most ``timeout_s``; kill those that remain."""
     until, ended = time.monotonic() + timeout_s, []
     for rank, one in enumerate(running):
         code: int | None = None
@@ -193,11 +208,12 @@ def _ended(running: list[process.Child], folder: Path, timeout_s: float) -> list
         if code is None:
             one.kill()
             one.wait()
-        ended.append(Ended(_left(folder, rank), code))
+        ended.append(NodeExit(_left(folder, rank), code))
     return ended
 
 
 def _left(folder: Path, rank: int) -> dict[str, Any]:
+    """Return the result file of a node; empty if it left none."""
     try:
         return dict(read_object(folder / f"rank-{rank}.json"))
     except (OSError, DataError):

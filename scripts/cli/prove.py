@@ -19,8 +19,8 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.proof_run import Parcel
 from scripts.farm.schedule import run_all
+from scripts.farm.work import ProofRun
 from scripts.prove import counterexample, proof, proving
 from scripts.prove.proof import Broken, Method, Proof
 from scripts.record.database import Recorder
@@ -92,7 +92,7 @@ class Place:
         if self.farm is None:
             return proving.run(one, folder, shown_as)
         spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
-        return self.farm.prove(spec, Parcel(one, shown_as).pack(), folder)
+        return self.farm.send(spec, ProofRun(one, shown_as), None, folder)
 
     def end(self) -> None:
         """End every proof, wherever it is."""

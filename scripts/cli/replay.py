@@ -1,59 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay`: captured gradients through the design; every result is checked.
+"""`nf replay`: drive captured gradients through the design and check every result.
 
-Exit code 0: every line is right; 1: something differs; 2: it cannot be done.
+Exit code 0: every line is right; 1: a line, counter or simulator differs; 2: bad input.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import re
 import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from models.line_packing import Tie
+from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError, one_line, say, telling
-from scripts.build import bulk_build, registry
-from scripts.build.sources import design_key
-from scripts.cli import replay_options
-from scripts.common import process, run_folders, secret_values, tool_environment
+from scripts.build import registry
+from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, given, positive, seconds, up_to
 from scripts.common.errors import BuildError, OptionError
-from scripts.common.paths import BUILD, shown
-from scripts.common.records import (
-    FILELIST,
-    TOP,
-    BuildSpec,
-    CaseResult,
-    Dut,
-    Edit,
-    FailureKind,
-    RunRecord,
-    RunSpec,
-)
-from scripts.farm.cluster import connect
-from scripts.farm.pieces import Pieces
-from scripts.plan.testplan import with_dut
-from scripts.record.database import Recorder
-from scripts.report.invocation import revision
-from scripts.run import evidence
-from scripts.run.signal_replay import STIMULUS_BENCH, SignalTransport, cause, patience
-from scripts.run.simulate import run_tests, save
-from verif.host.bulk_device import BulkModel
-from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.job import Replay, Shard, make_replay
+from scripts.common.memory_options import add_memory, memory_of
+from scripts.common.records import Dut
+from scripts.farm import cluster
+from scripts.farm.replay_run import run_replay, run_stimulus, write_history
+from scripts.run.replay_simulators import Simulators
+from verif.mem.memory_timing import MemoryTiming
+from verif.replay import options as replay_options
+from verif.replay.job import Shard, make_replay
+from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.result import check_out, check_steps, hold
-from verif.replay.runner import Runner, merge
-from verif.replay.stimulus import STIMULUS, Stimulus
-from verif.replay.transport import Transport
+from verif.replay.runner import merge
+from verif.replay.source import NETWORKS
+from verif.replay.tensors import TERNARY_RATIO
 
-FILES = BUILD / "replay" / "runs"
-_NAME = 150  # characters of a workspace's name: a capture may have any
+WORKERS = 8
+_OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
+_BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
 
 EXAMPLES = """examples:
   nf replay captures/digits-resnet-8x        every step, by the default routes
@@ -62,228 +47,290 @@ EXAMPLES = """examples:
   nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
 """
 
-add_arguments = replay_options.add_arguments
 
-
-class Simulators:
-    """The project's simulators; ``edits`` break the design ``dut`` on purpose, runs leave
-    ``files``; ``command`` is who builds, for the line that says so."""
-
-    def __init__(
-        self,
-        edits: Sequence[Edit] = (),
-        files: Path = FILES,
-        dut: Dut = Dut.RTL,
-        command: str = "nf replay",
-    ) -> None:
-        self.edits = tuple(edits)
-        self.files = files
-        self.dut = dut
-        self.command = command
-
-    def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        """Simulators for verilator, icarus or both, and a line to show if one is left out."""
-        sims, note = registry.choose(wanted)
-        return [str(sim) for sim in sims], note
-
-    def workspace(self, name: str, source: str = "") -> Path:
-        """An empty folder for the files of a replay of `source`, which must not lie in it."""
-        folder = run_folders.folder(self.files / name[:_NAME])
-        if source:
-            evidence.refuse(source, folder)
-        evidence.empty(folder)
-        return folder
-
-    def design(self) -> str:
-        """Names the RTL; NfError."""
-        return design_key(self.edits, dut=self.dut)
-
-    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
-        """Build if needed and run; see `run_tests`."""
-        return run_tests(sim, module, test, edits=self.edits, dut=self.dut, **how)
-
-    def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
-        """Build for bulk replay if needed; BuildError."""
-        with telling(f"{self.command}: building the design for {sim}"):
-            return bulk_build.build(sim, parameters, self.edits, self.dut)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf replay`."""
+    add = parser.add_argument
+    add("capture", nargs="?", metavar="CAPTURE", help="folder with a capture.json")
+    add(
+        "--transport",
+        choices=("signal", "bulk"),
+        default="signal",
+        help="signal: Python drives every flit; bulk: a C++ host drives them, 100 times faster",
+    )
+    add(
+        "--steps",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="STEP",
+        help="steps or ranges: 3,60 or 0-100 (all)",
+    )
+    add(
+        "--route",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="PATTERN=ROUTE",
+        help="name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first match is used",
+    )
+    add(
+        "--sim",
+        choices=registry.choices(),
+        default=registry.names()[0],
+        help=f"simulator ({registry.names()[0]})",
+    )
+    add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
+    add("--out", metavar="FILE", help="write the returned tensors, one safetensors file a step")
+    add(
+        "--nonfinite",
+        choices=("refuse", "fp32"),
+        default="refuse",
+        help="on NaN or infinity: refuse the replay, or send the tensor as FP32",
+    )
+    add(
+        "--ternary-ratio",
+        type=_ratio,
+        default=TERNARY_RATIO,
+        metavar="R",
+        help=f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})",
+    )
+    add(
+        "--rounding",
+        choices=("nearest", "stochastic"),
+        default="nearest",
+        help="rounding of G_INT4 and G_INT8 codes; stochastic: drawn from --seed",
+    )
+    add(
+        "--sums",
+        choices=("views", "planes"),
+        default="views",
+        help="G_INT4, G_INT8: use regions of that mode, or the count planes of G_BINARY regions",
+    )
+    add("--tie", choices=("plus", "minus"), default="plus", help="result of a tied binary vote")
+    add(
+        "--threshold",
+        type=up_to(255),
+        default=1,
+        metavar="T",
+        help="least net count of a ternary vote (1)",
+    )
+    add(
+        "--seed",
+        type=up_to((1 << 31) - 1, "a number above 0"),
+        default=1,
+        help="seed of the order of workers and the initial memory (1)",
+    )
+    add(
+        "--param",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="NAME=N",
+        help="RTL parameters that differ from the default",
+    )
+    add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
+    add("--waves", action="store_true", help="write waves (slower build and run)")
+    add("--record", metavar="DIR", help="write a copy of the record of the run to DIR")
+    add(
+        "--stimulus",
+        metavar="FILE",
+        help="drive the stimulus of a failed bulk replay instead of CAPTURE",
+    )
+    add_memory(parser, str(MemoryTiming().latency))
+    group = parser.add_argument_group("bulk transport")
+    add = group.add_argument
+    add(
+        "--synthetic",
+        choices=sorted(NETWORKS),
+        help="draw the gradients of a network from --seed instead of reading CAPTURE",
+    )
+    add(
+        "--workers",
+        type=up_to(MAX_WORKERS),
+        metavar="W",
+        help=f"workers of the synthetic step ({WORKERS})",
+    )
+    add(
+        "--shard",
+        type=parse_shard,
+        metavar="I/N",
+        help="replay part I (1..N) of the lines; needs --out",
+    )
+    add(
+        "--merge",
+        type=up_to(9999, "a number of shards"),
+        metavar="N",
+        help="make --out from the journals of N shards",
+    )
+    add("--resume", action="store_true", help="continue an interrupted replay with this --out")
+    add("--jobs", "-j", type=positive, metavar="N", help="cores to use (all)")
+    add("--cluster", metavar="WHERE", help=cluster.HELP)
 
 
 def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
-    """Replay; the exit code."""
-    recorded = simulators is None  # a command of a user, not a part of something else
+    """Replay, and return the exit code.
+
+    Args:
+        args: Parsed options.
+        simulators: Simulators of a test or benchmark, whose replays are not recorded in the
+            history; None: those of the project.
+    """
+    recorded = simulators is None
     start, simulators = time.monotonic(), simulators or Simulators(dut=Dut(args.dut))
     try:
-        replay_options.check_words(args)
+        check_options(args)
         if args.stimulus:
-            return _stimulus(args, simulators)
-        options, out = replay_options.options_of(args), None
-        with ExitStack() as stack:
-            if args.out is not None:
-                out = Path(args.out)
-                check_out(out, Path(args.capture) if args.capture else None)
-                if args.shard is None or args.shard.of == 1:  # a shard writes its journal alone
-                    stack.enter_context(hold(out))
-            replay_options.check_kept(args)
-            with telling(f"nf replay: reading {args.capture or args.synthetic}"):
-                design = simulators.design() if options.bulk else ""
-                replay = make_replay(options, args.shard or Shard(), design)
-            if args.merge:
-                merge(replay, Path(args.out), simulators.choose(args.sim)[0], args.merge)
-                return 0
-            if out is not None:
-                check_steps(out, [one.step for one in replay.steps])
-            code, records = _drive(args, replay, out, simulators, start)
-            if recorded:
-                _into_history(records, Dut(args.dut))
-            return code
+            return run_stimulus(args, simulators)
+        return _replay(args, simulators, start, recorded)
     except (CaptureError, OptionError) as error:
         say(f"nf replay: {error}", file=sys.stderr)
     except BuildError as error:
         say(f"nf replay: the RTL does not compile: {error}", file=sys.stderr)
-    except BrokenPipeError:  # `nf replay .. | head`: as in every command
+    except BrokenPipeError:  # `nf replay .. | head`: handled for all commands in main
         raise
     except OSError as error:
         where = f"{one_line(error.filename)}: " if error.filename else ""
         say(f"nf replay: {where}{error.strerror or error}", file=sys.stderr)
     except MemoryError:
-        say(f"nf replay: {args.capture}: not enough memory; take fewer steps", file=sys.stderr)
+        say(f"nf replay: {args.capture}: not enough memory; replay fewer steps", file=sys.stderr)
     return 2
 
 
-def _drive(
-    args: argparse.Namespace,
-    replay: Replay,
-    out: Path | None,
-    simulators: Simulators,
-    start: float,
-) -> tuple[int, list[RunRecord]]:
-    """The exit code, and what came of each simulator."""
-
-    def transport(sim: str) -> Transport:
-        place = with_dut(sim, Dut(args.dut))
-        if replay.options.bulk:
-            name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
-            folder = simulators.workspace(name, args.capture or "")
-            model = simulators.bulk(sim, replay.options.parameters)
-            drive = partial(drive_again, sim=sim, dut=args.dut)
-            return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=drive)
-        name = Path(args.capture).resolve().name
-        digest = hashlib.sha256(f"{place} {replay.options}".encode()).hexdigest()[:8]
-        folder = simulators.workspace(f"{name}-{place}-{digest}", args.capture or "")
-        again = replay_options.command(args, sim)
-        return SignalTransport(
-            replay, sim, folder, simulators.simulate, again, args.timeout, args.waves
-        )
-
-    sims, note = simulators.choose(args.sim)
-    if note:
-        say(note)
-    hints = []
-    if not replay.options.bulk:
-        hints.append(f"rerun: {replay_options.command(args, args.sim)} --waves")
+def _replay(args: argparse.Namespace, simulators: Simulators, start: float, recorded: bool) -> int:
+    """Read and check all input, then replay or merge. The lock of --out is held meanwhile."""
+    options, out = options_of(args), None if args.out is None else Path(args.out)
     with ExitStack() as stack:
-        farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
-        spread = Pieces(args.jobs or process.cores(), farm)
-        runner = Runner(replay, out, args.resume, hints, start, spread)
-        try:
-            code = runner.run(sims, transport)
-        except (KeyboardInterrupt, process.Terminated):
-            if out is not None and replay.options.bulk:
-                todo = "go on with the same command and --resume"
-                say(f"nf replay: what has come back is kept; {todo}", file=sys.stderr)
-            raise
-    records = [_record(runner, one, code == 0, Dut(args.dut)) for one in runner.done]
-    for one, record in zip(runner.done, records, strict=True):
-        folders = [one.folder] if args.record is None else [one.folder, Path(args.record)]
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-            save(record, folder)
-    return code, records
+        if out is not None:
+            check_out(out, Path(args.capture) if args.capture else None)
+            if args.shard is None or args.shard.of == 1:  # a shard writes only its journal
+                stack.enter_context(hold(out))
+        check_journal_options(args)
+        with telling(f"nf replay: reading {args.capture or args.synthetic}"):
+            design = simulators.design() if options.bulk else ""
+            replay = make_replay(options, args.shard or Shard(), design)
+        if out is not None and args.merge:
+            merge(replay, out, simulators.choose(args.sim)[0], args.merge)
+            return 0
+        if out is not None:
+            check_steps(out, [one.step for one in replay.steps])
+        rerun = partial(rerun_command, args)
+        code, records = run_replay(args, replay, simulators, start, rerun)
+        if recorded:
+            write_history(records, Dut(args.dut))
+        return code
 
 
-def _into_history(records: list[RunRecord], dut: Dut = Dut.RTL) -> None:
-    """Write the runs where `nf history` and `nf rerun` find them."""
-    specs = [
-        RunSpec(
-            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters, dut=dut),
-            *("replay", (record.name.partition("::")[2],)),
-            seed=record.seed,
-            build_name=record.build_name,
-            rerun=record.rerun,
-        )
-        for record in records
-    ]
-    recorder = Recorder("nf replay", specs, secret_values.command(), revision())
-    for spec, record in zip(specs, records, strict=True):
-        recorder.add(replace(record, id=spec.id))
-    recorder.close()
-
-
-def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord:
-    """What came of a simulator, as of any run."""
-    options = runner.replay.options
-    name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
-    cause = "" if passed else (*one.faults, "what came back is not what it should be")[0]
-    return RunRecord(
-        id="".join(
-            c if c.isalnum() or c in "._-" else "_"
-            for c in f"replay.{name}-{with_dut(one.simulator, dut)}"
+def check_options(args: argparse.Namespace) -> None:
+    """Raise OptionError for options that exclude each other."""
+    wanted = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
+    if len(wanted) != 1:
+        what = f"{len(wanted)} given" if wanted else "nothing to replay"
+        raise OptionError("CAPTURE", what, "name one of CAPTURE, --synthetic and --stimulus")
+    only_bulk = [name for name in _BULK_ONLY if getattr(args, name)]
+    unused = sorted(given(args, add_arguments) - _OF_STIMULUS) if args.stimulus else []
+    bulk = args.transport == "bulk"
+    resume = "end it with Ctrl-C, continue it with --resume"
+    signal = "replay at signal level, or replay the --stimulus of a failed bulk replay"
+    others = "leave it out; --stimulus takes --sim, --dut, --timeout and --waves"
+    # (options that are wrong, what is wrong, what to do)
+    rules: tuple[tuple[list[str], str, str], ...] = (
+        ([] if bulk else only_bulk, "requires the bulk transport", "add --transport bulk"),
+        # An unset variable of the shell gives an empty address.
+        (["cluster"] * (args.cluster == ""), "the address is empty", "write tcp://HOST:PORT"),
+        (["waves"] * (bulk and args.waves), "bulk replay writes no waves", signal),
+        (["timeout"] * (bulk and bool(args.timeout)), "bulk replay has no time-out", resume),
+        (
+            ["workers"] * bool(args.capture and args.workers),
+            "a capture has a fixed number of workers",
+            "leave it out",
         ),
-        name=f"replay::{name}",
-        sim=one.simulator,
-        seed=options.seed,
-        build_name=with_dut("default", dut),
-        parameters=tuple(sorted(options.parameters.items())),
-        passed=passed,
-        kind=None if passed else FailureKind(one.kind),
-        cause=cause,
-        build_seconds=round(one.build_seconds, 3),
-        seconds=round(one.seconds, 3),
-        sim_time_ns=0.0,
-        cases=(CaseResult(name, "passed" if passed else "failed", one.seconds, 0.0, cause),),
-        log=shown(one.folder),
-        waves=None,
-        coverage=None,
-        rerun=f".venv/bin/{secret_values.command()}",
-        cycles=sum(figures["cycles"] for figures in one.figures.values()),
-        environment=tool_environment.passed(),
+        (unused, "a stimulus contains this setting", others),
+    )
+    for names, what, todo in rules:
+        if names:
+            raise OptionError(f"--{names[0].replace('_', '-')}", what, todo)
+
+
+def check_journal_options(args: argparse.Namespace) -> None:
+    """Raise OptionError for options that need the journal of an --out."""
+    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
+    if needs_out and args.out is None:
+        todo = "add --out FILE: the journal lies in the same folder"
+        raise OptionError(f"--{needs_out[0]}", "requires --out", todo)
+    if args.merge and (args.shard or args.resume or args.cluster):
+        todo = "leave --shard, --resume and --cluster out"
+        raise OptionError("--merge", "only joins journals and drives nothing", todo)
+
+
+def options_of(args: argparse.Namespace) -> ReplayOptions:
+    """Return the options that change what is driven; the steps are not checked yet.
+
+    Raises:
+        CaptureError: for a malformed --param.
+    """
+    log2 = None
+    if args.transport == "bulk":
+        fast = args.sim != registry.ALL and registry.get(args.sim).compiles_slowly
+        log2 = replay_options.EPOCH_LINES_LOG2 if fast else replay_options.SLOW_LINES_LOG2
+    return ReplayOptions(
+        capture=args.capture or "",
+        steps=tuple(args.steps),
+        routes=tuple(args.route),
+        nonfinite=args.nonfinite,
+        ratio=args.ternary_ratio,
+        rounding=args.rounding,
+        sums=args.sums,
+        tie=Tie[args.tie.upper()],
+        threshold=args.threshold,
+        seed=args.seed,
+        parameters=parse_parameters(args.param),
+        synthetic=args.synthetic or "",
+        workers=args.workers or WORKERS,
+        epoch_lines_log2=log2,
+        memory=memory_of(args, args.memory_latency),
     )
 
 
-def drive_again(stimulus: Path, sim: str, dut: str = Dut.RTL) -> str:
-    """Return the line that drives a stimulus; it names a copy, which no replay deletes."""
-    words = [".venv/bin/nf", "replay", "--stimulus", shown(evidence.kept(stimulus)), "--sim", sim]
-    return shlex.join([*words, *(["--dut", dut] if dut != Dut.RTL else [])])
+def rerun_command(args: argparse.Namespace, sim: str) -> str:
+    """Return the command that repeats a signal-level replay on a simulator; options that have
+    their default value are left out."""
+    words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
+    for flag, values in (("--steps", args.steps), ("--route", args.route), ("--param", args.param)):
+        words += [flag, *values] if values else []
+    usual = MemoryTiming()
+    defaults: dict[str, Any] = {
+        "dut": Dut.RTL,
+        "nonfinite": "refuse",
+        "tie": "plus",
+        "threshold": 1,
+        "memory_latency": usual.latency,
+        "memory_beat": usual.beat,
+        "memory_stall": usual.stall,
+        "sums": "views",
+        "rounding": "nearest",
+        "ternary_ratio": TERNARY_RATIO,
+    }
+    for name, default in defaults.items():
+        value = getattr(args, name)
+        words += [f"--{name.replace('_', '-')}", str(value)] if value != default else []
+    return shlex.join(words)
 
 
-def _stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
-    """Drive what a bulk replay found wrong at signal level; 1 when the device is wrong."""
-    path = Path(args.stimulus)
-    stimulus = Stimulus.read(path)
-    sims, note = simulators.choose(args.sim)
-    if note:
-        say(note)
-    say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
-    failed = False
-    for sim in sims:
-        folder = simulators.workspace(
-            f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}", args.stimulus
-        )
-        record = simulators.simulate(
-            *(sim, STIMULUS_BENCH, "stimulus"),
-            seed=stimulus.seed,
-            parameters=stimulus.parameters,
-            timeout_s=args.timeout or patience(len(stimulus.operations)),
-            env={STIMULUS: str(path.resolve())},
-            waves=args.waves,
-            rerun=drive_again(path, sim, args.dut),
-            runs=folder / "run",
-        )
-        if record.waves:
-            say(f"{sim}: waves in {record.waves}")
-        if record.passed:
-            say(f"{sim}: every answer is right")
-        else:
-            say(f"nf replay: {sim}: {cause(record)}", file=sys.stderr)
-            failed = True
-    return int(failed)
+def parse_shard(text: str) -> Shard:
+    """Parse ``I/N``. Raise ArgumentTypeError unless 1 <= I <= N <= 9999."""
+    match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def _ratio(text: str) -> float:
+    """Parse a ratio. Raise ArgumentTypeError unless it is finite and not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e30:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a ratio (0 or more)")
+    return value

@@ -23,7 +23,7 @@ from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, sec
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm import cluster
-from scripts.farm.schedule import Progress, line_of, run_all
+from scripts.farm.schedule import RunProgress, line_of, run_all
 from scripts.plan import order, selection, testplan
 from scripts.plan.order import Memory, Reason
 from scripts.record.database import Recorder
@@ -245,7 +245,7 @@ def execute(
     if farm:
         farm.resume()
     recorder = Recorder(title, specs, command, revision(), prints)
-    progress = Progress(
+    progress = RunProgress(
         len(specs), seconds=expected, jobs=at_once, builds=order.to_build(specs, memory)
     )
     interrupted = threading.Event()

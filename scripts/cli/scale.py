@@ -16,13 +16,13 @@ from neuron_fabric.errors import CaptureError, say
 from neuron_fabric.hook import scale_command
 from neuron_fabric.hook.scale_command import LowStep
 from scripts.build import registry
-from scripts.cli.replay import Simulators, drive_again
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.farm.pieces import Pieces
 from scripts.run import node_network
 from scripts.run.rank_run import rank_run
+from scripts.run.replay_simulators import Simulators, stimulus_command
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import planned
@@ -120,7 +120,7 @@ def replayed(args: argparse.Namespace, step: LowStep) -> int:
     folder = simulators.workspace(f"scale-{args.sim}")
 
     def transport(sim: str) -> BulkTransport:
-        again = partial(drive_again, sim=sim)
+        again = partial(stimulus_command, sim=sim)
         return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=again)
 
     runner = Runner(replay, None, resume=False, start=time.monotonic(), spread=Pieces(args.jobs))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf serve`: a reducer server, with the models or the RTL behind it, for trainings here.
+"""`nf serve`: run a reducer server, with the models or the RTL, for trainings on this machine.
 
-Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be done.
+Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be started.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from neuron_fabric.reducers.server_wire import (
     send,
 )
 from scripts.build import registry
-from scripts.cli.replay import Simulators
-from scripts.cli.replay_options import add_memory, memory_of
 from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError
+from scripts.common.memory_options import add_memory, memory_of
 from scripts.common.paths import ROOT
+from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.serve.reducer_server import Listener, ReducerServer
-from verif.serve.rtl_device import CapacityCheck, RtlDevice, place
+from verif.serve.rtl_device import FallbackLimit, RtlDevice, place
 from verif.serve.served_device import ModelDevice, ServedDevice
 
 MODEL, RTL = "model", "rtl"
@@ -53,64 +53,86 @@ _DEFAULT = Path()  # no socket has this name
 _LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
-  nf serve --workers 4                       the RTL reduces for a training of four workers here
-  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.hook.attach
-  nf serve --status                          what a server is doing
-  nf serve --device model --workers 4        the reference models: fast
-  nf serve --workers 2 --socket PATH         at a socket of that name: NF_REDUCER=unix:PATH
+  nf serve --workers 4                       serve a training of four workers with the RTL
+  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.hook.attach
+  nf serve --status                          print the status of a server
+  nf serve --device model --workers 4        serve with the reference models (fast)
+  nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf serve`."""
     add = parser.add_argument
-    add("--device", choices=(RTL, MODEL), default=RTL, help=f"what reduces ({RTL})")
+    add("--device", choices=(RTL, MODEL), default=RTL, help=f"device that reduces ({RTL})")
     add(
         "--sim",
         choices=registry.names(),
         default=registry.names()[0],
         help=f"simulator of the RTL ({registry.names()[0]})",
     )
-    add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="ranks of a training")
-    add("--socket", type=Path, metavar="PATH", help="where it listens (a private folder)")
+    add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="number of ranks of a training")
+    add(
+        "--socket",
+        type=Path,
+        metavar="PATH",
+        help="socket of the server (default: in a private folder)",
+    )
     add(
         "--allow-uid",
         type=up_to((1 << 32) - 2, first=0),
         action="append",
         default=[],
         metavar="UID",
-        help="a user whose ranks may join, besides this one; they name yours in NF_ALLOW_UID",
+        help="another user whose ranks may join; they must list your uid in NF_ALLOW_UID",
     )
-    add("--timeout", type=seconds, default=TIMEOUT_S, metavar="S", help="for a rank (60 s)")
+    add(
+        "--timeout",
+        type=seconds,
+        default=TIMEOUT_S,
+        metavar="S",
+        help="seconds that ranks wait for a rank (60)",
+    )
     add("--param", nargs="+", action="extend", default=[], metavar="NAME=N", help="RTL parameter")
     add(
         "--capacity",
         type=_capacity,
         metavar="MISSES/WINDOW",
-        help="the RTL raises FALLBACK above so many misses of so many contributions (never)",
+        help="RTL: raise FALLBACK above MISSES among the last WINDOW contributions (never)",
     )
-    add("--apart", action="store_true", help="each rank's lines go in before the next one's")
+    add(
+        "--apart",
+        action="store_true",
+        help="send all lines of a rank before the next rank (default: interleaved)",
+    )
     add(
         "--status",
         type=Path,
         nargs="?",
         const=_DEFAULT,
         metavar="PATH",
-        help="ask the server that listens there, and end",
+        help="print the status of the server at PATH",
     )
     add_memory(parser, str(MemoryTiming().latency))
 
 
-def _capacity(text: str) -> CapacityCheck:
+def _capacity(text: str) -> FallbackLimit:
+    """Parse ``MISSES/WINDOW``. Raise ArgumentTypeError if malformed or out of range."""
     misses, _, window = text.partition("/")
     if not all(one.isascii() and one.isdecimal() and len(one) < 6 for one in (misses, window)):
         raise argparse.ArgumentTypeError(f"{text!r} is not MISSES/WINDOW, as 16/64")
     try:
-        return CapacityCheck(int(misses), int(window))
+        return FallbackLimit(int(misses), int(window))
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def run(args: argparse.Namespace) -> int:
+    """Serve until Ctrl-C, or print the status of a server; return the exit code.
+
+    Raises:
+        NfError: for options that exclude each other, and if the server cannot be started.
+    """
     if args.status is not None:
         where = default_socket() if args.status == _DEFAULT else args.status
         say(*status(where, args.allow_uid))
@@ -133,7 +155,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
-    """What a server says of itself, which is of this user or one ``allowed``. ServerError."""
+    """Return the status report of a server of this user or of one in ``allowed``. Raise
+    ServerError."""
     with connect(path, allowed) as sock:
         send(sock, Status())
         ready = readable(sock, _ANSWER_S)
@@ -151,19 +174,19 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
 
 @dataclass(frozen=True)
 class OwnServer:
-    """A server that a command has started for itself."""
+    """Server that another command has started."""
 
     path: Path
 
     def status(self) -> list[str]:
-        """See `status`."""
+        """Return the status report."""
         return status(self.path)
 
 
 @contextmanager
 def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
-    """A server in a process of its own for as long as the block lasts. NfError with what it has
-    said, where it does not come up."""
+    """Run a server in a separate process while the block lasts. Raise NfError with its last line if
+    it does not start."""
     with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
         server, output = OwnServer(Path(folder, "s")), Path(folder, "output.txt")
         words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
@@ -177,7 +200,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
                     if child.poll() is not None:
                         said = output.read_text(encoding="utf-8", errors="replace").splitlines()
                         raise NfError(
-                            (said or ["nf serve ended without a word."])[-1].removeprefix("nf: ")
+                            (said or ["nf serve ended without a message."])[-1].removeprefix("nf: ")
                         )
                     time.sleep(_LOOK_S)
             yield server
@@ -190,6 +213,7 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
 
 
 def _is_there(server: OwnServer) -> bool:
+    """Return whether the server answers."""
     try:
         return bool(server.status())
     except ServerError:
@@ -198,11 +222,12 @@ def _is_there(server: OwnServer) -> bool:
 
 @contextmanager
 def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
+    """Open the device that the options describe; check them before anything is built."""
     try:
         options = ReplayOptions(
             parameters=parse_parameters(args.param), memory=memory_of(args, args.memory_latency)
         )
-        place(options.device, args.workers)  # before anything is built
+        place(options.device, args.workers)
     except CaptureError as error:
         raise NfError(f"{error}.") from None
     if args.device == MODEL:
@@ -226,4 +251,5 @@ def _device(args: argparse.Namespace) -> Iterator[ServedDevice]:
 
 
 def _log(line: str) -> None:
+    """Print a line of the log with the time."""
     say(f"nf serve: {time.strftime('%H:%M:%S')} {line}", file=sys.stderr, flush=True)

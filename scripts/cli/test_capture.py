@@ -200,7 +200,7 @@ def test_check_tells_the_head_ties_and_zeros(
     assert "warning: tensor 'a.weight' is zero everywhere in step 4 of worker 1: unused" in text
     write_capture(tmp_path / "d", "m", {4: {**values, "ln_f.weight": np.ones((2, 3))}})
     assert capture("check", tmp_path / "d") == 0
-    assert "warning: the capture does not tell which layer is the head" in capfd.readouterr().out
+    assert "warning: the capture does not name its head" in capfd.readouterr().out
 
 
 def test_a_manifest_forges_no_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -126,7 +126,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_progress_is_plain_lines_without_a_terminal() -> None:
     out = io.StringIO()
-    progress = schedule.Progress(2, out)
+    progress = schedule.RunProgress(2, out)
     progress.finished(RECORD)
     progress.finished(RED)
     progress.close()

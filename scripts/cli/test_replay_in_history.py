@@ -11,6 +11,7 @@ import pytest
 
 from scripts.cli import replay, rerun
 from scripts.conftest import RECORD
+from scripts.farm.replay_run import write_history
 from scripts.record.database import History
 
 
@@ -20,7 +21,7 @@ def test_a_replay_is_recorded_and_driven_again(
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
     words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
     red = with_fields(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
-    replay._into_history([red])
+    write_history([red])
     with History(write=False) as history:
         (one,) = history.runs(globs=["replay::*"])
     assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)

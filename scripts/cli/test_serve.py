@@ -10,10 +10,10 @@ import pytest
 
 from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
-from scripts.cli import replay
 from scripts.cli.main import main as nf
 from scripts.cli.serve import MODEL, served
 from scripts.common.errors import BuildError, NfError
+from scripts.run import replay_simulators
 
 
 def test_words_of_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_who_builds(
         raise BuildError("no compiler")
 
     monkeypatch.setattr(bulk_build, "build", build)
-    monkeypatch.setattr(replay, "telling", lambda what: telling(what, after_s=0.0))
+    monkeypatch.setattr(replay_simulators, "telling", lambda what: telling(what, after_s=0.0))
     assert nf(["serve", "--workers", "2", "--socket", str(tmp_path / "s")]) == 2
     said = capsys.readouterr().err
     assert said.startswith("nf serve: building the design for ")

@@ -17,10 +17,10 @@ from neuron_fabric.lock import Lock
 from scripts.build import build_cache
 from scripts.build.build_cache import MADE, STAMP
 from scripts.cli import capture, clean
-from scripts.cli.replay import Simulators
 from scripts.common import paths, run_folders
 from scripts.common.errors import NfError
 from scripts.conftest import QUICK, Project
+from scripts.run.replay_simulators import Simulators
 
 CLAIMS = """
 import sys

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packs what another machine needs for a run: the sources of a project, and a finished build.
+"""Bundles for workers: the sources of a project, a finished build, or the results of a run.
 
-A bundle is named by its content, so that it is sent once, whatever number of runs needs it. This
-module travels to the workers as it is, so it imports nothing of the project.
+A bundle is named by its content, so it is sent once for any number of runs. This module is pickled
+by value for the workers, so it imports nothing of the project at the top.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path, PurePath, PurePosixPath
 _INTERMEDIATE = frozenset(
     {".a", ".cc", ".cpp", ".d", ".dat", ".gch", ".h", ".hpp", ".mk", ".o", ".ok", ".tree", ".xml"}
 )
-# Untracked files that go along have one of these suffixes and lie in one of these folders.
+# Untracked files are packed if they have one of these suffixes and are in one of these folders.
 _FOLDERS = frozenset({"cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif"})
 _CODE = {
     *(".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".py"),
@@ -44,22 +44,20 @@ _END = bytes(2 * tarfile.BLOCKSIZE)
 
 
 class BundleError(ValueError):
-    """A bundle that is not packed or unpacked, because of what is in it or in its way; one line."""
+    """A bundle that cannot be packed or unpacked; one line."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """A folder as compressed tar; `digest` is over its names, contents and modes."""
+    """Folder as compressed tar; `digest` is over names, contents and modes."""
 
     digest: str
     data: bytes
 
 
 def pack(folder: Path, files: Iterable[Path]) -> Bundle:
-    """Pack files of a folder. The same content gives the same bundle, byte for byte.
-
-    BundleError for more than `unpack` takes.
-    """
+    """Pack files of a folder; equal content gives equal bytes. Raise BundleError above the
+    limits."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w") as tar:
         for number, path in enumerate(sorted(files), 1):
@@ -85,10 +83,9 @@ def _check_limits(name: str, size: int, files: int, total: int) -> None:
 
 
 def of_sources(root: Path) -> Bundle:
-    """Pack the tracked files of a checkout and its untracked source files, as they lie there; say
-    in one line which untracked files go along. Without git, pack source files alone.
+    """Pack the tracked files of a checkout and its untracked source files; print the latter.
 
-    No link is followed to anything that is not packed anyway.
+    Without git only source files are packed. Links to files that are not packed are left out.
     """
     from scripts.common import git  # a worker has none of these modules, and packs no sources
 
@@ -98,17 +95,17 @@ def of_sources(root: Path) -> Bundle:
         more = _plain(root, (path for path in others if _is_source(path.relative_to(root), True)))
         _tell(root, more, len(others) - len(more))
         return pack(root, _plain(root, {*git.files(root), *more}))
-    anywhere = not (root / "scripts").is_dir()  # a design in a folder of its own
+    anywhere = not (root / "scripts").is_dir()  # a design outside this project
     names = (path.relative_to(root) for path in git.files(root))
     files = (root / name for name in names if _is_source(name, False, anywhere))
     return pack(root, _plain(root, files))
 
 
 def _is_source(path: PurePath, in_git: bool, anywhere: bool = False) -> bool:
-    """Return whether an untracked file is a source by its folder and name, and not like a key.
+    """Return whether an untracked file is a source by folder and name, and not named like a key.
 
-    Without git nothing tells files of the project (`cause_key.py`) from others: code goes along
-    unless its name is nothing but that of a key, and so does code of the top folder.
+    Without git nothing distinguishes files of the project (`cause_key.py`) from others, so code is
+    packed unless its whole name is that of a key, also from the top folder.
     """
     code = path.suffix in _CODE
     if any(part.startswith(".") for part in path.parts) or path.suffix not in _SOURCES:
@@ -123,7 +120,7 @@ def _is_source(path: PurePath, in_git: bool, anywhere: bool = False) -> bool:
 
 
 def _plain(root: Path, files: Iterable[Path]) -> list[Path]:
-    """Return the plain files, and those links that lead to one of them."""
+    """Return the plain files, and the links to one of them."""
     real = {path: path.resolve() for path in files if path.is_file()}
     base = root.resolve()
     known = {place for path, place in real.items() if place == base / path.relative_to(root)}
@@ -142,23 +139,24 @@ def _tell(root: Path, more: list[Path], left: int) -> None:
 
 
 def of_build(directory: Path) -> Bundle:
-    """A finished build without what the compilers left of their work."""
+    """Pack a finished build without intermediate files of the compilers."""
     files = [p for p in directory.rglob("*") if p.is_file() and p.suffix not in _INTERMEDIATE]
     return pack(directory, _plain(directory, files))
 
 
 def of_results(folder: Path) -> bytes:
-    """What a run has left, as compressed tar: its plain files. A link says nothing elsewhere."""
+    """Pack the plain files of a run folder; links are left out."""
     files = [p for p in folder.rglob("*") if p.is_file() and not p.is_symlink()]
     return pack(folder, files).data
 
 
 def unpack(data: bytes, folder: Path) -> None:
-    """Write a bundle's files to `folder`, which is made and must be empty: all of them, or none.
+    """Unpack a bundle into ``folder``, which must be empty or missing: all files, or none.
 
-    BundleError for a bundle that is damaged, too large, or has anything but plain files and
-    folders or a name that leads out of the folder, and for a folder that cannot be written.
-    Python's own filters came with 3.11.4 only.
+    Raises:
+        BundleError: for a bundle that is damaged or too large, contains other than plain files and
+            folders or names outside the folder, and for a folder that cannot be written. (Python's
+            own filters need 3.11.4.)
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -174,7 +172,7 @@ def unpack(data: bytes, folder: Path) -> None:
 
 
 def _entries(data: bytes) -> list[tuple[tarfile.TarInfo, memoryview]]:
-    """Return what a bundle holds, all of it checked."""
+    """Return the checked entries of a bundle."""
     found: list[tuple[tarfile.TarInfo, memoryview]] = []
     try:
         text = _inflated(data)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on many machines, through a Dask scheduler that is there, or one started on a batch system.
+"""Runs on many machines: an existing Dask scheduler, or one started on a batch system.
 
-`Farm.run` has the signature of `simulate.run`, so `schedule.run_all` does with it what it does on
-one machine. The design is built here, once; the build and the sources go to the workers as bundles
-through the scheduler; record and files of a run come back as its result. A worker needs the pinned
-requirements and no checkout. Dask gives the runs of a worker that dies to another one.
+`Farm.run` has the signature of `simulate.run`, so `schedule.run_all` uses either. The design is
+built once, on this machine; build and sources go to the workers as bundles through the scheduler;
+record and files of a run come back as its result. A worker needs the pinned requirements, but no
+checkout. Dask reschedules the runs of a worker that dies.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import importlib.util
 import logging
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -37,7 +38,7 @@ from scripts.common.records import BuildSpec, RunRecord, RunSpec
 from scripts.coverage import run_counts
 from scripts.farm import bundle, remote
 from scripts.farm.bundle import Bundle
-from scripts.prove import proving
+from scripts.farm.work import CocotbRun, Work, not_run
 from scripts.run import evidence, reduction, simulate
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _MEMORY = "2 GiB"  # of a batch job of one core, where Dask's configuration says
 
 
 class Farm:
-    """The workers of a Dask scheduler as a place to run on."""
+    """Workers of a Dask scheduler."""
 
     def __init__(
         self, client: Client, slots: int, runs: Path | None = None, builds: Path = SIM_BUILDS
@@ -69,7 +70,7 @@ class Farm:
 
         from scripts.farm import dask_worker as worker
 
-        for module in (worker, bundle):  # workers have no checkout to import them from
+        for module in (worker, bundle):  # pickle by value: workers have no checkout
             cloudpickle.register_pickle_by_value(module)
         self.slots = slots
         self._client = client
@@ -85,32 +86,27 @@ class Farm:
         client.register_plugin(worker.Session(), name=self._name)
 
     def run(self, spec: RunSpec) -> RunRecord:
-        """Build here, run on a worker, bring everything back. As `simulate.run`, never raises for
-        a failing test; raises Interrupted after `end`."""
+        """Build here, run on a worker, and bring record and files back; never raises for a failing
+        test, as `simulate.run`. Raise Interrupted after `end`."""
         try:
             build = self._ship(spec.build, lambda: self._build(spec.build))
         except BuildError:
-            return simulate.run(spec, self.runs, self.builds)  # which tells it as ever
-        return self._ask(spec, build, None, self.runs)
+            return simulate.run(spec, self.runs, self.builds)  # it reports the failed build
+        return self._ask(spec, CocotbRun(), build, self.runs)
 
-    def send(self, spec: RunSpec, build: Path, parcel: bytes, runs: Path) -> RunRecord:
-        """A piece of a replay (see `scripts.farm.pieces`): ``parcel`` and a finished build go to a
-        worker, what it leaves comes to the run's folder below ``runs``. As `run`."""
-        shipped = self._ship(build, lambda: bundle.of_build(build))
-        return self._ask(spec, shipped, parcel, runs)
+    def send(self, spec: RunSpec, work: Work, build: Path | None, runs: Path) -> RunRecord:
+        """Do work on a worker; its files come to the folder of the run below ``runs``.
 
-    def prove(self, spec: RunSpec, parcel: bytes, runs: Path) -> RunRecord:
-        """A proof (see `scripts.farm.proof_run`), for which nothing is built. As `run`."""
-        return self._ask(spec, "", parcel, runs, proving.not_tried)
+        Args:
+            spec: Names the run and its design.
+            work: What the worker does.
+            build: Finished build that the work needs; None for none.
+            runs: Parent of the run folder.
+        """
+        shipped = "" if build is None else self._ship(build, lambda: bundle.of_build(build))
+        return self._ask(spec, work, shipped, runs)
 
-    def _ask(
-        self,
-        spec: RunSpec,
-        build: str,
-        parcel: bytes | None,
-        runs: Path,
-        not_run: Callable[[RunSpec, str, Path], RunRecord] = simulate.infrastructure,
-    ) -> RunRecord:
+    def _ask(self, spec: RunSpec, work: Work, build: str, runs: Path) -> RunRecord:
         try:
             request = {
                 "spec": spec.to_json(),
@@ -120,7 +116,7 @@ class Farm:
                 "root": self._root(spec.build.root),
                 "build": build,
             }
-            text, files = self._submit(request, parcel)
+            text, files = self._submit(request, pickle.dumps(work))
         except (NfError, bundle.BundleError) as error:
             return not_run(spec, str(error), runs)
         except CancelledError as error:
@@ -131,11 +127,10 @@ class Farm:
         try:
             return self._bring_back(spec, text, files, runs)
         except (bundle.BundleError, DataError, OSError) as error:
-            cause = f"what a worker sent back is refused: {error}"
-            return not_run(spec, cause, runs)
+            return not_run(spec, f"the answer of a worker is refused: {error}", runs)
 
     def end(self) -> None:
-        """End every run, wherever it is."""
+        """Cancel every run, here and on the workers."""
         self._ended.set()
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         process.kill_all()
@@ -143,8 +138,8 @@ class Farm:
             future.cancel()
 
     def resume(self) -> None:
-        """Take runs again after `end`: --fail-fast ends a round of --watch, and the next follows.
-        The servers go first: a run that was cancelled goes on in them, in its run's folder."""
+        """Accept runs again after `end`, for the next round of --watch. The servers are replaced,
+        because a cancelled run continues in them and writes to its run folder."""
         from scripts.farm import dask_worker as worker
 
         if self._ended.is_set():
@@ -153,17 +148,17 @@ class Farm:
             self._ended.clear()
 
     def close(self) -> None:
-        """Take the servers and the bundles off the workers."""
+        """Remove servers and bundles from the workers."""
         for name in self._plugins:
             with suppress(Exception):  # the scheduler may be gone
                 self._client.unregister_worker_plugin(name)
 
-    def _submit(self, request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
+    def _submit(self, request: dict[str, Any], work: bytes) -> tuple[str, bytes]:
         from scripts.farm.dask_worker import run
 
         name = self._name
-        # A function made here travels by value, and takes `run` along.
-        future = self._executor.submit(lambda: run(name, request, parcel))
+        # A local function is pickled by value, together with `run`.
+        future = self._executor.submit(lambda: run(name, request, work))
         self._futures.add(future)
         if self._ended.is_set():
             future.cancel()
@@ -174,7 +169,7 @@ class Farm:
         return result
 
     def _ship(self, what: object, make: Callable[[], Bundle]) -> str:
-        """Digest of a bundle that every worker has or will get; made and sent once."""
+        """Return the digest of a bundle, which is made and sent to every worker once."""
         from scripts.farm.dask_worker import Unpack
 
         with self._once[what]:
@@ -201,7 +196,7 @@ class Farm:
         run_counts.adopt(folder)
 
         def here(path: str | None) -> str | None:
-            """A file of the run's folder, as it is called on this machine."""
+            """Return the local path of a file of the run folder."""
             return path and shown(folder / Path(path).name)
 
         record = replace(
@@ -217,8 +212,11 @@ class Farm:
 
 
 def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
-    """Return what a run reads by its variables: name and text of a file by variable. A worker has
-    no such file. NfError for one that cannot be sent."""
+    """Return (name, text) of each input file of a run, by the variable that names it.
+
+    Raises:
+        NfError: for a file that cannot be read.
+    """
     found: dict[str, tuple[str, str]] = {}
     for variable, value in spec.env:
         is_file = os.path.isabs(value) and os.path.isfile(value)
@@ -233,9 +231,17 @@ def inputs(spec: RunSpec) -> dict[str, tuple[str, str]]:
 
 @contextmanager
 def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
-    """A farm at a scheduler's address or on a batch system. `jobs` is the number of runs handed out
-    at once; on a batch system also that of the jobs asked for. Raises NfError in one line."""
-    # What Client does not understand it closes with a traceback, 20 s later.
+    """Connect to a scheduler, or start one on a batch system.
+
+    Args:
+        where: Address of the scheduler, or a key of `BATCH`.
+        jobs: Runs handed out at a time (twice the threads of the workers); on a batch system also
+            the number of batch jobs.
+
+    Raises:
+        NfError: in one line, if no worker can be reached.
+    """
+    # Dask prints a traceback after 20 s for an address that it cannot parse.
     if where not in BATCH and not _ADDRESS.fullmatch(where):
         raise NfError(f"--cluster {where!r}: write tcp://HOST:PORT, or one of {', '.join(BATCH)}.")
     if os.environ.get(_TRACE, "0") not in ("", "0"):
@@ -256,7 +262,7 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
     batch = _batch(where, jobs or _BATCH_JOBS) if where in BATCH else None
     try:
         client = _client(batch or where)
-    # MemoryError: what a peer says that speaks another language can be read as a huge length.
+    # MemoryError: the answer of another protocol can be read as a huge length.
     except (OSError, TimeoutError, ValueError, MemoryError) as error:
         if batch is not None:
             _end(batch)
@@ -267,7 +273,7 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
             client.wait_for_workers(1, timeout=_WORKERS_S)
         except TimeoutError as error:
             raise NfError(f"--cluster {where}: no worker came in {_WORKERS_S} s.") from error
-        # Twice what the workers can do, so that none waits for this machine.
+        # Twice the threads, so that no worker waits for this machine.
         farm = Farm(client, jobs or 2 * sum(client.nthreads().values()))
         try:
             yield farm
@@ -280,24 +286,25 @@ def connect(where: str, jobs: int | None = None) -> Iterator[Farm]:
 
 
 def _end(batch: Any) -> None:
-    """Cancel the jobs and remove the files with their key, which dask-jobqueue leaves behind."""
+    """Cancel the batch jobs and remove the key files that dask-jobqueue leaves."""
     batch.close()
     for name in ("_job_ca_file", "_job_cert", "_job_key"):
         file = getattr(batch, name, None)
         if file is not None:
-            file.close()  # a temporary one: this deletes it
+            file.close()  # deletes a temporary file
 
 
 def _client(where: Any) -> Client:
-    """A connection; OSError, TimeoutError or ValueError when none comes about in time."""
+    """Connect to a scheduler. Raise OSError, TimeoutError or ValueError if that fails in time."""
     from distributed import Client
 
     class Quiet(Client):  # type: ignore[misc]
-        """One that never came up is collected at any moment. Closing it there takes the lock of
-        Dask's loops, which the same thread may hold: it would wait for itself, for ever."""
+        """Client without a destructor. The garbage collector may run the destructor of a failed
+        client in a thread that holds the lock of Dask's loops, which the destructor takes: a
+        deadlock."""
 
         def __del__(self) -> None:
-            """Nothing: what came up, `connect` closes; else the loop ends with this process."""
+            """Do nothing: `connect` closes a client that came up."""
 
     came: Future[Client] = Future()
 
@@ -307,33 +314,33 @@ def _client(where: Any) -> Client:
         except BaseException as error:
             came.set_exception(error)
 
-    # Dask's own limit does not see a peer that takes the connection and never speaks.
+    # Dask's own time-out does not cover a peer that accepts the connection and stays silent.
     threading.Thread(target=connect, daemon=True).start()
     return came.result(timeout=2 * _CONNECT_S)
 
 
 def _configured() -> bool:
-    """Whether Dask's configuration names a key and certificates for TLS."""
+    """Return whether Dask's configuration names a key and certificates for TLS."""
     from distributed import Security
 
     return bool(Security().get_connection_args("client").get("ssl_context"))
 
 
-@functools.cache  # once a command: --watch connects again
+@functools.cache  # once per command: --watch connects again
 def _warn_of_plain(where: str) -> None:
     say(
-        f"nf: --cluster {where}: without TLS, whoever reaches that scheduler runs code on its "
-        "workers. With certificates in Dask's configuration (distributed.comm.tls): tls://HOST:PORT.",
+        f"nf: --cluster {where}: without TLS, everybody who reaches that scheduler can run code on "
+        "its workers. With certificates in Dask's configuration (distributed.comm.tls): tls://HOST:PORT.",
         file=sys.stderr,
     )
 
 
 def _batch(name: str, jobs: int) -> Any:
-    """A Dask cluster whose workers are jobs of a batch system, one core each unless Dask's own
-    configuration (`jobqueue.slurm`..) says more about them.
+    """Start a Dask cluster whose workers are jobs of a batch system.
 
-    Scheduler, workers and this process speak TLS, with the certificates of Dask's configuration or
-    with some made for this run; the pages that Dask offers to browsers stay on their machine.
+    A job has one core unless Dask's configuration (`jobqueue.slurm`..) says otherwise. Scheduler,
+    workers and this process use TLS, with the certificates of Dask's configuration or temporary
+    ones. Dashboards listen on the loopback interface only.
     """
     import dask
     from distributed import Security
@@ -351,7 +358,7 @@ def _batch(name: str, jobs: int) -> Any:
     extra = dask.config.get(f"jobqueue.{name}.worker-extra-args", None) or []
     keys = dask.config.get(f"jobqueue.{name}.shared-temp-directory", None)
     try:
-        if keys is None:  # the jobs read them there, as they read everything of this folder
+        if keys is None:  # a folder that the jobs can read
             keys = BUILD / "cluster"
             keys.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = getattr(dask_jobqueue, kind)(

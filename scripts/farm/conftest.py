@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedulers and workers of the tests take their time to come up where much else runs."""
+"""Long time-outs: schedulers and workers start slowly on a busy machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from scripts.farm import cluster
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A farm that is there is waited for; a test of one that is not sets its own time."""
+    """Wait long for a farm; tests without one set their own time-outs."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 120)
     monkeypatch.setattr(cluster, "_WORKERS_S", 300)

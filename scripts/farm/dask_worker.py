@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside a Dask worker. It travels there as it is, so it may import nothing of the
-project but `bundle`, which travels along: Python, and Dask, are all that it finds.
+"""Code that runs inside a Dask worker.
 
-A worker unpacks bundles below its own folder and hands each run to a server process (`remote.py` of
-the unpacked sources), one a thread, which it keeps for the next run. When the worker dies, however,
-its servers read the end of their input and end every simulator.
+It is pickled by value, so it imports only Dask and `bundle`, which is pickled by value as well. The
+worker unpacks bundles below its own folder and passes each run to a server process (`remote.py` of
+the unpacked sources), one per thread, which is reused. If the worker dies, its servers read the end
+of their input and end every simulator.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,18 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from scripts.farm.bundle import of_results, unpack
 
-_WAIT_S = 120.0  # for a bundle that is still on its way to a worker that has just joined
+_WAIT_S = 120.0  # for a bundle to reach a worker that has just joined
 
 
 class Unpack(WorkerPlugin):  # type: ignore[misc]
-    """Brings one bundle to every worker, also to those that join later."""
+    """Plugin that unpacks one bundle on every worker, including those that join later."""
 
     def __init__(self, digest: str, data: bytes) -> None:
         self.digest = digest
         self.data = data
 
     def setup(self, worker: Worker) -> None:
-        """Called by Dask in the worker."""
+        """Unpack the bundle; called by Dask in the worker."""
         folder = _place(worker, self.digest)
         if not folder.is_dir():
             half = folder.with_suffix(f".{os.getpid()}")
@@ -48,31 +47,31 @@ class Unpack(WorkerPlugin):  # type: ignore[misc]
         self.data = b""
 
     def teardown(self, worker: Worker) -> None:
-        """Called by Dask in the worker: remove it, unless another command still needs it."""
+        """Remove the folder unless another command uses it; called by Dask in the worker."""
         if not any(getattr(p, "digest", "") == self.digest for p in worker.plugins.values()):
             shutil.rmtree(_place(worker, self.digest), ignore_errors=True)
 
 
 class Session(WorkerPlugin):  # type: ignore[misc]
-    """The servers of one `nf` command on a worker; all end when it is taken away."""
+    """Plugin with the server processes of one `nf` command on a worker; removal ends them."""
 
     def __init__(self) -> None:
         self.idle: list[subprocess.Popen[str]] = []
         self.all: list[subprocess.Popen[str]] = []
 
     def setup(self, worker: Worker) -> None:
-        """Called by Dask in the worker."""
+        """Make the lock, which cannot be pickled; called by Dask in the worker."""
         self.lock = threading.Lock()
 
     def teardown(self, worker: Worker) -> None:
-        """Called by Dask in the worker: end every server, and with it its simulators."""
+        """End every server and its simulators; called by Dask in the worker."""
         with self.lock:
             servers, self.all = self.all, []
         for server in servers:
             _end(server)
 
     def ask(self, sources: Path, request: dict[str, Any]) -> dict[str, Any]:
-        """One request, one answer, from an idle server or a new one."""
+        """Return the answer of an idle server, or of a new one, to a request."""
         with self.lock:
             server = self.idle.pop() if self.idle else _start(sources)
             if server not in self.all:
@@ -107,8 +106,8 @@ def _start(sources: Path) -> subprocess.Popen[str]:
 
 
 def _environment(sources: Path) -> dict[str, str]:
-    """The worker's, but for what would lead out of the unpacked sources or drop assertions; the
-    runs get what `tool_environment` allows of it."""
+    """Return the environment of the worker without variables that name other sources or disable
+    assertions; `tool_environment` selects what the runs get."""
     out = ("NF_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(out)}
     return {**kept, "PYTHONPATH": str(sources)}
@@ -130,26 +129,18 @@ def _place(worker: Worker, digest: str) -> Path:
     return Path(worker.local_directory, "nf", digest)
 
 
-@contextlib.contextmanager
-def _file(worker: Worker, parcel: bytes | None) -> Iterator[str]:
-    """A file that holds a parcel as long as it is needed; "" for none."""
-    if parcel is None:
-        yield ""
-        return
-    path = _place(worker, f"parcel-{uuid.uuid4().hex}")
-    try:
-        path.write_bytes(parcel)
-        yield str(path)
-    finally:
-        path.unlink(missing_ok=True)
+def run(session: str, request: dict[str, Any], work: bytes) -> tuple[str, bytes]:
+    """Do one piece of work in a worker.
 
+    Args:
+        session: Name of the `Session` plugin of the command.
+        request: The digests of the bundles `sources` (the project), `root` (of the design, "" if
+            the same) and `build` ("" for none), the `spec`, the `versions` that the build was made
+            with, and the `inputs` (see `cluster.inputs`).
+        work: Pickled `work.Work`.
 
-def run(session: str, request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
-    """One run in a worker: its record as JSON, and its folder as compressed tar.
-
-    `request` names the bundles `sources` (the project), `root` (the design's, "" when it is the
-    same) and `build`, and gives the `spec`, the `versions` that the build was made with, and the
-    `inputs` (see `cluster.inputs`). What a piece of a replay needs besides is its `parcel`.
+    Returns:
+        The record as JSON, and the run folder as compressed tar.
     """
     worker = get_worker()
     needed = [name for name in (request["sources"], request["root"], request["build"]) if name]
@@ -159,10 +150,16 @@ def run(session: str, request: dict[str, Any], parcel: bytes | None) -> tuple[st
             raise RuntimeError(f"no bundle came to {os.uname().nodename} in {_WAIT_S:.0f} s")
         time.sleep(0.05)
     sources = _place(worker, request["sources"])
-    folders = {name: str(_place(worker, request[name])) for name in ("root", "build")}
-    folders["root"] = folders["root"] if request["root"] else str(sources)
-    with _file(worker, parcel) as path:
-        answer = worker.plugins[session].ask(sources, {**request, **folders, "parcel": path})
+    paths = {
+        "root": str(_place(worker, request["root"]) if request["root"] else sources),
+        "build": str(_place(worker, request["build"])) if request["build"] else "",
+    }
+    file = _place(worker, f"work-{uuid.uuid4().hex}")
+    try:
+        file.write_bytes(work)
+        answer = worker.plugins[session].ask(sources, {**request, **paths, "work": str(file)})
+    finally:
+        file.unlink(missing_ok=True)
     folder = Path(answer["folder"])
     try:
         files = of_results(folder)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pieces of a bulk replay on many cores and machines: each is a run like any other.
+"""Pieces of a bulk replay on many cores or machines; each piece is a run like any other.
 
-Here a piece is a fork of this process: capture and model are there already. On the workers of a
-farm it gets its lines sent (synthetic ones are drawn there), and the build as every run does.
-Whatever drives it, what a piece leaves becomes part of the replay in this process alone
-(`apart.adopt`). One whose process or worker dies is driven again. A wrong one ends the replay;
-where there are several, the first of them is told, however many jobs there were.
+On this machine a piece runs in a fork of this process, which has capture and model in memory. A
+worker of a farm receives the lines (synthetic ones are drawn there) and the build. In both cases
+only this process adds the results to the replay (`worker_process.adopt`). A piece whose process or
+worker dies is driven once more. A wrong piece ends the replay; of several, the first in the order
+of the pieces is reported, whatever the number of jobs.
 """
 
 from __future__ import annotations
@@ -26,25 +26,24 @@ from neuron_fabric.errors import say
 from scripts.build import bulk_build
 from scripts.common import process
 from scripts.common.records import FILELIST, TOP, BuildSpec, FailureKind, RunRecord, RunSpec
-from scripts.farm import piece_run
 from scripts.farm.cluster import Farm
-from scripts.farm.piece_run import Parcel
 from scripts.farm.schedule import run_all
+from scripts.farm.work import PieceRun, piece_record
 from scripts.run import evidence, forkserver, simulate, zygote
 from scripts.run.forkserver import Server, ServerError
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.bulk.worker_process import adopt, drive_apart, read_result, shipped
+from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
 from verif.replay.job import Piece
 from verif.replay.runner import Came, OnLines, in_turn
 from verif.replay.transport import Transport
 
-Apart = Callable[[RunSpec, Piece], RunRecord]
-"""Drives a piece in another process, and brings everything that it leaves to the run's folder."""
+DrivePiece = Callable[[RunSpec, Piece], RunRecord]
+"""Drives a piece in another process and leaves its files in the run folder."""
 
 
 @dataclass
 class Pieces:
-    """A `drive.Spread` over ``jobs`` forks of this process, or over a farm."""
+    """A `runner.Spread` over ``jobs`` forks of this process, or over a farm."""
 
     jobs: int
     farm: Farm | None = None
@@ -56,7 +55,8 @@ class Pieces:
         came: Came,
         progress: OnLines,
     ) -> None:
-        """See Spread. KeyboardInterrupt when it was ended: what had come is kept."""
+        """Drive the pieces; see Spread. Raise KeyboardInterrupt if interrupted; results that had
+        arrived are kept."""
         jobs = self.farm.slots if self.farm else min(self.jobs, len(pieces))
         if not isinstance(done, BulkTransport) or (self.farm is None and jobs < 2):
             in_turn(done, pieces, came, progress)
@@ -76,7 +76,7 @@ class Pieces:
 
 
 class _Many:
-    """Hands out the pieces in their order, and takes what comes."""
+    """Scheduler of pieces in order, and receiver of their results."""
 
     def __init__(
         self,
@@ -90,13 +90,13 @@ class _Many:
         self._pieces = {_spec(done, piece).id: piece for piece in pieces}
         self._failed: dict[int, RunRecord] = {}
 
-    def run(self, apart: Apart, jobs: int, end: Callable[[], None]) -> None:
-        """All of them, or those before the first that is wrong."""
+    def run(self, drive: DrivePiece, jobs: int, end: Callable[[], None]) -> None:
+        """Drive all pieces, or those before the first wrong one."""
         done, interrupted = self._done, threading.Event()
         specs = [_spec(done, piece) for piece in self._pieces.values()]
 
         def runner(spec: RunSpec) -> RunRecord:
-            return self._run(apart, spec)
+            return self._run(drive, spec)
 
         run_all(specs, jobs, self._take, runner, end=end, interrupted=interrupted)
         if interrupted.is_set():
@@ -111,16 +111,16 @@ class _Many:
             return
         self._adopt(record)
 
-    def _run(self, apart: Apart, spec: RunSpec) -> RunRecord:
-        """In a thread of its own: once, and once more where nothing is known about the piece."""
+    def _run(self, drive: DrivePiece, spec: RunSpec) -> RunRecord:
+        """Drive a piece, in a thread; repeat it once after an infrastructure failure."""
         piece = self._pieces[spec.id]
         if any(number < piece.number for number in list(self._failed)):
             raise CancelledError
-        record = apart(spec, piece)
+        record = drive(spec, piece)
         if record.kind is FailureKind.INFRASTRUCTURE:
             process.check_stopping()
             say(f"nf replay: shard {piece.number} once more: {record.cause}", file=sys.stderr)
-            record = apart(spec, piece)
+            record = drive(spec, piece)
         return record
 
     def _take(self, record: RunRecord) -> None:
@@ -146,7 +146,7 @@ def _spec(done: BulkTransport, piece: Piece) -> RunSpec:
 
 # -- here ---------------------------------------------------------------------------------------
 class _Forks:
-    """Servers that were forked before there was any thread; each forks a child for a piece."""
+    """Fork servers, made before any thread exists; each forks a child per piece."""
 
     def __init__(
         self, done: BulkTransport, pieces: Sequence[Piece], identity: Mapping[str, Any]
@@ -156,17 +156,17 @@ class _Forks:
         self._idle: queue.SimpleQueue[Server] = queue.SimpleQueue()
 
     def open(self, jobs: int) -> None:
-        """Fork the servers: as many pieces are driven at once."""
+        """Fork one server per job."""
         for _ in range(jobs):
             self._idle.put(forkserver.fork(self._child))
 
     def close(self) -> None:
-        """End them."""
+        """End the servers."""
         while not self._idle.empty():
             self._idle.get().close()
 
     def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
-        """See Apart."""
+        """Drive a piece in a fork; see DrivePiece."""
         folder = self._done.folder / spec.id
         evidence.empty(folder)
         server = self._idle.get()
@@ -182,13 +182,13 @@ class _Forks:
         if code:
             cause = f"its process ended with {_ending(code)}"
             return simulate.infrastructure(spec, cause, folder.parent)
-        return piece_run.record(spec, folder, read_result(folder))
+        return piece_record(spec, folder, read_result(folder))
 
     def _child(self, request: dict[str, Any]) -> None:
         folder, done = Path(request["folder"]), self._done
         zygote.write_to(str(folder / "run.log"))
         own = BulkTransport(done.replay, done.simulator, folder, done.model)
-        drive_apart(own, self._pieces[request["piece"]], self._identity)
+        drive_piece(own, self._pieces[request["piece"]], self._identity)
 
 
 def _ending(code: int) -> str:
@@ -201,17 +201,17 @@ def _ending(code: int) -> str:
 # -- on the workers of a farm -------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Away:
-    """Sends a piece with what it needs."""
+    """Pieces sent to workers with their lines and the build."""
 
     done: BulkTransport
     farm: Farm
     identity: Mapping[str, Any]
 
     def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
-        """See Apart."""
+        """Drive a piece on a worker; see DrivePiece."""
         done = self.done
-        parcel = Parcel(shipped(done.replay, piece), piece, self.identity).pack()
-        record = self.farm.send(spec, bulk_build.directory_of(done.model), parcel, done.folder)
+        work = PieceRun(shipped(done.replay, piece), piece, self.identity)
+        record = self.farm.send(spec, work, bulk_build.directory_of(done.model), done.folder)
         if record.kind is FailureKind.INFRASTRUCTURE:
             return record
-        return piece_run.record(spec, done.folder / spec.id, read_result(done.folder / spec.id))
+        return piece_record(spec, done.folder / spec.id, read_result(done.folder / spec.id))

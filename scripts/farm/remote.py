@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.farm.remote`: serves runs on another machine, in sources that were sent there.
+"""Server process on a worker, `python -m scripts.farm.remote`: does the work that it is sent.
 
-Reads one request a line from its input (see `dask_worker.run`) and answers each with one line; at
-the end of its input it ends every simulator, whatever the reason was. The build that was shipped
-takes the place in the build cache where this machine would have put its own, so that a run finds it
-as it finds any other.
+It reads one request per line from its input (see `dask_worker.run`) and answers each with one line.
+At the end of its input it ends every simulator and exits, also when the worker was killed. It runs
+in the sources that were sent.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
+import pickle
 import queue
 import shlex
 import sys
@@ -24,42 +23,51 @@ from typing import Any
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.build.build_cache import build_directory
 from scripts.common import process, run_folders, toolchain
 from scripts.common.paths import BUILD, RUNS
-from scripts.common.records import SOLVER, RunRecord, RunSpec
-from scripts.run import evidence, simulate
+from scripts.common.records import RunRecord, RunSpec
+from scripts.farm.work import Work, not_run
+from scripts.run import evidence
 
 Variables = tuple[tuple[str, str], ...]
 
 
 def versions() -> dict[str, str]:
-    """What a build and the machine that runs it must agree on."""
+    """Return the versions that must be the same for a build and the machine that runs it."""
     python = ".".join(str(part) for part in sys.version_info[:2])
     return {"Python": python, "cocotb": toolchain.package_version("cocotb") or "none"}
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:
-    """One run: {"record": .., "folder": where its files are}."""
+    """Do one piece of work.
+
+    Args:
+        request: As `dask_worker.run` completes it, with the paths on this machine.
+
+    Returns:
+        ``record``, and ``folder`` with the files of the run.
+    """
     spec = RunSpec.from_json(request["spec"])
     spec = replace(spec, build=replace(spec.build, root=Path(request["root"])))
     given = dict(spec.env)
     spec = replace(spec, env=_received(spec.env, request["inputs"]))
-    if spec.build.sim == SOLVER:
-        record = _proof(spec, Path(request["parcel"]))
-    elif lack := _lack(spec.build.sim, request["versions"]):
-        record = simulate.infrastructure(spec, lack)
-    elif request["parcel"]:
-        record = _piece(spec, Path(request["build"]), Path(request["parcel"]))
+    runs = run_folders.folder(RUNS)
+    if request["build"] and (lack := _lack(spec.build.sim, request["versions"])):
+        record = not_run(spec, lack, runs)
     else:
-        record = _run(spec, Path(request["build"]))
+        try:
+            work: Work = pickle.loads(Path(request["work"]).read_bytes())
+            record = work.run(spec, Path(request["build"]))
+        except Exception as error:  # in what was sent, or on this machine: the next run may pass
+            record = not_run(spec, f"{type(error).__name__}: {error}", runs)
     for variable, value in spec.env:
-        record = _told(record, value, given[variable])
-    return {"record": record.to_json(), "folder": str(run_folders.folder(RUNS) / spec.id)}
+        record = _renamed(record, value, given[variable])
+    return {"record": record.to_json(), "folder": str(runs / spec.id)}
 
 
 def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
-    """Return variables of a run that name copies of the files that were sent (`cluster.inputs`)."""
+    """Write the input files of a run (`cluster.inputs`), and return its variables with their new
+    names."""
     here = {}
     for variable, (name, text) in inputs.items():
         folder = BUILD / evidence.INPUTS / hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -69,8 +77,8 @@ def _received(env: Variables, inputs: dict[str, tuple[str, str]]) -> Variables:
     return tuple((variable, here.get(variable, value)) for variable, value in env)
 
 
-def _told(record: RunRecord, here: str, there: str) -> RunRecord:
-    """Return the record with the name that a file has where the run was asked for."""
+def _renamed(record: RunRecord, here: str, there: str) -> RunRecord:
+    """Return the record with the name of an input file on the machine that sent it."""
     if here == there:
         return record
     rerun = record.rerun.replace(shlex.quote(here), shlex.quote(there))
@@ -78,7 +86,7 @@ def _told(record: RunRecord, here: str, there: str) -> RunRecord:
 
 
 def _lack(sim: str, wanted: dict[str, str]) -> str:
-    """What this machine has not; empty when it can run the build."""
+    """Return what this machine lacks to run the build; empty if nothing."""
     here, host = versions(), os.uname().nodename
     for name, version in wanted.items():
         if here.get(name) != version:
@@ -88,29 +96,6 @@ def _lack(sim: str, wanted: dict[str, str]) -> str:
             )
     lack = registry.get(sim).lack_at_run()
     return f"worker {host} has {lack}" if lack else ""
-
-
-def _run(spec: RunSpec, shipped: Path) -> RunRecord:
-    directory, _ = build_directory(spec.build)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # the run before this one was of the same build
-        directory.symlink_to(shipped)
-    return simulate.run(spec)
-
-
-def _proof(spec: RunSpec, parcel: Path) -> RunRecord:
-    from scripts.farm import proof_run  # much that no other run needs
-
-    return proof_run.serve(spec, parcel)
-
-
-def _piece(spec: RunSpec, shipped: Path, parcel: Path) -> RunRecord:
-    from scripts.farm import piece_run  # much that no other run needs
-
-    try:
-        return piece_run.serve(spec, shipped, parcel)
-    except Exception as error:  # of what was sent, or of this machine: the next piece may be better
-        return simulate.infrastructure(spec, f"{type(error).__name__}: {error}")
 
 
 def _read(requests: queue.SimpleQueue[str]) -> None:
@@ -125,11 +110,11 @@ def main() -> None:
     """Serve until the input ends."""
     from cocotb_tools import config
 
-    # The model names the place of cocotb's libraries where it was built; here is where they are.
+    # The model contains the path of cocotb's libraries on the machine that built it.
     libraries = [str(config.libs_dir), os.environ.get("LD_LIBRARY_PATH", "")]
     os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(filter(None, libraries))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what anything else prints must not be taken for an answer
+    os.dup2(2, 1)  # other output must not be mistaken for an answer
     requests: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     while True:

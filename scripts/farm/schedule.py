@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs many RunSpecs with a number of jobs, through concurrent.futures, and shows progress."""
+"""Scheduler of RunSpecs: a number of jobs through concurrent.futures, with progress and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,14 +25,20 @@ _SHORT_S = 1.0  # builds that take less are not announced
 _LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
 
 
-class Progress:
-    """One line a finished run in a log; on a terminal also a bar with the time left at the end.
+class RunProgress:
+    """Progress of runs: one line per finished run; on a terminal also a bar with the time left.
 
-    `seconds` gives what each run took so far, by record id; a run that is not in it counts as the
-    average of the others. `jobs` run at the same time. `builds` are those to be compiled, each with
-    its name and its seconds so far; `under_way` tells which are compiled or waited for now. The
-    time left is estimated apart for builds and for runs, whose pace is that of the time in which
-    jobs did not wait for a build; it is taken when a run ends, and then only falls.
+    The time left is estimated separately for builds (from the history) and for runs. The pace of
+    runs excludes the time in which jobs waited for builds. The estimate is made when a run ends,
+    and then only decreases.
+
+    Args:
+        total: Number of runs.
+        out: Output; None: standard output.
+        seconds: Duration of earlier runs by record id; other runs count as the average.
+        jobs: Runs at the same time.
+        builds: Builds to compile, with name and earlier duration.
+        under_way: Returns the builds in progress, and when they began.
     """
 
     def __init__(
@@ -63,7 +69,7 @@ class Progress:
         self._estimate = (0, 0.0)  # runs that were done, and the seconds for all of them
 
     def finished(self, record: RunRecord) -> None:
-        """Print the line of a run that ended, and what explains a failure."""
+        """Print the line of a finished run, and the details of a failure."""
         self.done += 1
         self.failed += not record.passed
         self._worked += self._seconds.get(record.id, self._usual)
@@ -75,13 +81,13 @@ class Progress:
         self.tick()
 
     def tick(self) -> None:
-        """Draw the bar again, with the time that has passed; in a log, tell what is built."""
+        """Redraw the bar; in a log, print which builds start."""
         self._look()
         if self.done < self.total:
             self._bar.draw(self.status(time.monotonic() - self.start))
 
     def _look(self) -> None:
-        """See what is built; count the time that jobs wait for it."""
+        """Update the builds in progress, and the time that jobs waited for them."""
         now = time.monotonic()
         found: dict[str, float] = {}
         for build, since in self._under_way():
@@ -105,7 +111,7 @@ class Progress:
         return dict(self._builds.values()).get(name)
 
     def status(self, spent: float) -> str:
-        """The bar after `spent` seconds."""
+        """Return the text of the bar after ``spent`` seconds."""
         text = f"{filled(self._worked / self._all, '.')} {self.done}/{self.total} runs"
         if self.failed:
             text += f", {self.failed} failed"
@@ -116,8 +122,7 @@ class Progress:
         return text if left is None else f"{text}, {clock(left)} left"
 
     def left(self, spent: float) -> float | None:
-        """Seconds left for runs, by the pace when the last one ended, or by the history before the
-        first one did, and for builds, by the history."""
+        """Return the seconds left for runs and builds; None if nothing is known."""
         spent -= self._waited / self.jobs
         if self.done == 0:
             if not self._seconds:
@@ -140,7 +145,7 @@ class Progress:
         return max(sum(left) / self.jobs, *left, 0.0)
 
     def close(self) -> None:
-        """Take the bar away; the runs' lines stay."""
+        """Remove the bar."""
         self._bar.clear()
 
 
@@ -149,7 +154,7 @@ def _about(seconds: float | None, word: str = ",") -> str:
 
 
 def line_of(record: RunRecord) -> str:
-    """The line of a run in the terminal and in a CI log."""
+    """Return the line of a run for terminal and log."""
     word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
     cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
     build = "" if record.build_name == "default" else f" {record.build_name}"
@@ -159,7 +164,7 @@ def line_of(record: RunRecord) -> str:
 
 
 def details(record: RunRecord) -> list[str]:
-    """What a developer needs of a failure: cause, log, and the line to paste."""
+    """Return the details of a failure: cause, log, and the command that repeats it."""
     lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
     if record.waves:
         lines.append(f"  waves: {record.waves}")
@@ -186,11 +191,20 @@ def run_all(
     on_tick: Callable[[], None] = lambda: None,
     interrupted: threading.Event | None = None,
 ) -> list[RunRecord]:
-    """Run everything, in the order given; records come in the order they finish.
+    """Run everything, in order; records are returned in the order of completion.
 
-    Ctrl-C (or SIGTERM, SIGHUP) sets `interrupted`, calls `end`, which ends every run under way, and
-    lets what finished be returned: no record is lost, the caller sees that some are missing. A
-    second Ctrl-C raises KeyboardInterrupt. `on_tick` is called about twice a second.
+    Ctrl-C (or SIGTERM, SIGHUP) sets ``interrupted``, calls ``end`` and returns what finished, so no
+    record is lost. A second Ctrl-C raises KeyboardInterrupt.
+
+    Args:
+        specs: Runs.
+        jobs: Runs at the same time.
+        on_record: Called with each record.
+        runner: Executes a run.
+        fail_fast: Stop at the first failure.
+        end: Ends every run in progress.
+        on_tick: Called about twice a second.
+        interrupted: Set on Ctrl-C.
     """
     records: list[RunRecord] = []
     stop = interrupted or threading.Event()
@@ -198,7 +212,7 @@ def run_all(
     pending: set[Future[RunRecord]] = set()
 
     def take(done: set[Future[RunRecord]]) -> bool:
-        """Hand on what came; True when one is red."""
+        """Pass on the records; return whether one failed."""
         came = [record for record in map(_result, done) if record is not None]
         for record in came:
             records.append(record)
@@ -206,7 +220,7 @@ def run_all(
         return not all(record.passed for record in came)
 
     def note(_number: int) -> None:
-        """Instead of raising in the middle of a record."""
+        """Handle a signal without raising inside `on_record`."""
         if stop.is_set():
             process.interrupt()
         stop.set()
@@ -229,7 +243,7 @@ def run_all(
 
 
 def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
-    """A fault of the runner itself costs its own run alone."""
+    """Run; a fault of the runner fails only this run."""
     try:
         return runner(spec)
     except (Interrupted, CancelledError):
@@ -239,7 +253,7 @@ def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
 
 
 def _result(future: Future[RunRecord]) -> RunRecord | None:
-    """The record, or None for a run that was ended before it was done."""
+    """Return the record, or None for a run that was cancelled."""
     try:
         return future.result()
     except (Interrupted, CancelledError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles: named by content, and never written outside of their folder."""
+"""Bundles: named by content, never written outside of their folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from scripts.farm import bundle
 
 
 def tar_of(*entries: tarfile.TarInfo) -> bytes:
-    """A bundle as another hand might make it; a file's content is `bad`."""
+    """Return a bundle as an attacker might make it; the content of files is `bad`."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as tar:
         for entry in entries:
@@ -115,7 +115,7 @@ def tree_of(root: Path, *names: str) -> None:
 
 
 def checkout(root: Path) -> Path:
-    """A checkout with untracked files of all kinds, and links."""
+    """Make a checkout with untracked files of all kinds, and links."""
     tree_of(root, *TRACKED)
     (root / "LICENSE").symlink_to("README.md")
     (root / "out").symlink_to("/etc/passwd")
@@ -169,7 +169,7 @@ def test_sources_without_git(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_all_code_of_the_project_goes_along_without_git() -> None:
-    """The names of the rule are those of the tree."""
+    """The names of the rule must be those of the tree."""
     names = [path.relative_to(ROOT) for path in git.files()]
     code = [name for name in names if name.parts[0] in bundle._FOLDERS]
     wanted = {".py", ".sv", ".svh", ".f", ".vlt", ".yaml", ".cpp", ".h", ".c", ".toml", ".j2"}
@@ -186,7 +186,7 @@ def test_a_link_of_a_build_stays_at_home(tmp_path: Path) -> None:
 
 # -- damage and limits --------------------------------------------------------------------------
 def whole() -> bytes:
-    """A bundle with a few files and folders, one with a name that needs a longer header."""
+    """Return a bundle with a few files and folders, one with a long name."""
     with tempfile.TemporaryDirectory() as folder:
         tree_of(Path(folder), "a", "b/c", "b/d", f"{'long' * 40}/ü")
         return bundle.pack(Path(folder), (p for p in Path(folder).rglob("*") if p.is_file())).data
@@ -197,7 +197,8 @@ TEXT = gzip.decompress(WHOLE)
 
 
 def unpack_or_refuse(data: bytes) -> bool:
-    """Unpack into a new folder: all is there, or nothing; nothing lies outside of it."""
+    """Unpack into a new folder; return whether it worked. Check that all files are there or none,
+    and none outside."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "new")
         try:
@@ -219,7 +220,7 @@ def test_a_bundle_that_is_cut_short(end: int) -> None:
 
 @given(st.integers(0, len(TEXT) // 512))
 def test_a_tar_that_is_cut_short(blocks: int) -> None:
-    """Python takes one that ends after a file for a whole one."""
+    """Python accepts a tar that ends after a file."""
     taken = unpack_or_refuse(gzip.compress(TEXT[: 512 * blocks], 1))
     assert not taken or not TEXT[512 * blocks :].strip(b"\0")
 
@@ -238,7 +239,7 @@ def test_flipped_bytes_of_a_bundle(flips: list[tuple[int, int]]) -> None:
 
 
 def check_flips(flips: list[tuple[int, int]]) -> None:
-    """Bytes are set in the tar, and the checksums of its headers are put right."""
+    """Set bytes in the tar and correct the checksums of its headers."""
     text = bytearray(TEXT)
     for place, value in flips:
         text[place] = value
@@ -263,7 +264,7 @@ def test_many_odd_headers(flips: list[tuple[int, int]]) -> None:
 
 
 def sized(size: int, name: str = "a", kind: bytes = tarfile.REGTYPE) -> bytes:
-    """A bundle with a header that claims a size, and nothing after it."""
+    """Return a bundle whose header claims a size, without data."""
     info = tarfile.TarInfo(name)
     info.size, info.type = size, kind
     return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024), 1)
@@ -276,7 +277,8 @@ def test_sizes_that_are_none(size: int, kind: bytes) -> None:
 
 
 def test_bombs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Too much in all, in one file, or in number: refused, by who packs it and by who unpacks."""
+    """Too many bytes in total, in one file, or too many files are refused by packer and
+    unpacker."""
     tree_of(tmp_path / "many", *(f"f{number}" for number in range(9)))
     (tmp_path / "large").mkdir()
     (tmp_path / "large" / "f").write_bytes(bytes(50_000))

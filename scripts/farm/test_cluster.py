@@ -30,6 +30,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.conftest import QUICK, Toy
 from scripts.farm import bundle, cluster, schedule
+from scripts.farm.work import CocotbRun
 
 RUNS = 30
 ON_DASK = [
@@ -43,7 +44,7 @@ pytestmark = ON_DASK
 
 
 class Loopback:
-    """A scheduler and workers, each a process of its own in an empty folder."""
+    """Scheduler and workers, each a process in an empty folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,13 +81,13 @@ class Loopback:
         raise AssertionError(log.read_text(encoding="utf-8"))
 
     def add_worker(self) -> None:
-        """One more worker with one thread."""
+        """Add a worker with one thread."""
         words = ("--nthreads", "1", "--no-nanny", "--memory-limit", "0")
         home = ("--local-directory", str(self.folder / f"worker{len(self.workers)}"))
         self.workers.append(self._start("worker", self.address, *words, *home))
 
     def close(self) -> None:
-        """End everything."""
+        """Kill all processes."""
         for process in self.processes:
             process.kill()  # an orderly end would take its time
             process.wait()
@@ -94,7 +95,7 @@ class Loopback:
 
 @contextlib.contextmanager
 def workers(folder: Path, count: int) -> Iterator[Loopback]:
-    """A scheduler with workers, until the block ends."""
+    """Run a scheduler with workers while the block lasts."""
     made = Loopback(folder)
     try:
         for _ in range(count):
@@ -106,14 +107,14 @@ def workers(folder: Path, count: int) -> Iterator[Loopback]:
 
 @pytest.fixture(scope="module")
 def loopback(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with three workers: one dies in a test, and what hangs holds another."""
+    """Run a scheduler with three workers: one dies in a test, a hanging run occupies another."""
     with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 
 @pytest.fixture
 def farm(loopback: Loopback, toy: Toy) -> Iterator[cluster.Farm]:
-    """A connection that keeps what comes back in the toy's folder."""
+    """Return a connection that stores results in the toy's folder."""
     with cluster.connect(loopback.address) as made:
         made.runs, made.builds = toy.folder / "runs", toy.folder / "sim"
         yield made
@@ -149,16 +150,16 @@ READS = """
 def test_a_file_that_a_variable_names_goes_along(
     farm: cluster.Farm, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its text reaches the worker; the record has its name on this machine."""
+    """The text reaches the worker; the record has the local name of the file."""
     (toy.folder / "reads_bench.py").write_text(textwrap.dedent(READS), encoding="utf-8")
     given = tmp_path / "given here.json"
     given.write_text("seven", encoding="utf-8")
     spec = RunSpec(toy.spec(waves=None), "reads_bench", ("reads",), timeout_s=300)
     real = farm._submit
 
-    def elsewhere(request: dict[str, Any], parcel: bytes | None) -> tuple[str, bytes]:
+    def elsewhere(request: dict[str, Any], work: bytes) -> tuple[str, bytes]:
         given.unlink()  # the workers of the test are on this machine
-        return real(request, parcel)
+        return real(request, work)
 
     monkeypatch.setattr(farm, "_submit", elsewhere)
     record = farm.run(replace(spec, env=(("NF_SCENARIO", str(given)),)))
@@ -181,14 +182,14 @@ def test_an_odd_answer_of_a_worker_is_one_line(
     monkeypatch.setattr(farm, "_ship", lambda what, make: "")
     text = json.dumps(RunRecord.of(spec, Verdict(True)).to_json())
     for answer in ((text, b"PK"), (text, b""), ("{", b""), ("[]", b""), ('{"id": 1}', b"")):
-        monkeypatch.setattr(farm, "_submit", lambda request, parcel, answer=answer: answer)
+        monkeypatch.setattr(farm, "_submit", lambda request, work, answer=answer: answer)
         record = farm.run(spec)
         assert record.kind is FailureKind.INFRASTRUCTURE
-        assert record.cause.startswith("what a worker sent back is refused: ")
+        assert record.cause.startswith("the answer of a worker is refused: ")
     (toy.folder / "runs").rename(toy.folder / "aside")
     (toy.folder / "runs").touch()  # nothing can be written there
     try:
-        assert farm.run(spec).cause.startswith("what a worker sent back is refused: ")
+        assert farm.run(spec).cause.startswith("the answer of a worker is refused: ")
     finally:
         (toy.folder / "runs").unlink()
         (toy.folder / "aside").rename(toy.folder / "runs")
@@ -198,7 +199,8 @@ def test_a_checkout_that_cannot_be_packed_is_one_line(
     farm: cluster.Farm, toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle, "MAX_FILES", 2)
-    record = farm.prove(RunSpec(toy.spec(), "toy_bench", ("adds_one",)), b"", toy.folder / "runs")
+    spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
+    record = farm.send(spec, CocotbRun(), None, toy.folder / "runs")
     assert record.cause == "a bundle takes 2 files"
 
 
@@ -253,7 +255,7 @@ def test_an_interrupt_reaches_the_workers(loopback: Loopback, toy: Toy) -> None:
 
 
 def _all_gone(folder: Path) -> None:
-    """No server and no simulator works below `folder`, apart from Dask's own processes."""
+    """Wait until no server and no simulator runs below `folder`, except Dask's own processes."""
     late = time.monotonic() + 120
     while found := _working(folder):
         assert time.monotonic() < late, found
@@ -273,8 +275,8 @@ def _working(folder: Path) -> list[str]:
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
-    """It takes the connection and says nothing, or nothing that Dask knows: no hang, nor when what
-    is left is collected."""
+    """It accepts the connection and stays silent, or answers in another protocol: no hang, also
+    when the garbage is collected."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
@@ -297,14 +299,15 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """What is in reference cycles stays there until a test collects it."""
+    """Disable the garbage collector until the test calls it."""
     gc.disable()
     yield
     gc.enable()
 
 
 def _collect() -> None:
-    """As in a thread that starts a loop: it holds the lock that closing a client takes."""
+    """Collect garbage while holding the lock that closing a client takes, as a thread that starts a
+    loop does."""
     from distributed.utils import LoopRunner
 
     with LoopRunner._lock:
@@ -375,7 +378,7 @@ SYSTEMS = {
 def test_batch_systems(
     tmp_path: Path, toy: Toy, system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """dask-jobqueue's own code, against commands that stand for those of the batch system."""
+    """Run dask-jobqueue's own code with substitutes for the commands of the batch system."""
     submit, cancel, says = SYSTEMS[system]
     for name, text in ((submit, SUBMIT), (cancel, CANCEL)):
         path = tmp_path / name
@@ -398,7 +401,7 @@ def test_batch_systems(
 
 
 def _nothing_is_open(jobs: Path) -> None:
-    """Each port that other machines reach, here and in the jobs, asks for a certificate."""
+    """Check that each port reachable from other machines requires a certificate."""
     workers = [one for one in psutil.process_iter() if _in(one, jobs)]
     ports = {
         found.laddr
@@ -417,7 +420,7 @@ def _nothing_is_open(jobs: Path) -> None:
 
 
 def _connections(process: psutil.Process) -> list[Any]:
-    """None for one that has ended meanwhile."""
+    """Return the connections of a process; none if it has ended."""
     with contextlib.suppress(psutil.Error):
         return list(process.net_connections("tcp"))
     return []

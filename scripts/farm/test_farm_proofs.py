@@ -11,8 +11,8 @@ import pytest
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind
 from scripts.farm import cluster
-from scripts.farm.proof_run import Parcel
 from scripts.farm.test_cluster import ON_DASK, workers
+from scripts.farm.work import ProofRun
 from scripts.prove import proof, smtbmc
 from scripts.prove.proof import Proof
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
-    """One worker."""
+    """Connect to one worker."""
     with (
         workers(tmp_path_factory.mktemp("farm"), 1) as made,
         cluster.connect(made.address, 1) as found,
@@ -34,12 +34,12 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.Farm]:
 
 @pytest.fixture
 def fifo() -> Proof:
-    """A quick proof."""
+    """Return a quick proof."""
     return next(one for one in proof.read() if one.id == "fifo/three")
 
 
 def test_a_proof(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
-    record = farm.prove(fifo.spec, Parcel(fifo).pack(), tmp_path)
+    record = farm.send(fifo.spec, ProofRun(fifo), None, tmp_path)
     assert record.passed, record.cause
     assert {case.name for case in record.cases} >= {"Pointers_A"}
     assert record.used_seconds > 0
@@ -48,7 +48,7 @@ def test_a_proof(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
 def test_a_counterexample_comes_back(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
     mutant = next(one for one in proof.mutants() if one.id == "fifo-wraps-at-a-power-of-two")
     broken = proof.broken(fifo, mutant)
-    record = farm.prove(broken.spec, Parcel(broken).pack(), tmp_path)
+    record = farm.send(broken.spec, ProofRun(broken), None, tmp_path)
     assert record.kind is FailureKind.ASSERTION
     (stimulus,) = record.stimulus
     assert record.waves
@@ -57,6 +57,15 @@ def test_a_counterexample_comes_back(farm: cluster.Farm, fifo: Proof, tmp_path: 
         assert (ROOT / name).is_relative_to(tmp_path)
 
 
-def test_a_proof_that_is_not_there(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
-    record = farm.prove(fifo.spec, b"not a parcel", tmp_path)
+class Unreadable(ProofRun):
+    """Work whose pickle cannot be loaded."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[str]]:
+        """Make the worker call int("x")."""
+        return int, ("x",)
+
+
+def test_work_that_cannot_be_unpickled(farm: cluster.Farm, fifo: Proof, tmp_path: Path) -> None:
+    record = farm.send(fifo.spec, Unreadable(fifo), None, tmp_path)
     assert record.kind is FailureKind.INFRASTRUCTURE
+    assert record.cause.startswith("ValueError: ")

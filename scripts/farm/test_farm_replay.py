@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from neuron_fabric.capture import write_capture
-from scripts.cli.replay import Simulators
 from scripts.common.errors import NfError
 from scripts.farm import cluster
 from scripts.farm.test_cluster import ON_DASK, Loopback, workers
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
-from verif.replay.test_signal_replay import check_file
+from verif.replay.conftest import check_file
 
 BULK = ("--transport", "bulk", "--sim", "icarus", "--route", "a=G_BINARY", "*=FP32")
 PIECES = 6
@@ -27,14 +27,14 @@ pytestmark = ON_DASK
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Loopback]:
-    """A scheduler with three workers."""
+    """Run a scheduler with three workers."""
     with workers(tmp_path_factory.mktemp("farm"), 3) as made:
         yield made
 
 
 @pytest.fixture
 def capture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two workers; the replay has PIECES pieces of a round of two lines."""
+    """Write a capture of two workers; its replay has PIECES pieces of a round of two lines."""
     monkeypatch.setattr("verif.replay.options.SLOW_LINES_LOG2", 1)
     monkeypatch.setattr("verif.replay.job.PIECE_EPOCHS", 1)
     rng = np.random.default_rng(3)
@@ -91,11 +91,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def kill_one(three: Loopback, sent: list[str]) -> None:
-    """Worker 0 dies as soon as it drives a piece."""
+    """Kill worker 0 as soon as it drives a piece."""
     late = time.monotonic() + 300
-    parcels = three.folder / "worker0"
+    received = three.folder / "worker0"
     while time.monotonic() < late:
-        if sent and any(parcels.rglob("parcel-*")):
+        if sent and any(received.rglob("work-*")):
             os.kill(three.workers[0].pid, 9)
             return
         time.sleep(0.01)

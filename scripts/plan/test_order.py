@@ -263,19 +263,19 @@ class Terminal(io.StringIO):
 def test_the_bar_knows_the_time_left() -> None:
     out = Terminal()
     seconds = {RECORD.id: 30.0, "long": 90.0}
-    progress = schedule.Progress(2, out, seconds, jobs=2)
+    progress = schedule.RunProgress(2, out, seconds, jobs=2)
     assert progress.status(0.0).endswith("0/2 runs, 1:00 left")  # by the history
     progress.finished(RECORD)
     assert "[######.................." in out.getvalue()
     assert progress.status(10.0).endswith("1/2 runs, 0:30 left")  # by the pace
     progress.close()
     assert out.getvalue().endswith("\r\x1b[K")
-    unknown = schedule.Progress(4, out)
+    unknown = schedule.RunProgress(4, out)
     assert unknown.status(5.0).endswith("0/4 runs")
     unknown.finished(RECORD)
     assert unknown.status(5.0).endswith("1/4 runs, 0:15 left")
     assert clock(3723) == "1:02:03"
-    after_broken_builds = schedule.Progress(2, out, {RECORD.id: 0.0, "other": 0.0})
+    after_broken_builds = schedule.RunProgress(2, out, {RECORD.id: 0.0, "other": 0.0})
     assert after_broken_builds.status(0.0).endswith("0/2 runs, 0:00 left")
     after_broken_builds.finished(RECORD)
     assert after_broken_builds.status(5.0).endswith("1/2 runs, 0:05 left")
@@ -291,7 +291,7 @@ def test_progress_tells_what_is_built(toy: Toy, monkeypatch: pytest.MonkeyPatch)
     seconds = {RECORD.id: 4.0, "b": 4.0, "c": 4.0, "d": 4.0}
     for out in (Terminal(), io.StringIO()):
         now[0] = 100.0
-        progress = schedule.Progress(4, out, seconds, 2, builds, lambda: waiting)
+        progress = schedule.RunProgress(4, out, seconds, 2, builds, lambda: waiting)
         assert progress.status(0.0).endswith("0/4 runs, 1:08 left")
         left = []
         for moment in (102.0, 120.0, 130.0, 150.0, 158.0):

@@ -57,7 +57,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Suite:
         )
     ]
     out = io.StringIO()
-    progress = schedule.Progress(len(specs), out)
+    progress = schedule.RunProgress(len(specs), out)
     records = schedule.run_all(
         specs, 1, progress.finished, runner=lambda spec: simulate.run(spec, folder / "runs")
     )

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from models.parameters import DeviceParams
-from scripts.cli.replay import FILES, Simulators
 from scripts.cli.run import scenario
 from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD as REAL_BUILD
 from scripts.conftest import Toy
 from scripts.run import evidence
+from scripts.run.replay_simulators import FILES, Simulators
 from verif.scenario.generator import generate
 from verif.scenario.weights import Weights
 

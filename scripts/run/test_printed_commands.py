@@ -31,9 +31,9 @@ from verif.conftest import gradients
 PASTED = {
     ("scripts/run/simulate.py", "nf"): "test_a_red_run",
     ("scripts/cli/history.py", "nf rerun {}"): "test_a_recorded_run",
-    ("scripts/cli/replay.py", "nf"): "test_a_red_bulk_replay",
-    ("scripts/cli/replay.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
-    ("scripts/cli/replay_options.py", "nf"): "test_a_red_replay",
+    ("scripts/run/replay_simulators.py", "nf"): "test_a_red_bulk_replay",
+    ("scripts/farm/replay_run.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
+    ("scripts/cli/replay.py", "nf"): "test_a_red_replay",
     ("scripts/cli/regress.py", "nf"): "test_a_red_replay",  # the same words, of another capture
     ("scripts/cli/fuzz.py", "nf fuzz --seed {} {}"): "test_a_red_case_of_fuzz",
     (

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device under the C++ host, as Python sees it: blocks in, results out, whichever simulator
-runs the RTL. Verilator: in this process. Icarus: in a process of its own, blocks through shared
-memory, one line of text each way."""
+"""Device with the C++ host, for Python: blocks in, results out, with any simulator.
+
+Verilator runs in this process. Icarus runs in a separate process; blocks are in shared memory, and
+one line of text is sent each way.
+"""
 
 from __future__ import annotations
 
@@ -24,51 +26,53 @@ from verif.host.c_interface import FIGURES_BYTES, PASSED, Block, CMemory, Figure
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
-"""(command, both outputs, cwd, env, pass_fds) -> a process that ends when this one does."""
+"""(command, both outputs, cwd, env, pass_fds) -> process that ends with this one."""
 
 
 class BulkFault(Exception):
-    """The device broke a rule of a port, or an assertion in the RTL fired; the first, in words."""
+    """The device broke a rule of a port, or an assertion of the RTL failed; text of the first
+    fault."""
 
 
 class DeviceGone(BulkFault):
-    """Somebody has killed the simulator: the device is not to blame."""
+    """The simulator process was killed; the device is not to blame."""
 
 
 class BulkDevice(Protocol):
-    """A reset device with its link up."""
+    """Device after reset, with its link up."""
 
     def run(self, block: Block) -> None:
-        """Does every operation of a block; BulkFault. Other threads of Python run meanwhile."""
+        """Do all operations of a block; other Python threads run meanwhile. Raise BulkFault."""
 
     def interrupt(self) -> None:
-        """End a run in another thread, as soon as that can be; `close` comes next."""
+        """Abort a run in another thread as soon as possible; only `close` may follow."""
 
     def figures(self) -> Figures:
-        """What has been counted so far."""
+        """Return the counters."""
 
     def close(self) -> None:
-        """Gives everything back; the device is of no use afterwards."""
+        """Release all resources."""
 
 
 class BulkModel(Protocol):
-    """The RTL compiled for bulk replay."""
+    """RTL compiled for bulk replay."""
 
     @property
     def build_seconds(self) -> float:
-        """What the build took; 0 when it was there."""
+        """Return the seconds of the build; 0 if it was cached."""
 
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """A reset device with its link up; a simulator process leaves its log in ``folder``."""
+        """Open a device after reset, with its link up; the log of a simulator process goes to
+        ``folder``."""
 
 
 # -- Verilator ----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class VerilatedModel:
-    """A library; ``unchecked`` is the same without the checks of the host, to measure what they
-    cost. ``build_seconds``: what this call waited; ``took_seconds``: what the build took once."""
+    """Verilated library. ``unchecked`` has no checks of the host, to measure their cost;
+    ``build_seconds`` is the wait of this call, ``took_seconds`` the time of the original build."""
 
     library: Path
     unchecked: Path
@@ -78,12 +82,12 @@ class VerilatedModel:
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """See BulkModel."""
+        """Open a device; see BulkModel."""
         return VerilatedDevice(self.library, mem_lines_log2, seed, memory)
 
 
 class VerilatedDevice:
-    """The verilated controller in this process; the core works in the block's own arrays."""
+    """Verilated controller in this process; the host works in the block's arrays."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class VerilatedDevice:
         seed: int,
         memory: MemoryTiming = USUAL_MEMORY,
     ) -> None:
-        """BulkFault when the link does not come up."""
+        """Open the library. Raise BulkFault if the link does not come up."""
         self._library = ctypes.CDLL(str(library))
         self._library.nf_open.restype = ctypes.c_void_p
         self._library.nf_fault.restype = ctypes.c_char_p
@@ -109,17 +113,17 @@ class VerilatedDevice:
             raise
 
     def run(self, block: Block) -> None:
-        """See BulkDevice."""
+        """Run a block; see BulkDevice."""
         if self._library.nf_run(self._device, ctypes.byref(block.as_c())):
             self._raise_fault()
 
     def set_flit_clocks(self, clocks: int) -> None:
-        """A narrower link from now on: one flit in so many clocks, each way."""
+        """Narrow the link: one flit per ``clocks`` cycles each way."""
         self._library.nf_set_flit_clocks(self._device, ctypes.c_uint32(clocks))
 
     def passed(self) -> NDArray[Any]:
-        """PASSED[n]: what the stage probe has seen since it was asked last, in its order; nothing
-        without the probe."""
+        """Return the events of the stage probe since the last call, PASSED[n] in order; empty
+        without probe."""
         nothing = ctypes.c_uint32(0)
         count = self._library.nf_take_passed(self._device, None, nothing)
         out = np.zeros(count, PASSED)
@@ -133,16 +137,16 @@ class VerilatedDevice:
             raise BulkFault(text)
 
     def interrupt(self) -> None:
-        """See BulkDevice; a round of the verilated model takes seconds at most."""
+        """Do nothing: a round of the verilated model takes seconds at most."""
 
     def figures(self) -> Figures:
-        """See BulkDevice."""
+        """Return the counters."""
         out = Figures()
         self._library.nf_read_figures(self._device, ctypes.byref(out))
         return out
 
     def close(self) -> None:
-        """See BulkDevice."""
+        """Close the library."""
         if self._device:
             self._library.nf_close(self._device)
             self._device = None
@@ -151,7 +155,7 @@ class VerilatedDevice:
 # -- Icarus -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class IcarusModel:
-    """A command that loads the design and the VPI module; ``start`` makes a process of it."""
+    """Command that loads the design and the VPI module; ``start`` starts it as a process."""
 
     command: tuple[str, ...]
     build_seconds: float
@@ -161,13 +165,13 @@ class IcarusModel:
     def open(
         self, folder: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> BulkDevice:
-        """See BulkModel."""
+        """Open a device; see BulkModel."""
         log = folder / "simulator.log"
         return IcarusDevice(self.command, log, mem_lines_log2, seed, self.start, memory)
 
 
 class IcarusDevice:
-    """A simulator process with the VPI module; what it prints goes to ``log``."""
+    """Simulator process with the VPI module; its output goes to ``log``."""
 
     def __init__(
         self,
@@ -179,8 +183,8 @@ class IcarusDevice:
         memory: MemoryTiming = USUAL_MEMORY,
         record: Path | None = None,
     ) -> None:
-        """BulkFault when the link does not come up. ``record``: a file for the inputs of every
-        clock since the reset, most significant byte first."""
+        """Start the process. Raise BulkFault if the link does not come up. ``record`` is a file for
+        the inputs of every cycle since reset, most significant byte first."""
         self._log = log
         self._memory = os.memfd_create("nf-bulk")
         os.ftruncate(self._memory, FIGURES_BYTES + mmap.PAGESIZE)
@@ -206,7 +210,7 @@ class IcarusDevice:
             raise
 
     def run(self, block: Block) -> None:
-        """See BulkDevice."""
+        """Run a block; see BulkDevice."""
         sizes = (block.ops.nbytes, block.answers.nbytes, block.sent.nbytes, block.got.nbytes)
         total = FIGURES_BYTES + sum(sizes)
         if total > len(self._map):
@@ -242,15 +246,15 @@ class IcarusDevice:
             raise BulkFault(text)
 
     def figures(self) -> Figures:
-        """See BulkDevice."""
+        """Return the counters."""
         return Figures.from_buffer_copy(self._map[: ctypes.sizeof(Figures)])
 
     def interrupt(self) -> None:
-        """See BulkDevice."""
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> None:
-        """See BulkDevice."""
+        """End the process."""
         if self._commands.closed:
             return
         with contextlib.suppress(BrokenPipeError):

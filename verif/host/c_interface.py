@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface of the host for both languages: `generated_sources` makes the C declarations.
+"""C interface of the host; `generated_sources` makes the C declarations from it.
 
 A block is an array of operations, done in order: writes and reads of lines over the CXL link, and
-register accesses over AXI4-Lite. A write or a read leaves as soon as credits allow, and when every
-operation before `after` has been answered. A register access waits until everything before it has
-been answered, and nothing behind it starts before it has been answered itself. The first
-`beside` operations of a block may be a stream of their own, as of another host: neither stream
-waits for the other.
+register accesses over AXI4-Lite. A write or read is sent as soon as credits allow and the
+operations before `after` have been answered. A register access waits until all earlier operations
+have been answered, and all later operations wait for it. The first `beside` operations of a block
+can form a second stream, as from another host; the streams do not wait for each other.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from models.line_packing import LINE_BYTES, U8
 
 
 class Kind(IntEnum):
-    """What an operation does."""
+    """Kinds of operations."""
 
     WRITE = 0
     READ = 1
@@ -32,10 +31,10 @@ class Kind(IntEnum):
     REG_READ = 3
 
 
-class Op(ctypes.Structure):
-    """One operation. `address` is the byte address of a line or of a register; `line` the line of
+class HostOp(ctypes.Structure):
+    """Operation. `address` is the byte address of a line or register; `line` is the line of
     `CBlock.sent` that a write carries, the line of `CBlock.got` that a read fills, or the value of
-    a register write. A write or a read waits for the first `after` answers."""
+    a register write. A write or read waits for the first `after` answers."""
 
     _fields_ = (
         ("address", c_uint64),
@@ -47,27 +46,27 @@ class Op(ctypes.Structure):
     )
 
 
-OP = np.dtype(Op)
+OP = np.dtype(HostOp)
 
 ANSWERED = np.uint64(1 << 63)
-"""Set in every answer, beside POISON, the DevLoad and the clocks of a response, or the value of a
+"""Set in every answer, with POISON, DevLoad and cycles of a response, or the value of a
 register."""
 POISON = np.uint64(1)
 DEVLOAD_SHIFT = 1
 CLOCKS_SHIFT = 8
-"""Clocks from the flit of a request to that of its response; MAX_CLOCKS stands for more."""
+"""Cycles from the flit of a request to that of its response, at most MAX_CLOCKS."""
 MAX_CLOCKS = (1 << 24) - 1
 ENDED_SHIFT = 32
-"""The clock of the response, as the figures count them; MAX_ENDED and then 0 again."""
+"""Cycle of the response, as counted by the figures, modulo MAX_ENDED + 1."""
 MAX_ENDED = (1 << 31) - 1
 
 
 class CBlock(ctypes.Structure):
-    """Pointers into the arrays of a block: `sent` and `got` hold lines of 64 bytes, `answers` one
-    word an operation."""
+    """Pointers to the arrays of a block: `sent` and `got` hold lines of 64 bytes, `answers` one
+    word per operation."""
 
     _fields_ = (
-        ("ops", POINTER(Op)),
+        ("ops", POINTER(HostOp)),
         ("sent", POINTER(c_uint8)),
         ("got", POINTER(c_uint8)),
         ("answers", POINTER(c_uint64)),
@@ -79,9 +78,8 @@ class CBlock(ctypes.Structure):
 
 
 class Figures(ctypes.Structure):
-    """What the host has counted since the device was opened. Flits include control flits; data
-    flits are all-data flits; slots are valid headers and data, by position (slot 0, others) and
-    format."""
+    """Counters of the host since the device was opened. Flits include control flits; data flits are
+    all-data flits; slots are valid headers and data, by position (slot 0, others) and format."""
 
     _fields_ = (
         ("cycles", c_uint64),
@@ -103,17 +101,17 @@ class Figures(ctypes.Structure):
 
 
 FIGURES_BYTES = 512
-"""Room for the figures before the arrays, where a block lies in shared memory (VPI module)."""
+"""Bytes for the figures in front of the arrays, if a block is in shared memory (VPI module)."""
 
 
 class CMemory(ctypes.Structure):
-    """How fast the memory is: see `verif.mem.memory_timing.MemoryTiming`."""
+    """Memory timing; see `verif.mem.memory_timing.MemoryTiming`."""
 
     _fields_ = (("latency", c_uint32), ("beat", c_uint32), ("stall", c_uint32))
 
 
 class Stage(IntEnum):
-    """What an access passes in the core, in order; of the memory, `who` is a client of its port."""
+    """Stages of an access in the core, in order; for the memory, `who` is a client of its port."""
 
     CORE_IN = 0
     UNIT_IN = 1
@@ -124,12 +122,12 @@ class Stage(IntEnum):
 
 
 READS, WRITES = 0, 16
-"""Clients of the read port and of the write port, in the numbers of `PassedEvent.who`."""
+"""First numbers of the clients of the read and the write port in `PassedEvent.who`."""
 
 
 class PassedEvent(ctypes.Structure):
-    """`who` passes `stage` at a clock, as the figures count them: an access by its tag, a client of
-    the memory by its number."""
+    """Event: `who` passes `stage` at a cycle (as counted by the figures). `who` is the tag of an
+    access or the number of a memory client."""
 
     _fields_ = (("clock", c_uint64), ("stage", c_uint32), ("who", c_uint32))
 
@@ -139,9 +137,15 @@ PASSED = np.dtype(PassedEvent)
 
 @dataclass(frozen=True)
 class Block:
-    """``ops`` OP[n]; ``sent`` uint8[k, 64] is written from, ``got`` uint8[m, 64] is read into;
-    ``answers`` uint64[n]: POISON, DevLoad and clocks of a response, or the value of a register
-    read. ``beside``: how many of the first operations are a stream of their own."""
+    """Block of operations.
+
+    Attributes:
+        ops: OP[n].
+        sent: uint8[k, 64], data of writes.
+        got: uint8[m, 64], filled by reads.
+        answers: uint64[n]: POISON, DevLoad and cycles of a response, or the value of a register.
+        beside: Number of the first operations that form a second stream.
+    """
 
     ops: NDArray[Any]
     sent: U8
@@ -151,7 +155,7 @@ class Block:
 
     @staticmethod
     def of(ops: NDArray[Any], sent: U8 | None = None, got_lines: int = 0, beside: int = 0) -> Block:
-        """A block with room for what comes back."""
+        """Return a block with room for the answers."""
         return Block(
             ops,
             np.zeros((0, LINE_BYTES), np.uint8) if sent is None else sent.reshape(-1, LINE_BYTES),
@@ -161,7 +165,7 @@ class Block:
         )
 
     def as_c(self) -> CBlock:
-        """The block as the core takes it; the arrays must outlive what is done with it."""
+        """Return the C structure; the arrays must outlive it."""
         arrays: tuple[NDArray[Any], ...] = (self.ops, self.sent, self.got, self.answers)
         if not all(array.flags.c_contiguous for array in arrays):
             raise ValueError("the core takes contiguous arrays")
@@ -170,27 +174,27 @@ class Block:
         return CBlock(*pointers, len(self.ops), len(self.sent), len(self.got), self.beside)
 
     def value(self, index: int) -> int:
-        """What the register read at that place returned."""
+        """Return the value of the register read at an index."""
         return int(self.answers[index] & ~ANSWERED)
 
     def clocks(self) -> NDArray[np.uint64]:
-        """What each write and read took, uint64[n]."""
+        """Return the cycles of each write and read, uint64[n]."""
         return (self.answers >> np.uint64(CLOCKS_SHIFT)) & np.uint64(MAX_CLOCKS)
 
     def ended(self) -> NDArray[np.uint64]:
-        """The clock at which each write and read was answered, uint64[n]."""
+        """Return the cycle of the response to each write and read, uint64[n]."""
         return (self.answers >> np.uint64(ENDED_SHIFT)) & np.uint64(MAX_ENDED)
 
 
 def operations(count: int, kind: Kind) -> NDArray[Any]:
-    """``count`` operations of one kind, all else 0."""
+    """Return ``count`` operations of one kind, all other fields 0."""
     ops = np.zeros(count, OP)
     ops["kind"] = kind
     return ops
 
 
 def register_ops(kind: Kind, accesses: list[tuple[int, int]]) -> NDArray[Any]:
-    """Register accesses from (byte address, value) pairs."""
+    """Return register accesses from (byte address, value) pairs."""
     ops = operations(len(accesses), kind)
     for op, (address, value) in zip(ops, accesses):
         op["address"], op["line"] = address, value

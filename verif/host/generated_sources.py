@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sources of the C++ host that are made at build time, so that no fact is typed twice.
+"""Generator of C++ and SystemVerilog sources of the host, so that every fact has one source.
 
-- `nf_pins.h`, `nf_pins.sv`: the ports of the controller, as the RTL declares them
-- `nf_types.h`: the C interface, from `c_interface`
+- `nf_pins.h`, `nf_pins.sv`: ports of the controller, as declared in the RTL
+- `nf_types.h`: C interface, from `c_interface`
 - `cxl_wire.h`: positions, codes and limits of the link, from `cocotbext.cxl` (spec:
-  docs/spec/cxl-mem-68b.md; what is marked [M] there comes from `wire/assumptions.py`)
+  docs/spec/cxl-mem-68b.md; facts marked [M] there are in `wire/assumptions.py`)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cocotbext.cxl.wire.messages import (
     RwdOp,
 )
 from verif.host import c_interface
-from verif.host.c_interface import CBlock, CMemory, Figures, Kind, Op, PassedEvent
+from verif.host.c_interface import CBlock, CMemory, Figures, HostOp, Kind, PassedEvent
 
 Port = tuple[str, bool, int]
 """Name, whether it is an input, width in bits."""
@@ -47,9 +47,13 @@ _NOTE = "// SPDX-License-Identifier: Apache-2.0\n// Made by verif/host/generated
 def write_sources(
     folder: Path, top: str, ports: Sequence[Port], parameters: Mapping[str, int]
 ) -> None:
-    """Write all of them, and the layout of the pins as `pins.json` for tests.
+    """Write all sources, and the layout of the pins as `pins.json` for tests.
 
-    ``ports`` in the order of the RTL, with the widths that they have under ``parameters``.
+    Args:
+        folder: Destination.
+        top: Name of the top module.
+        ports: Ports in the order of the RTL, with their widths under ``parameters``.
+        parameters: Parameters of the top module that differ from the default.
     """
     inputs = [(name, width) for name, is_input, width in ports if is_input and name != "clk"]
     outputs = [(name, width) for name, is_input, width in ports if not is_input]
@@ -64,7 +68,7 @@ def write_sources(
 
 
 def constants() -> dict[str, str]:
-    """The headers that are made of Python modules alone, by name."""
+    """Return the headers that depend only on Python modules, by name."""
     return {"nf_types.h": _types_header(), "cxl_wire.h": _wire_header()}
 
 
@@ -72,12 +76,12 @@ def constants() -> dict[str, str]:
 
 
 def words(width: int) -> int:
-    """32-bit words that a port takes."""
+    """Return the 32-bit words of a port."""
     return -(-width // 32)
 
 
 def _places(pins: Pins) -> dict[str, int]:
-    """First word of each port; the word behind the last one is that of ``""``."""
+    """Return the first word of each port, and the number of words under ``""``."""
     out, at = {}, 0
     for name, width in pins:
         out[name] = at
@@ -111,7 +115,7 @@ constexpr OutputWords kOutputs[] = {{
 
 
 def _valid(name: str, ports: Iterable[str]) -> str:
-    """The valid of the channel that a payload belongs to, by its prefix; else the port itself."""
+    """Return the valid of the channel of a payload, by its prefix; otherwise the port itself."""
     if name.endswith(("valid", "ready")):
         return name
     valids = (port for port in ports if port.endswith("valid"))
@@ -154,7 +158,7 @@ endmodule
 # ---- C interface ------------------------------------------------------------------------------
 
 _STRUCTS = {
-    Op: "nf_op",
+    HostOp: "nf_op",
     CBlock: "nf_block",
     CMemory: "nf_memory",
     Figures: "nf_figures",
@@ -169,7 +173,7 @@ _C_NAMES: dict[Any, str] = {
 
 
 def _member(name: str, kind: Any) -> str:
-    """C declaration of a field; of an array, the outermost dimension stands first."""
+    """Return the C declaration of a field; the outermost dimension of an array is first."""
     while issubclass(kind, ctypes.Array):
         name, kind = f"{name}[{kind._length_}]", kind._type_
     if issubclass(kind, ctypes._Pointer):
@@ -208,7 +212,8 @@ def _place(mask: int) -> str:
 
 
 def _fields(namespace: str, encode: Callable[..., int], **ones: int) -> str:
-    """Places of fields: where an encoding with all their bits set differs from one with none."""
+    """Return the places of fields: the bits in which encodings with all and with none of their bits
+    differ."""
     zeros = dict.fromkeys(ones, 0)
     none, lines = encode(**zeros), [f"namespace {namespace} {{"]
     for name, value in ones.items():
@@ -222,7 +227,7 @@ def _bits(value: int) -> str:
 
 
 def _layout(position: int, code: int) -> str:
-    """A slot from a memory device that sends no multi-headers; anything else has no parts."""
+    """Return a slot of a memory device without multi-headers; other slots have no parts."""
     layout = slots.LAYOUTS[Direction.S2M][position][code]
     if layout.use is not slots.SlotUse.MEM or layout.multi_header:
         return "{},"
@@ -235,7 +240,7 @@ def _layout(position: int, code: int) -> str:
 
 
 def _numbers() -> Iterator[str]:
-    """Constants of the Python modules under their own names; those of classes in a namespace."""
+    """Iterate over the constants of the Python modules; those of classes are in a namespace."""
     names: dict[str, object] = {}
     for module in (assumptions, crc, flits, messages, slots):
         names.update(vars(module))  # some are imported by another
@@ -249,7 +254,7 @@ def _numbers() -> Iterator[str]:
 
 
 def _number(name: str, value: object) -> str:
-    """One constant; nothing for what is no number of 32 bits."""
+    """Return one constant; empty for values that are no 32-bit integers."""
     fits = type(value) is int and 0 <= value < 1 << 32
     return f"constexpr uint32_t {name} = {value}; " if fits else ""
 

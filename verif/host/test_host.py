@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C++ host against the link model, written apart from it; and every rule that it checks.
+"""C++ host against the independent link model, and every rule that the host checks.
 
-Python plays the device at the pins of the host, a clock at a time.
+Python plays the device at the pins of the host, cycle by cycle.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HOST_LIBRARY = "libnf_host.so"
 
 
 def build_host() -> Path:
-    """A library of the host alone; BuildError or NfError."""
+    """Build a library of the host alone. Raise BuildError or NfError."""
     spec = BuildSpec("verilator", TOP, FILELIST)
     sources = collect(spec)
 
@@ -57,7 +57,7 @@ def build_host() -> Path:
 
 
 def _pins(library: Path) -> dict[str, Any]:
-    """The structures of nf_pins.h by name, all 0, as the library was compiled with them."""
+    """Return the structures of nf_pins.h by name, all 0, as compiled into the library."""
     out = {}
     for name, pins in read_json(library.with_name(PINS)).items():
         word = ctypes.c_uint32
@@ -67,7 +67,7 @@ def _pins(library: Path) -> dict[str, Any]:
 
 
 class CHost:
-    """The host of the library, its pins and the block that it is given."""
+    """Host of the library, with its pins."""
 
     def __init__(self, library: Path, grant: int = 64, memory: CMemory | None = None) -> None:
         self._library = ctypes.CDLL(str(library))
@@ -86,26 +86,26 @@ class CHost:
 
     @property
     def busy(self) -> bool:
-        """There is something to do."""
+        """Return whether the block is not done."""
         return bool(self._library.nf_host_busy(self._host))
 
     def clock(self) -> None:
-        """One rising edge with ``device`` as it stands; ``to`` is what comes then."""
+        """Simulate a rising edge with ``device`` as input; ``to`` has the next outputs."""
         self._library.nf_host_clock(self._host, ctypes.byref(self.device), ctypes.byref(self.to))
 
     @property
     def fault(self) -> str:
-        """The first broken rule, or nothing."""
+        """Return the first broken rule, or an empty text."""
         return str(self._library.nf_host_fault(self._host).decode())
 
     def figures(self) -> Figures:
-        """What was counted."""
+        """Return the counters."""
         out = Figures()
         self._library.nf_host_figures(self._host, ctypes.byref(out))
         return out
 
     def close(self) -> None:
-        """Give it back."""
+        """Delete the host."""
         self._library.nf_host_delete(self._host)
 
 
@@ -114,14 +114,14 @@ Change = Callable[[S2MMessage | None], S2MMessage | None]
 
 
 class Liar(PlainMemory):
-    """Memory whose answer number ``at``, counted from 0, is changed."""
+    """Memory that changes answer number ``at``, counted from 0."""
 
     def __init__(self, at: int, change: Change) -> None:
         super().__init__()
         self._at, self._change = at, change
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
-        """See PlainMemory."""
+        """Answer a message."""
         answer = super().respond(message)
         self._at -= 1
         return self._change(answer) if self._at == -1 else answer
@@ -132,7 +132,7 @@ Damage = Callable[[int, WireFlit], WireFlit]
 
 
 class Wire:
-    """The C++ host against the link model of `cocotbext.cxl` with plain memory behind it."""
+    """C++ host connected to the link model of `cocotbext.cxl` with plain memory."""
 
     def __init__(self, host: CHost, seed: int, dense: bool, grant: int = 32) -> None:
         rng = random.Random(seed)
@@ -151,7 +151,7 @@ class Wire:
         self.flits = 0
 
     def clock(self) -> None:
-        """One clock of both ends."""
+        """Simulate one cycle of both ends."""
         host = self.host
         flit = self.stub.next_flit(bool(host.to.phy_up))
         host.device.tx_valid = int(flit is not None)
@@ -172,7 +172,7 @@ class Wire:
             self.host.device.tx_flit[word] = flit[1] >> 32 * word & 0xFFFF_FFFF
 
     def run(self, block: Block, limit: int = 40_000) -> None:
-        """Clocks until the block is done, or a rule is broken."""
+        """Simulate until the block is done, or a rule is broken."""
         self.host.begin(block)
         for _ in range(limit):
             if not self.host.busy:
@@ -186,14 +186,14 @@ def number(words: Any) -> int:
 
 @pytest.fixture
 def host() -> Iterator[CHost]:
-    """A host that has just been switched on."""
+    """Return a host after reset."""
     made = CHost(build_host())
     yield made
     made.close()
 
 
 def write_then_read(lines: int, seed: int) -> Block:
-    """Every line is written and read back later, in an order of its own."""
+    """Return a block that writes every line and reads it later, in another order."""
     rng = np.random.default_rng(seed)
     sent = rng.integers(0, 256, (lines, LINE_BYTES), dtype=np.uint8)
     ops = np.zeros(2 * lines, OP)
@@ -243,7 +243,7 @@ def test_what_is_written_comes_back(host: CHost, dense: bool, grant: int) -> Non
 
 
 def test_writes_reach_the_packing_limit(host: CHost) -> None:
-    """4 lines in 5 flits."""
+    """Pack 4 lines into 5 flits."""
     wire = Wire(host, seed=1, dense=True, grant=64)
     wire.stub._latency = (1, 1)
     block = write_then_read(1600, seed=1)
@@ -265,16 +265,16 @@ def test_poison_is_reported(host: CHost) -> None:
 # -- negative twins: each rule, broken once ---------------------------------------------------
 
 BEFORE = 40
-"""Flits that are good before the damage: the link is up, answers are on their way."""
+"""Number of good flits before the damage: the link is up, answers are in flight."""
 
 
 def flip(bit: int) -> Callable[[WireFlit], WireFlit]:
-    """One bit turned over, the CRC made to fit."""
+    """Return damage that inverts one bit and corrects the CRC."""
     return lambda flit: (flit[0], seal((flit[1] ^ 1 << bit) & PAYLOAD))
 
 
 def other(payload: int) -> Callable[[WireFlit], WireFlit]:
-    """Another flit in its place."""
+    """Return damage that replaces the flit."""
     return lambda _flit: (0x5555, seal(payload))
 
 
@@ -300,7 +300,7 @@ def test_a_bad_flit_is_found(host: CHost, damage: Any, text: str) -> None:
 
 
 def crafted(*slots: tuple[int, int], sz: int = 1, extra: int = 0) -> int:
-    """A protocol flit from (format, bits) of slots 0 to 3."""
+    """Return a protocol flit from (format, bits) of slots 0 to 3."""
     payload = sz << 4 | extra
     for slot, (code, bits) in enumerate(slots):
         payload |= code << 5 + 3 * slot | bits << (32 if slot == 0 else 128 * slot)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of the C++ host, and the stream beside: how many clocks each thing takes."""
+"""Memory of the C++ host, and its second stream: cycles of each access."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHARE = 2000
 
 
 def awake(memory: CMemory) -> tuple[CHost, Wire]:
-    """A host with its link up, and what plays the device."""
+    """Return a host with its link up, and its device."""
     host = CHost(build_host(), memory=memory)
     wire = Wire(host, seed=1, dense=True)
     for _ in range(40):
@@ -25,7 +25,7 @@ def awake(memory: CMemory) -> tuple[CHost, Wire]:
 
 
 def beats(host: CHost, wire: Wire) -> list[int]:
-    """Asks for a burst, and gives the clocks from the request to each of its beats."""
+    """Request a burst; return the cycles from the request to each of its beats."""
     device, clocks = host.device, []
     device.m_axi_arvalid = device.m_axi_rready = 1
     device.m_axi_arsize, device.m_axi_arburst, device.m_axi_arlen = 6, 1, BURST - 1
@@ -41,7 +41,7 @@ def beats(host: CHost, wire: Wire) -> list[int]:
 @pytest.mark.parametrize("latency", [1, 48, 300])
 @pytest.mark.parametrize("beat", [1, 3])
 def test_latency_and_beats(latency: int, beat: int) -> None:
-    """Of a read: the first beat after the latency, the others as far apart as beats are."""
+    """The first beat arrives after the latency, the others at the beat interval."""
     host, wire = awake(CMemory(latency, beat, 0))
     assert beats(host, wire) == [latency + beat * number for number in range(BURST)]
     host.close()
@@ -77,7 +77,7 @@ def test_write_beats_are_as_far_apart(beat: int) -> None:
 
 
 def test_back_pressure() -> None:
-    """The share of the clocks without READY, channel by channel."""
+    """Measure the share of cycles without READY of each channel."""
     host, wire = awake(CMemory(3, 1, STALLED))
     open_clocks = np.zeros(3, int)
     for _ in range(SHARE):

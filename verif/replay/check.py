@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that came back against the reducers, and counters against what was driven; in words."""
+"""Comparison of returned lines with the reducers and of counters with the traffic; reports as
+text."""
 
 from __future__ import annotations
 
@@ -32,13 +33,13 @@ from verif.replay.tensors import wrong_sums
 
 SHOWN_WORKERS = 8
 COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
-"""Counters that tell what it cost."""
+"""Counters of cost."""
 ZERO = tuple(
     name
     for name in REG_MAP.counters(Counts.ACCESS, Counts.LINK)
     if name not in ("CONTRIBUTION", *COST, "MEM_POISON")  # it is seen in the answers
 )
-"""Counters that stay 0 in a replay: every request of it is legal, single and clean."""
+"""Counters that must stay 0: every request of a replay is legal, unique and undamaged."""
 COUNTERS = (*ZERO, "CONTRIBUTION", *COST)
 
 
@@ -49,9 +50,13 @@ def expected_lines(
     device: DeviceParams,
     present: NDArray[np.bool_] | None = None,
 ) -> Lines:
-    """What must be read of the region when uint8[W, n, 64] have been sent.
+    """Return the lines that a region must return for contributions uint8[W, n, 64].
 
-    ``present`` bool[W, n]: who has contributed (None: all).
+    Args:
+        sent: Contributions.
+        use: Region and selectors.
+        device: Device.
+        present: bool[W, n], the contributors of each line; None: all workers.
     """
     config = use.config
     if config.mode == Mode.FP32:
@@ -74,24 +79,19 @@ def _tie(config: RegionConfig) -> Tie:
 
 
 def _of(use: RegionUse, vote: U8, planes: U8) -> Lines:
-    """Those of them that are read."""
+    """Select the views that are read."""
     return Lines(use.selectors, planes) if use.route.bits else Lines.of(vote, planes)
 
 
 Reduce = Callable[[U8, RegionUse, DeviceParams], Lines]
-"""(uint8[W, n, 64], region, device) -> what must be read when everybody has contributed."""
-
-
-def reduced(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
-    """By the reducers of the reference, element by element."""
-    return expected_lines(sent, use, device)
+"""(uint8[W, n, 64], region, device) -> lines to be read when all workers have contributed."""
 
 
 def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
-    """The same for millions of lines: bit-sliced where the counters cannot saturate."""
+    """Reduce millions of lines: bit-sliced unless counters can saturate."""
     config = use.config
     if config.mode == Mode.FP32 or config.mode.bits or len(sent) > device.cnt_max:
-        return reduced(sent, use, device)
+        return expected_lines(sent, use, device)
     planes = planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.G_BINARY:
         return _of(use, *vote_binary(sent, _tie(config), planes))
@@ -100,7 +100,7 @@ def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """The first line of an epoch that differs: ``line`` of use number ``use``; all in ``text``."""
+    """First wrong line of an epoch: ``line`` of use number ``use``; ``text`` describes it."""
 
     work: EpochLines
     use: int
@@ -110,15 +110,15 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Lines a worker that were compared and that differ, and the first difference."""
+    """Number of lines per worker that were compared and that differ; first difference."""
 
     lines: int
     wrong: int
     first: Mismatch | None = None
 
 
-def judge(work: EpochLines, reduce: Reduce = reduced) -> Verdict:
-    """Every line of an epoch against the reducers, and sums of codes against numpy's integers."""
+def judge(work: EpochLines, reduce: Reduce = expected_lines) -> Verdict:
+    """Compare every line of an epoch with the reducers, and sums of codes with numpy's integers."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
         want = reduce(sent, use, work.plan.params)
@@ -134,7 +134,7 @@ def judge(work: EpochLines, reduce: Reduce = reduced) -> Verdict:
 
 
 def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line: int) -> str:
-    """One line: tensor, line, element, what the device gave, what it should be, what was sent.
+    """Describe a wrong line: tensor, line, element, returned and expected value, contributions.
 
     ``line`` counts in the region, as the arrays do; the text counts in the tensor.
     """
@@ -162,7 +162,7 @@ def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line:
 
 
 def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
-    """(what, element, [device, reducers]) of the first element of a line that differs."""
+    """Return (name, element, [returned, expected]) of the first element of a line that differs."""
     counts = [planes_to_counts(one.planes[:, line : line + 1])[0] for one in (got, want)]
     if not route.bits and (got.result[line] != want.result[line]).any():
         per_line = elements_per_line(route)
@@ -186,7 +186,7 @@ def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, i
 
 
 def _values(mode: Mode, line: U8) -> list[str]:
-    """Every element of a line as text, exact."""
+    """Return every element of a line as exact text."""
     if mode == Mode.G_BINARY:
         return ["+1" if value > 0 else "-1" for value in unpack_binary(line)]
     if mode == Mode.G_TERNARY:
@@ -200,7 +200,7 @@ def _values(mode: Mode, line: U8) -> list[str]:
 
 # -- registers ----------------------------------------------------------------------------------
 def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: int) -> list[str]:
-    """COMPLETE_LINES of each region and DONE, when every contribution has been answered."""
+    """Check COMPLETE_LINES of each region, and DONE, once every contribution has been answered."""
     out = []
     for use, lines in zip(uses, complete, strict=True):
         if lines != use.lines:
@@ -212,7 +212,7 @@ def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: in
 
 
 def counter_problems(counted: Mapping[str, int], writes: int) -> list[str]:
-    """What the counters of COUNTERS say against ``writes`` legal contributions."""
+    """Compare the counters of COUNTERS with ``writes`` legal contributions."""
     out = [f"counter {name} went up by {counted[name]}" for name in ZERO if counted[name]]
     if counted["CONTRIBUTION"] != writes:
         out.append(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines of one epoch of a replay: what every worker sends, and what has come back."""
+"""Lines of one epoch of a replay: contributions of every worker, and returned lines."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class EpochLines:
-    """Lines of the regions of an epoch, before and after it went through a device.
+    """Lines of the regions of an epoch.
 
-    ``sent`` holds uint8[W, n, 64] for each use; ``returned`` uint8[m, 64] is filled by the
-    transport: for each use and each of its selectors the lines that it reads.
+    ``sent`` holds uint8[W, n, 64] per use. The transport fills ``returned`` uint8[m, 64]: for each
+    use and each of its selectors the lines that it reads.
     """
 
     step: int
@@ -34,7 +34,7 @@ class EpochLines:
 
     @staticmethod
     def read(source: LineSource, plan: Plan, key: Key, epoch: int) -> EpochLines:
-        """The lines that the source has for an epoch, which is committed as ``epoch``."""
+        """Read the lines of an epoch from a source; it is committed as ``epoch``."""
         step, number = key
         uses = plan.epoch(number)
         sent = []
@@ -47,31 +47,31 @@ class EpochLines:
 
     @property
     def key(self) -> Key:
-        """Its place in the replay."""
+        """Return the place in the replay."""
         return self.step, self.number
 
     @property
     def lines(self) -> int:
-        """Lines a worker."""
+        """Return the lines per worker."""
         return sum(use.lines for use in self.uses)
 
     @property
     def writes(self) -> int:
-        """Contributions of all workers."""
+        """Return the contributions of all workers."""
         return self.lines * self.plan.workers
 
     @property
     def got(self) -> tuple[Lines, ...]:
-        """Views of ``returned``, for each use."""
+        """Return views of ``returned``, one per use."""
         return views(self.uses, self.returned)
 
     def extents(self) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-        """What came back, extent by extent; the arrays are views."""
+        """Iterate over the returned lines by extent; the arrays are views."""
         return extents(self.uses, self.returned)
 
 
 def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
-    """The lines uint8[m, 64] of an epoch, for each use."""
+    """Split the returned lines uint8[m, 64] of an epoch by use."""
     out, at = [], 0
     for use in uses:
         count = len(use.selectors)
@@ -82,7 +82,7 @@ def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
 
 
 def extents(uses: tuple[RegionUse, ...], returned: U8) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-    """The lines uint8[m, 64] of an epoch, extent by extent."""
+    """Split the returned lines uint8[m, 64] of an epoch by extent."""
     for use, got in zip(uses, views(uses, returned)):
         at = 0
         for extent in use.extents:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one call of `nf replay` has to do: where lines come from, how they are cut into epochs."""
+"""Work of one call of `nf replay`: the source of lines, the plan of each step, and its pieces."""
 
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ from typing import Any
 from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
-from verif.replay.codes import CodeRounding
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.options import ReplayOptions, any_steps, parse_steps
 from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
-from verif.replay.source import NETWORKS, CaptureSource, ScaledSource, SyntheticSource, route_doubts
+from verif.replay.source import (
+    NETWORKS,
+    CaptureSource,
+    CodeRounding,
+    ScaledSource,
+    SyntheticSource,
+    route_warnings,
+)
 
 
 @dataclass(frozen=True)
 class StepPlan:
-    """One step: its routes, and how its lines are cut; its epochs count from ``first_epoch``."""
+    """Plan and routes of one step; its epochs are committed from ``first_epoch`` on."""
 
     step: int
     routes: Mapping[str, Mode]
@@ -30,19 +36,19 @@ class StepPlan:
 
     @property
     def epochs(self) -> range:
-        """The epochs that are committed."""
+        """Return the numbers of the committed epochs."""
         return range(self.first_epoch, self.first_epoch + self.plan.epochs)
 
 
 PIECE_EPOCHS = 4
-"""Epochs of a piece in bulk, at most: several, so that a device sees a commit after another; few,
-so that every core has one. A device is made in the time of a hundred contributions."""
+"""Most epochs of a bulk piece: several, so that a device sees consecutive commits; few, so that
+every core gets a piece. Opening a device takes as long as 100 contributions."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Epochs that go through one device, which has been reset before the first of them; ``number``
-    counts those of the whole replay from 1."""
+    """Epochs that go through one device after a reset; ``number`` counts the pieces of the replay
+    from 1."""
 
     number: int
     keys: tuple[Key, ...]
@@ -50,19 +56,19 @@ class Piece:
 
 @dataclass(frozen=True)
 class Shard:
-    """Every ``of``-th piece, this being number ``number`` of 1 .. of."""
+    """Shard ``number`` (1..of) of a replay: every ``of``-th piece."""
 
     number: int = 1
     of: int = 1
 
     def takes(self, piece: Piece) -> bool:
-        """Whether a piece of the whole replay is in this shard."""
+        """Return whether a piece belongs to this shard."""
         return (piece.number - 1) % self.of == self.number - 1
 
 
 @dataclass(frozen=True)
 class Replay:
-    """All epochs of a replay in order, and those that are asked for."""
+    """All epochs of a replay in order, and the shard of them to drive."""
 
     source: ScaledSource
     model: str
@@ -70,27 +76,27 @@ class Replay:
     steps: tuple[StepPlan, ...]
     shard: Shard
     content: str
-    """Names what the lines come from, every byte of it."""
+    """Hash of the data that the lines are made from."""
     design: str = ""
-    """Names the RTL, every byte of it; a journal keeps no lines of another one."""
+    """Hash of the RTL; a journal of other RTL is refused."""
     warnings: tuple[str, ...] = ()
-    """What may be a mistake, one line each."""
+    """Possible mistakes, one line each."""
 
     def own_keys(self) -> list[Key]:
-        """The epochs of this shard."""
+        """Return the epochs of this shard."""
         return [key for piece in self.pieces() for key in piece.keys]
 
     def all_keys(self) -> list[Key]:
-        """The epochs of the whole replay."""
+        """Return the epochs of the whole replay."""
         return [(one.step, number) for one in self.steps for number in range(one.plan.epochs)]
 
     def pieces(self) -> list[Piece]:
-        """The pieces of this shard."""
+        """Return the pieces of this shard."""
         return [piece for piece in self.all_pieces() if self.shard.takes(piece)]
 
     def all_pieces(self) -> list[Piece]:
-        """The whole replay, cut the same way whoever drives it, so that the clocks of an epoch do
-        not depend on that either. Steps that take the same routes follow each other on a device."""
+        """Return the pieces of the whole replay. They do not depend on jobs or shards, so neither
+        do the cycles of an epoch. Consecutive steps with equal routes share pieces."""
         routes = {one.step: tuple(one.routes.items()) for one in self.steps}
         found: list[Sequence[Key]] = []
         for _, group in groupby(self.all_keys(), key=lambda key: routes[key[0]]):
@@ -101,37 +107,38 @@ class Replay:
         return [Piece(number, tuple(keys)) for number, keys in enumerate(found, start=1)]
 
     def step(self, number: int) -> StepPlan:
-        """The plan of a step."""
+        """Return the plan of a step."""
         return next(one for one in self.steps if one.step == number)
 
     def epoch(self, key: Key) -> EpochLines:
-        """An epoch with the lines that go into it."""
+        """Return an epoch with the lines to send."""
         one = self.step(key[0])
         return EpochLines.read(self.source, one.plan, key, one.epochs[key[1]])
 
     def uses(self, key: Key) -> tuple[RegionUse, ...]:
-        """The regions that are at work in an epoch."""
+        """Return the regions of an epoch."""
         return self.step(key[0]).plan.epoch(key[1])
 
     def settle(self) -> None:
-        """Find out what takes more than the lines of a piece to know: the scales of codes."""
+        """Compute the scales of all codes, which need whole tensors, before pieces are
+        distributed."""
         for one in self.steps:
             for spec in self.source.tensors:
                 if one.routes[spec.name].bits and spec.elements:
                     self.source.scales(one.step, spec, one.routes[spec.name])
 
     def writes(self, keys: Sequence[Key]) -> int:
-        """Contributions in some epochs."""
+        """Return the contributions in some epochs."""
         return sum(use.lines * self.source.workers for key in keys for use in self.uses(key))
 
     @property
     def fp32_lines(self) -> int:
-        """Lines a worker and step if every tensor went by FP32."""
+        """Return the lines per worker and step if every tensor were sent as FP32."""
         return sum(lines_needed(spec.elements, Mode.FP32) for spec in self.source.tensors)
 
     def identity(self, simulator: str) -> dict[str, Any]:
-        """What must be the same for two journals to be of one replay. The first that differs is
-        told: options stand before what they change."""
+        """Return the settings that must be equal for a journal to belong to this replay. The first
+        difference is reported, so options precede the values that they change."""
         options = self.options
         return {
             "simulator": simulator,
@@ -159,8 +166,7 @@ def _digest(text: str) -> str:
 
 
 def make_replay(options: ReplayOptions, shard: Shard = Shard(), design: str = "") -> Replay:
-    """Read and check everything; CaptureError, one line, when anything is wrong. ``design``: see
-    Replay."""
+    """Read and check all input. Raise CaptureError, in one line, if anything is wrong."""
     source, model = _synthetic(options) if options.synthetic else _captured(options)
     return planned(source, model, options, shard, design)
 
@@ -172,7 +178,7 @@ def planned(
     shard: Shard = Shard(),
     design: str = "",
 ) -> Replay:
-    """The same for a source that is there. CaptureError."""
+    """Plan a replay of an open source. Raise CaptureError."""
     steps: list[StepPlan] = []
     epoch = 1
     for step in source.steps:
@@ -188,7 +194,7 @@ def planned(
             sums=options.sums,
         )
         if not options.bulk and steps and routes != steps[-1].routes:
-            epoch = 1  # a new session
+            epoch = 1  # other routes need a new session
         steps.append(StepPlan(step, routes, plan, epoch))
         epoch += plan.epochs
     if not any(one.plan.lines for one in steps):
@@ -202,10 +208,10 @@ def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:
     steps = parse_steps(options.steps, capture)
     patterns = parse_routes(options.routes)
     wanted = assign_routes(capture.tensors, patterns, capture.modules)
-    doubts = route_doubts(capture, wanted, patterns)
+    guesses = route_warnings(capture, wanted, patterns)
     rounding = CodeRounding(options.rounding, options.seed)
     source = CaptureSource(
-        capture, steps, wanted, options.nonfinite, options.ratio, doubts, rounding
+        capture, steps, wanted, options.nonfinite, options.ratio, guesses, rounding
     )
     return source, capture.model
 

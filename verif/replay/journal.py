@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device returned, epoch by epoch, on disk: the memory of a replay that can be killed.
+"""Journal of the lines that a device returned, so that a killed replay can be resumed.
 
-A journal is appended to, one record an epoch that was judged right. What a kill leaves is a record
-cut off at the end, which is dropped; anything else that is not as it was written is refused. Each
-record is bound to the identity of its journal: one that comes from the journal of another replay,
-shard or simulator is refused as well. Shards have a journal each, and are merged by reading all of
-them.
+One record is appended per epoch that was judged right. A record that is cut off at the end (by a
+kill) is dropped; any other damage is refused. Each record contains a hash over the identity of its
+journal, so records of another replay, shard or simulator are refused as well. Each shard has its
+own journal; merging reads all of them.
 """
 
 from __future__ import annotations
@@ -40,8 +39,8 @@ _NONE = "replay that part first, without --resume"
 
 
 @dataclass(frozen=True)
-class Record:
-    """An epoch in the file: figures, and where the record and its lines stand."""
+class JournalRecord:
+    """Figures of an epoch, and the place of the record and its lines in the file."""
 
     figures: dict[str, int]
     start: int
@@ -50,15 +49,17 @@ class Record:
 
     @property
     def end(self) -> int:
-        """Where the next record begins."""
+        """Return the offset of the next record."""
         return self.start + _HEAD.size + self.body_size + self.data_size + _CHECK_BYTES
 
 
 class Journal:
-    """An open journal; ``records`` by (step, epoch). Who opens one holds the lock of its name."""
+    """Open journal; ``records`` by (step, epoch). The caller holds the lock of its name."""
 
-    def __init__(self, path: Path, file: int, text: bytes, records: dict[Key, Record]) -> None:
-        """``text``: the identity as it stands in the file."""
+    def __init__(
+        self, path: Path, file: int, text: bytes, records: dict[Key, JournalRecord]
+    ) -> None:
+        """Take over an open file; ``text`` is the identity as written in it."""
         self.path = path
         self.records = records
         self._file = file
@@ -68,8 +69,8 @@ class Journal:
 
     @staticmethod
     def create(path: Path, identity: Mapping[str, Any]) -> Journal:
-        """An empty journal, also in place of an older one; CaptureError where something else has
-        that name, and OSError."""
+        """Create an empty journal; an older one is replaced. Raise CaptureError if another kind of
+        file has this name, and OSError."""
         _check_place(path)
         text = _identity(identity)
         file = create(path)
@@ -83,10 +84,8 @@ class Journal:
 
     @staticmethod
     def open(path: Path, identity: Mapping[str, Any]) -> Journal:
-        """The journal of an earlier run, a record cut off at its end dropped.
-
-        CaptureError when it is of another replay, or damaged.
-        """
+        """Open the journal of an earlier run and drop a record that is cut off. Raise CaptureError
+        if it is damaged or belongs to another replay."""
         try:
             _check_place(path)
             file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -104,12 +103,12 @@ class Journal:
             raise
 
     def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
-        """Add an epoch and its lines uint8[m, 64]. CaptureError when the disk does not take it:
-        what was there before stays as it was."""
+        """Append an epoch and its lines uint8[m, 64]. Raise CaptureError if the disk is full;
+        earlier records are not changed."""
         body = json.dumps(dict(figures)).encode()
         data = lines.tobytes()
         head = _HEAD.pack(*key, len(body), len(data))
-        record = Record(dict(figures), self._end, len(body), len(data))
+        record = JournalRecord(dict(figures), self._end, len(body), len(data))
         whole = head + body + data
         try:
             os.ftruncate(self._file, self._end)  # what a kill has cut off
@@ -122,8 +121,8 @@ class Journal:
         self.records[key] = record
 
     def lines(self, key: Key) -> U8:
-        """uint8[n, 64]: everything that an epoch returned. CaptureError when the file is no longer
-        as it was when it was opened."""
+        """Return all lines of an epoch, uint8[n, 64]. Raise CaptureError if the file changed after
+        it was opened."""
         record = self.records[key]
         size = record.end - record.start
         whole = os.pread(self._file, size, record.start)
@@ -134,7 +133,7 @@ class Journal:
         return np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES)
 
     def close(self, delete: bool = False) -> None:
-        """Close the file, unless it is closed; ``delete``: it has served its purpose."""
+        """Close the file if it is open; ``delete`` removes it."""
         file, self._file = self._file, -1
         if file >= 0:
             os.close(file)
@@ -143,7 +142,7 @@ class Journal:
 
 
 def _check_place(path: Path) -> None:
-    """CaptureError when something that is no journal has the name of one; OSError."""
+    """Raise CaptureError if another kind of file has the name of the journal, and OSError."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -158,7 +157,7 @@ def _check_place(path: Path) -> None:
 
 
 def _check(identity: bytes, record: bytes) -> bytes:
-    """What stands behind a record of a journal."""
+    """Return the hash that ends a record."""
     return hashlib.sha256(hashlib.sha256(identity).digest() + record).digest()[:_CHECK_BYTES]
 
 
@@ -166,7 +165,7 @@ def _identity(identity: Mapping[str, Any]) -> bytes:
     return json.dumps(dict(identity), sort_keys=True).encode()
 
 
-def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, Record]:
+def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, JournalRecord]:
     size = os.fstat(file).st_size
     magic = os.pread(file, len(MAGIC), 0)
     if magic != MAGIC:
@@ -179,11 +178,11 @@ def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, Recor
     if text != _identity(identity):
         raise CaptureError(path, f"it is of another replay{_difference(text, identity)}", _AGAIN)
     whole += len(text)
-    records: dict[Key, Record] = {}
+    records: dict[Key, JournalRecord] = {}
     while whole + _HEAD.size <= size:
         head = os.pread(file, _HEAD.size, whole)
         step, number, body_size, data_size = _HEAD.unpack(head)
-        record = Record({}, whole, body_size, data_size)
+        record = JournalRecord({}, whole, body_size, data_size)
         if record.end > size:
             break
         data = os.pread(file, record.end - whole, whole)
@@ -206,7 +205,7 @@ def _damaged(path: Path, at: int) -> CaptureError:
 
 
 def _difference(text: bytes, identity: Mapping[str, Any]) -> str:
-    """The first setting that differs, as far as the header can be read."""
+    """Return the first setting that differs, as far as the header can be read."""
     try:
         old = as_object(parse_json(text))
         names = [name for name in identity if old.get(name) != identity[name]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay was asked to do: plain values that travel to the simulator as JSON."""
+"""Options of a replay: plain values that are passed to the simulator process as JSON."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from verif.replay.plan import Sums
 from verif.replay.tensors import TERNARY_RATIO
 
 EPOCH_LINES_LOG2 = 11
-"""Lines a worker and route of an epoch in bulk: 1 MiB of contributions with 8 workers."""
+"""Lines per worker and route of a bulk epoch: 1 MiB of contributions with 8 workers."""
 SLOW_LINES_LOG2 = 8
-"""The same where Icarus takes part, to which a large epoch is a minute."""
+"""The same under Icarus, which simulates a large epoch in about a minute."""
 MAX_STEPS = 10_000
-"""Steps of one replay that are drawn, not captured: a typing error must not ask for 10^6."""
+"""Most steps of a synthetic replay, so that a typing error does not ask for 10^6."""
 RTL_RANGES = {
     "REGIONS": (1, 16),
     "SLOTS": (4, 256),
@@ -32,21 +32,32 @@ RTL_RANGES = {
     "REQ_CREDITS": (2, 255),
     "RWD_CREDITS": (2, 255),
 }
-"""Least and most of what the RTL accepts at its start; the reference model takes more."""
+"""Ranges that the RTL accepts at elaboration; the reference model accepts more."""
 NonFinite = Literal["refuse", "fp32"]
 Rounding = Literal["nearest", "stochastic"]
-"""Of the codes of G_INT4 and G_INT8; stochastic: drawn from the seed."""
+"""Rounding of G_INT4 and G_INT8 codes; stochastic: drawn from the seed."""
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
     """Options of `nf replay` that change what is driven.
 
-    ``steps``: texts of `parse_steps`; none for every step of the capture. ``routes`` are texts
-    ``NAME-GLOB=ROUTE`` in order of precedence. ``parameters`` are RTL parameters that differ from
-    the defaults, by RTL name. ``synthetic``: in place of a capture, the network whose gradients
-    are drawn for ``workers``. ``epoch_lines_log2``: in bulk, what bounds the size of an epoch.
-    ``memory``: how fast device memory is, by both transports.
+    Attributes:
+        capture: Folder of the capture.
+        steps: Texts for `parse_steps`; none for every step.
+        routes: Texts ``NAME-GLOB=ROUTE`` in order of precedence.
+        nonfinite: On NaN or infinity: refuse the replay, or send the tensor as FP32.
+        ratio: Gate of G_TERNARY relative to the mean magnitude.
+        rounding: Rounding of integer codes.
+        sums: Regions that carry integer codes.
+        tie: Result of a tied binary vote.
+        threshold: Least net count of a ternary vote.
+        seed: Seed of all random draws.
+        parameters: RTL parameters that differ from the default, by RTL name.
+        synthetic: Network whose gradients are drawn for ``workers``, instead of a capture.
+        workers: Workers of a synthetic step.
+        epoch_lines_log2: Bulk transport: limit of the size of an epoch; None: signal level.
+        memory: Timing of device memory, for both transports.
     """
 
     capture: str = ""
@@ -67,12 +78,12 @@ class ReplayOptions:
 
     @property
     def bulk(self) -> bool:
-        """By the bulk transport, whose epochs are cut by size; else at signal level."""
+        """Return whether the bulk transport is used; its epochs are cut by size."""
         return self.epoch_lines_log2 is not None
 
     @property
     def device(self) -> DeviceParams:
-        """The device that the parameters make; CaptureError where they are out of range."""
+        """Return the device with these parameters. Raise CaptureError if one is out of range."""
         lower = {name.lower(): value for name, value in self.parameters.items()}
         try:
             return DeviceParams(**lower)
@@ -81,13 +92,13 @@ class ReplayOptions:
 
 
 def known() -> list[str]:
-    """RTL parameters by name."""
+    """Return the names of the RTL parameters."""
     return list(DeviceParams().as_rtl())
 
 
 def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
-    """``NAME=VALUE`` texts; CaptureError for an unknown name, a value that is no number, and one
-    with which the RTL would not start."""
+    """Parse ``NAME=VALUE`` texts. Raise CaptureError for an unknown name, a malformed value, or one
+    with which the RTL does not elaborate."""
     out: dict[str, int] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -110,10 +121,8 @@ def parse_parameters(texts: Sequence[str]) -> dict[str, int]:
 
 
 def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
-    """Steps from texts like ``3``, ``3,60`` or ``0-100`` (those of the capture in that range).
-
-    All steps for no text. CaptureError for a text that is no step, and a step that is not there.
-    """
+    """Parse steps like ``3``, ``3,60`` or ``0-100`` (the steps of the capture in that range); no
+    text means all. Raise CaptureError for malformed or missing steps."""
     chosen: dict[int, None] = {}
     ordered, place = sorted(capture.steps), {step: at for at, step in enumerate(capture.steps)}
     for part, first, last in _ranges(texts):
@@ -127,7 +136,7 @@ def parse_steps(texts: Sequence[str], capture: Capture) -> tuple[int, ...]:
 
 
 def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
-    """The same where every step exists (0 to 999,999)."""
+    """Parse steps of a synthetic replay, in which steps 0 to 999,999 exist."""
     chosen: dict[int, None] = {}
     for part, first, last in _ranges(texts):
         if last > MAX_STEP or last < first:
@@ -140,7 +149,7 @@ def any_steps(texts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _ranges(texts: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """(text, first, last) of each part; CaptureError for one that is no step."""
+    """Return (text, first, last) of each part. Raise CaptureError for a malformed one."""
     for part in [p.strip() for text in texts for p in text.split(",")]:
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part)
         if match is None:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step of a replay sends in which epoch: every line of every tensor once.
+"""Plan of a step of a replay: routes, regions, and epochs that carry every line of every tensor
+once.
 
-spec: controller §2, capture spec. Every route has one region. Its tensors, one after the other and
-each from a new line, make one row of lines, which is cut into epochs; an epoch is one commit a
-region, the contributions to its lines, and its results. An epoch is complete in itself, so that a
-device can begin with any of them. There are two ways to cut:
+spec: controller §2, second edition §7; capture spec, "From tensors to lines". Each route has one
+region. Its tensors, each from a new line, form one row of lines, which is cut into epochs. An epoch
+is one commit per region, the contributions to its lines, and the reads of its results. Epochs are
+independent, so a device can begin with any of them. There are two ways to cut a row:
 
-- between tensors: epochs as large as the device can hold, a tensor never in two of them;
-- by size: epochs of bounded size, all routes at work from the first to the last.
+- between tensors (signal level): epochs as large as the device can hold, no tensor is split;
+- by size (bulk): epochs of bounded size, in which all routes take part from first to last.
 
-Where the device cannot hold the regions of all routes side by side, the routes take turns.
+If the regions of all routes do not fit into the device together, the routes take turns.
 """
 
 from __future__ import annotations
@@ -44,33 +45,33 @@ from models.regions import (
 from neuron_fabric.capture import ModuleSpec, TensorSpec
 from neuron_fabric.errors import CaptureError
 
-# What a replay reads of each line of a region, and the lines that have come back.
-#
-# spec: controller §2, second edition §7. A route is what becomes of a tensor, the mode is that of
-# the region it goes through. Sums of integer codes are read of a region of their mode, by every
-# view that it has, or of a G_BINARY region, whose count planes hold them.
+# -- reads of a line, and returned lines ----------------------------------------------------------
+# The route belongs to a tensor, the mode to the region that carries it. Sums of integer codes are
+# read from a region of their mode, by every view that it has, or from the count planes of a
+# G_BINARY region.
 
 RESULT_SELECTOR = 0
 
 
 Sums = Literal["views", "planes"]
-"""Integer codes go through a region of their mode, or through a G_BINARY region."""
+"""Integer codes use regions of their mode, or the count planes of G_BINARY regions."""
 
 
 def carrier(route: Mode, sums: Sums = "views") -> Mode:
-    """The mode of the region that a route goes through."""
+    """Return the mode of the region that carries a route."""
     return Mode.G_BINARY if route.bits and sums == "planes" else route
 
 
 def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[int, ...]:
-    """What is read of each line: its result where there is one, the planes that count, sums."""
+    """Return the read selectors of each line: its result, the count planes in use, the sum
+    views."""
     planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
     counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
     return (*counts, *sum_selectors(config)) if route.bits else (RESULT_SELECTOR, *counts)
 
 
 def result_lines(chosen: Sequence[int]) -> int:
-    """The least of the lines that are read of a line that make its result."""
+    """Return the least number of reads per line that give its result."""
     if RESULT_SELECTOR in chosen:
         return 1
     kinds = (PLANE_SELECTOR, SUM16_SELECTOR, SUM8_SELECTOR)
@@ -80,34 +81,34 @@ def result_lines(chosen: Sequence[int]) -> int:
 
 @dataclass(frozen=True)
 class Lines:
-    """uint8[v, n, 64]: for each of the selectors the lines that it reads, as views of one array."""
+    """Returned lines uint8[v, n, 64] by selector; the properties are views of one array."""
 
     selectors: tuple[int, ...]
     stack: U8
 
     @staticmethod
     def of(result: U8, planes: U8) -> Lines:
-        """Results uint8[n, 64] and count planes uint8[p, n, 64] together."""
+        """Join results uint8[n, 64] and count planes uint8[p, n, 64]."""
         counts = range(PLANE_SELECTOR, PLANE_SELECTOR + len(planes))
         return Lines((RESULT_SELECTOR, *counts), np.concatenate([result[None], planes]))
 
     def part(self, lines: slice) -> Lines:
-        """A stretch of the lines."""
+        """Return a slice of the lines."""
         return Lines(self.selectors, self.stack[:, lines])
 
     @property
     def result(self) -> U8:
-        """uint8[n, 64]: selector 0. ValueError where it was not read."""
+        """Return selector 0, uint8[n, 64]. Raise ValueError if it was not read."""
         view: U8 = self.stack[self.selectors.index(RESULT_SELECTOR)]
         return view
 
     @property
     def planes(self) -> U8:
-        """uint8[p, n, 64]: the count planes."""
+        """Return the count planes, uint8[p, n, 64]."""
         return self.between(PLANE_SELECTOR, PLANE_COUNT)
 
     def between(self, first: int, count: int) -> U8:
-        """uint8[v, n, 64]: those of ``count`` selectors from ``first`` on that were read."""
+        """Return the lines of selectors ``first`` to ``first + count - 1`` that were read."""
         at = [n for n, selector in enumerate(self.selectors) if 0 <= selector - first < count]
         begin = at[0] if at else 0
         view: U8 = self.stack[begin : begin + len(at)]
@@ -115,33 +116,32 @@ class Lines:
 
     @property
     def sum16(self) -> U8:
-        """uint8[s, n, 64]: the SUM16 lines."""
+        """Return the SUM16 lines, uint8[s, n, 64]."""
         return self.between(SUM16_SELECTOR, PLANE_COUNT)
 
     @property
     def sum8(self) -> U8:
-        """uint8[s, n, 64]: the SUM8 lines."""
+        """Return the SUM8 lines, uint8[s, n, 64]."""
         return self.between(SUM8_SELECTOR, PLANE_COUNT)
 
     def differ(self, other: Lines) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """bool[n]: lines of which any view is not the same."""
+        """Return bool[n]: whether any view of a line differs."""
         return np.asarray((self.stack != other.stack).any(axis=(0, 2)))
 
 
-# Where the regions of a replay lie: windows and state areas that the commit checks accept.
-#
-# spec: controller §2. Nobody else may have committed a region of the device.
+# -- placement of regions: windows and state areas that the commit checks accept -------------------
+# No other region of the device may be committed.
 
 
 def log2_up(value: int) -> int:
-    """Exponent of the smallest power of two that is not below ``value``."""
+    """Return the exponent of the smallest power of two that is at least ``value``."""
     return max(value - 1, 0).bit_length()
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The address space of a device, to be filled with regions that share tie rule, threshold and
-    number of workers."""
+    """Address space of a device, for regions that share tie rule, threshold and number of
+    workers."""
 
     params: DeviceParams
     workers: int
@@ -149,13 +149,12 @@ class Placement:
     threshold: int
 
     def area(self, mode: Mode, lines_log2: int) -> int:
-        """Lines of the state area of a region of that size."""
+        """Return the lines of the state area of a region of 2**lines_log2 lines."""
         config = RegionConfig(0, 0, lines_log2, self.workers, mode)
         return state_lines(config, self.params.cnt_w)
 
     def check_counters(self, spec: TensorSpec, route: Mode) -> None:
-        """CaptureError when counters that saturate would make a wrong sum of the codes of a tensor,
-        whatever the mode of its region."""
+        """Raise CaptureError if saturating counters would give wrong sums of codes."""
         if route.bits and self.workers > self.params.cnt_max:
             raise CaptureError(
                 f"tensor {spec.name!r} {list(spec.shape)}",
@@ -165,7 +164,7 @@ class Placement:
             )
 
     def check(self, spec: TensorSpec, mode: Mode, lines: int) -> None:
-        """CaptureError when a tensor of that many lines does not fit into the empty device."""
+        """Raise CaptureError if a tensor of ``lines`` lines does not fit into the empty device."""
         log2, room = log2_up(lines), self.params.mem_lines
         need = self.area(mode, log2)
         if need > room:
@@ -181,17 +180,19 @@ class Placement:
             )
 
     def holds(self, modes: Sequence[Mode], logs: Sequence[int]) -> bool:
-        """Whether regions of these modes and sizes fit side by side."""
+        """Return whether regions of these modes and sizes fit into the device together."""
         memory = sum(self.area(mode, log2) for mode, log2 in zip(modes, logs, strict=True))
         return len(modes) <= self.params.regions and memory <= self.params.mem_lines
 
     def place(self, modes: Sequence[Mode], logs: Sequence[int]) -> tuple[RegionConfig, ...]:
-        """The descriptors of regions side by side, region 0 first; CaptureError when there is no
-        room for their windows.
+        """Return the descriptors of regions that are active together, region 0 first.
 
         The device accepts them in this order, and each of them again with fewer lines. Low-bit
         state areas come first: each is a whole number of records, so all of them stay aligned.
-        Windows go up from the memory's end, the largest first, which keeps each naturally aligned.
+        Windows are placed above the memory, the largest first, which keeps each naturally aligned.
+
+        Raises:
+            CaptureError: if the windows do not fit into the address space.
         """
         bases = [0] * len(modes)
         at = self.params.mem_lines
@@ -228,7 +229,7 @@ ROUTE_ORDER = (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP3
 
 @dataclass(frozen=True)
 class Extent:
-    """Lines [first, first + lines) of a tensor's own lines."""
+    """Lines [first, first + lines) of a tensor."""
 
     tensor: TensorSpec
     first: int
@@ -237,10 +238,11 @@ class Extent:
 
 @dataclass(frozen=True)
 class RegionUse:
-    """One region in one epoch: the extents fill its lines from 0 on, and each line is read by
-    ``selectors``.
+    """One region in one epoch: the extents fill its lines from 0 on; ``selectors`` are read per
+    line.
 
-    DONE needs every line of the region: where it has more than ``lines``, it stays 0.
+    DONE requires every line of the region: if the region has more lines than the extents, it stays
+    0.
     """
 
     region: int
@@ -251,16 +253,16 @@ class RegionUse:
 
     @property
     def lines(self) -> int:
-        """Lines a worker that carry tensors."""
+        """Return the lines per worker that carry tensors."""
         return sum(extent.lines for extent in self.extents)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A route: its region at full size, its tensors, the line where each of them begins, and what
-    is read of a line.
+    """Row of a route: its region at full size, its tensors, the first line of each, and the
+    selectors.
 
-    Epoch n takes lines [bounds[n], bounds[n + 1]) of the row.
+    Epoch n carries lines [bounds[n], bounds[n + 1]) of the row.
     """
 
     region: int
@@ -273,11 +275,12 @@ class Row:
 
     @property
     def lines(self) -> int:
-        """Lines a worker."""
+        """Return the lines per worker."""
         return self.starts[-1]
 
     def use(self, number: int) -> RegionUse | None:
-        """What the region takes in an epoch of the group, or None."""
+        """Return the use of the region in an epoch of the group, or None if the row has no line in
+        it."""
         first, last = self.bounds[number : number + 2] if number + 1 < len(self.bounds) else (0, 0)
         if first == last:
             return None
@@ -296,8 +299,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Plan:
-    """One step; steps with the same routes have the same plan. The rows of a group are at work
-    together, one group after the other."""
+    """Plan of one step. The rows of a group are active together; groups follow each other."""
 
     params: DeviceParams
     workers: int
@@ -305,32 +307,33 @@ class Plan:
 
     @property
     def epochs(self) -> int:
-        """How many epochs there are."""
+        """Return the number of epochs."""
         return sum(map(_epochs, self.groups))
 
     @property
     def lines(self) -> int:
-        """Lines a worker, all routes."""
+        """Return the lines per worker, all routes."""
         return sum(row.lines for group in self.groups for row in group)
 
     @property
     def writes(self) -> int:
-        """Contributions of all workers."""
+        """Return the contributions of all workers."""
         return self.lines * self.workers
 
     @property
     def reads(self) -> int:
-        """Lines read back: results and count planes."""
+        """Return the lines read back: results, count planes and sums."""
         return sum(row.lines * len(row.selectors) for group in self.groups for row in group)
 
     @property
     def results(self) -> int:
-        """The least lines that have to be read for the results alone."""
+        """Return the least number of reads that give all results."""
         rows = [row for group in self.groups for row in group]
         return sum(row.lines * result_lines(row.selectors) for row in rows)
 
     def epoch(self, number: int) -> tuple[RegionUse, ...]:
-        """The regions at work in epoch ``number``, counted from 0; IndexError beyond the last."""
+        """Return the regions of epoch ``number``, counted from 0. Raise IndexError after the
+        last."""
         for group in self.groups:
             if number < _epochs(group):
                 return tuple(use for row in group if (use := row.use(number)) is not None)
@@ -355,10 +358,20 @@ def plan_step(
 ) -> Plan:
     """Plan a step; tensors without elements are left out.
 
-    ``epoch_lines_log2``: cut by size, into epochs of at most 2**that lines a worker and route;
-    None: cut between tensors. CaptureError when the device does not take that many workers, or
-    cannot hold a tensor (a line of each route, where the rows are cut by size), or cannot sum the
-    codes of that many workers.
+    Args:
+        tensors: All tensors, in the order of the manifest.
+        routes: Route of each tensor by name.
+        workers: Number of workers.
+        params: Device.
+        tie: Result of a tied binary vote.
+        threshold: Least net count of a ternary vote.
+        epoch_lines_log2: Cut by size, into epochs of at most 2**epoch_lines_log2 lines per worker
+            and route; None: cut between tensors.
+        sums: Regions that carry integer codes.
+
+    Raises:
+        CaptureError: if the device does not support that many workers, cannot hold a tensor (cut by
+            size: one line of each route), or cannot sum the codes of that many workers.
     """
     if not 1 <= workers <= MAX_WORKERS:
         raise CaptureError(
@@ -384,7 +397,8 @@ def plan_step(
 
 @dataclass(frozen=True)
 class _Route:
-    """Tensors of one route with their line counts, in manifest order; the mode of its region."""
+    """Tensors of one route and their line counts, in the order of the manifest; mode of its
+    region."""
 
     mode: Mode
     carrier: Mode
@@ -400,7 +414,8 @@ class _Route:
         return log2_up(sum(self.lines))
 
     def first_fit(self, lines_log2: int) -> list[list[int]]:
-        """Indices of the tensors of each epoch of 2**lines_log2 lines."""
+        """Assign tensors to epochs of 2**lines_log2 lines by first fit; return their indices per
+        epoch."""
         epochs: list[list[int]] = []
         free: list[int] = []
         for index, lines in enumerate(self.lines):
@@ -419,7 +434,7 @@ class _Route:
         epochs: Sequence[Sequence[int]],
         params: DeviceParams,
     ) -> Row:
-        """The row, its tensors in the order of the epochs."""
+        """Return the row, with the tensors in the order of the epochs."""
         order = [index for epoch in epochs for index in epoch]
         sizes = [sum(self.lines[index] for index in epoch) for epoch in epochs]
         return Row(
@@ -454,7 +469,8 @@ def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator
 
 
 def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] | None:
-    """Region sizes (log2) with the fewest epochs, then the least memory; None: no room for all."""
+    """Return region sizes (log2) that give the fewest epochs, then the least memory. Exhaustive
+    search; None if the regions of all routes do not fit together."""
     modes = [route.carrier for route in routes]
     ranges = [range(route.smallest, route.largest + 1) for route in routes]
     counts = [
@@ -472,7 +488,7 @@ def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] |
 
 
 def _alone(route: _Route, placement: Placement) -> int:
-    """The largest useful size that fits when the route has the memory to itself."""
+    """Return the largest useful size (log2) of a region that has the memory for itself."""
     log2 = route.largest
     while not placement.holds([route.carrier], [log2]):
         log2 -= 1
@@ -506,10 +522,8 @@ def _by_size(
 def _one_size(
     modes: Sequence[Mode], placement: Placement, log2: int
 ) -> tuple[RegionConfig, ...] | None:
-    """A region a mode, as large as fits side by side up to 2**log2 lines; None: they do not fit.
-
-    CaptureError where not even one line of a single mode fits.
-    """
+    """Return one region per mode, all as large as fits together, at most 2**log2 lines. None if
+    they do not fit together. Raise CaptureError if one line of a single mode does not fit."""
     for size in range(log2, -1, -1):
         logs = [size] * len(modes)
         if placement.holds(modes, logs):
@@ -519,10 +533,8 @@ def _one_size(
     return None
 
 
-# Which path each tensor takes, and the check that it can.
-#
-# spec: capture spec, "From tensors to lines". Patterns are ``name-glob=route``; the first match
-# wins; what matches nothing takes the layer-aware default.
+# -- routes of tensors ----------------------------------------------------------------------------
+# Patterns are ``name-glob=route``; the first match is used, then the layer-aware default.
 
 
 ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode.optional}
@@ -530,14 +542,14 @@ ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode
 
 @dataclass(frozen=True)
 class RoutePattern:
-    """``glob`` (case-sensitive, as fnmatch) sends matching tensors by ``mode``."""
+    """Pattern ``glob`` (case-sensitive fnmatch) and the mode of tensors that match it."""
 
     glob: str
     mode: Mode
 
 
 def parse_route(text: str) -> RoutePattern:
-    """``name-glob=route``, split at the last ``=``; CaptureError when it is not that."""
+    """Parse ``name-glob=route``, split at the last ``=``. Raise CaptureError if malformed."""
     glob, separator, route = text.rpartition("=")
     glob, route = glob.strip(), route.strip().upper()
     if not separator or not glob or route not in ROUTES:
@@ -550,17 +562,17 @@ def parse_route(text: str) -> RoutePattern:
 
 
 def parse_routes(texts: Sequence[str]) -> tuple[RoutePattern, ...]:
-    """Patterns in order of precedence."""
+    """Parse patterns; the first has the highest precedence."""
     return tuple(parse_route(text) for text in texts)
 
 
 def layer_of(name: str) -> str:
-    """The layer prefix of a tensor name; a name without a dot is its own layer."""
+    """Return the layer prefix of a tensor name; a name without a dot is its own layer."""
     return name.rpartition(".")[0] or name
 
 
 def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
-    """Tensors that several modules hold."""
+    """Return the names of tensors that several modules share."""
     held = Counter(name for module in modules for name in module.tensors)
     return [name for name, times in held.items() if times > 1]
 
@@ -568,9 +580,11 @@ def tied_tensors(modules: Sequence[ModuleSpec]) -> list[str]:
 def default_routes(
     tensors: Sequence[TensorSpec], modules: Sequence[ModuleSpec] = ()
 ) -> dict[str, Mode]:
-    """Layer-aware default. FP32 for every tensor of <= 1 dimension, and by kind where ``modules``
-    are known: the head, what is tied, embeddings, norms and biases. Where they are not, for the
-    last layer, which is that of the last tensor in manifest order. The rest by G_BINARY.
+    """Return the layer-aware default route of every tensor: FP32 or G_BINARY.
+
+    FP32: tensors of at most one dimension. With known modules also the head, tied tensors,
+        embeddings, norms and biases; without, the layer of the last tensor, which is taken for the
+        head.
     """
     if modules:
         kept = {s.name for s in tensors if "bias" in s.name.rpartition(".")[2]}
@@ -580,7 +594,7 @@ def default_routes(
                 kept.update(module.tensors)
     else:
         last = layer_of(tensors[-1].name) if tensors else ""
-        # Only the layer's own tensors: a sub-module below the same prefix is another layer.
+        # Tensors of sub-modules with the same prefix belong to other layers.
         kept = {spec.name for spec in tensors if layer_of(spec.name) == last}
     return {
         spec.name: Mode.FP32 if spec.name in kept or len(spec.shape) <= 1 else Mode.G_BINARY
@@ -593,10 +607,11 @@ def assign_routes(
     patterns: Sequence[RoutePattern] = (),
     modules: Sequence[ModuleSpec] = (),
 ) -> dict[str, Mode]:
-    """Route of every tensor, in manifest order; ``modules`` as for `default_routes`.
+    """Return the route of every tensor, in the order of the manifest.
 
-    CaptureError for a pattern that no tensor's name matches: it is a typing error, and the tensor
-    that was meant would silently take the default.
+    Raises:
+        CaptureError: for a pattern that matches no tensor. It is a typing error, and the tensor
+            that was meant would silently get its default route.
     """
     routes = default_routes(tensors, modules)
     for pattern in patterns:

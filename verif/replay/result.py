@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay writes: tensors made of the lines that the device returned, and their metadata.
-
-spec: capture spec, "What a replay writes". Nothing is computed beside the device.
-"""
+"""Result files of a replay: tensors made only from the lines that the device returned."""
 
 from __future__ import annotations
 
@@ -46,8 +43,18 @@ def write_step(
     returned: Mapping[Key, Journal | Kept],
     cycles: Mapping[str, int],
 ) -> None:
-    """Write the result file of a step, whole or not at all; ``cycles`` by simulator: several when
-    all returned the same lines. CaptureError when it cannot be written."""
+    """Write the result file of a step, whole or not at all.
+
+    Args:
+        path: Name of the file.
+        replay: Replay of the step.
+        one: Plan of the step.
+        returned: Store of the returned lines by epoch.
+        cycles: Cycles by simulator; all simulators returned the same lines.
+
+    Raises:
+        CaptureError: if the file cannot be written.
+    """
     specs = [
         TensorSpec(
             f"{spec.name}.{suffix}",
@@ -83,7 +90,7 @@ def write_step(
 def _outputs(
     replay: Replay, step: int, extent: Extent, use: RegionUse, lines: Lines
 ) -> dict[str, NDArray[Any]]:
-    """What an extent's lines give, flat; the scale of a sum's buckets is not among it."""
+    """Return the flat outputs of the lines of an extent, without the scales of sums."""
     route, workers = use.route, replay.source.workers
     first, count = elements_of(extent, route)
     if not route.bits:
@@ -97,7 +104,7 @@ def _outputs(
 
 
 def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dict[str, str]:
-    """File metadata of a step; bytes are those of 64-byte lines."""
+    """Return the metadata of a step; bytes are those of 64-byte lines."""
     options, plan, epochs = replay.options, one.plan, one.epochs
     spread = f"{epochs[0]}-{epochs[-1]}" if len(epochs) > 1 else str(epochs[-1]) if epochs else ""
     return {
@@ -125,21 +132,22 @@ def metadata_of(replay: Replay, one: StepPlan, cycles: Mapping[str, int]) -> dic
 
 
 def out_path(out: Path, step: int, steps: int) -> Path:
-    """`FILE.safetensors` for one step, `FILE.step-000003.safetensors` where there are several."""
+    """Return `FILE.safetensors` for one step, `FILE.step-000003.safetensors` for several."""
     if steps == 1:
         return out
     return out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}")
 
 
 def check_out(out: Path, capture: Path | None) -> None:
-    """CaptureError when the results could not be written there; before anything is driven."""
+    """Raise CaptureError if results cannot be written to ``out``; called before anything is
+    driven."""
     check_output(out, "--out")
     if capture is not None and out.parent.resolve().is_relative_to(capture.resolve()):
         raise CaptureError(out, "lies inside the capture", "choose another --out")
 
 
 def check_steps(out: Path, steps: Sequence[int]) -> None:
-    """The same for the files of all steps, once these are known."""
+    """Raise CaptureError if the file of a step cannot be written."""
     for step in steps:
         path = out_path(out, step, len(steps))
         what = in_the_way(path)
@@ -148,7 +156,7 @@ def check_steps(out: Path, steps: Sequence[int]) -> None:
 
 
 def hold(path: Path) -> Lock:
-    """The lock on a file that this replay will write; CaptureError when another has it."""
+    """Lock a file that this replay writes. Raise CaptureError if another process holds the lock."""
     try:
         return Lock(path).acquire()
     except Busy as busy:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A replay: epochs through each simulator, judged, kept, and made into tensors at the end."""
+"""Replay of all pieces on each simulator: judge every epoch, keep the lines, write the results."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from verif.replay.result import check_steps, hold, out_path, write_step
 from verif.replay.source import route_lines
 from verif.replay.transport import Driven, Kept, ReplayStop, Transport
 
-# How far a replay is: one line that moves on a terminal, a plain line now and then elsewhere.
+# -- progress ----------------------------------------------------------------------------------
 
 _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
 
 
 class Progress:
-    """Counts contribution lines; ``done`` of ``total`` were there before this run."""
+    """Progress line: redrawn on a terminal, printed every 30 s otherwise. ``done`` of ``total``
+    contribution lines were finished before this run."""
 
     def __init__(self, total: int, done: int = 0, out: TextIO | None = None) -> None:
         self._out = out or sys.stderr
@@ -40,7 +41,7 @@ class Progress:
         self._start = self._last = time.monotonic()
 
     def add(self, lines: int) -> None:
-        """Some more lines are done."""
+        """Count finished lines."""
         self._done += lines
         now = time.monotonic()
         if now - self._last >= (_TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS):
@@ -48,11 +49,11 @@ class Progress:
             self._show(now)
 
     def finish(self) -> None:
-        """Leaves the terminal's line empty."""
+        """Clear the line of the terminal."""
         self._bar.clear()
 
     def text(self, now: float) -> str:
-        """What is shown at a moment."""
+        """Return the text at time ``now``."""
         speed = (self._done - self._before) / max(now - self._start, 1e-9)
         share = self._done / max(self._total, 1)
         left = (self._total - self._done) / speed if speed else 0.0
@@ -68,11 +69,11 @@ class Progress:
             say(self.text(now), file=self._out, flush=True)
 
 
-# What `nf replay` prints.
+# -- printed lines --------------------------------------------------------------------------------
 
 
 def opening(replay: Replay) -> Iterator[str]:
-    """What will be driven."""
+    """Return the lines printed before the replay."""
     source, first = replay.source, replay.steps[0]
     what = f"{source.workers} workers, {len(source.steps)} step(s), {len(source.tensors)} tensors"
     lines = route_lines(source.tensors, first.routes)
@@ -99,7 +100,7 @@ def opening(replay: Replay) -> Iterator[str]:
 
 
 def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
-    """One step on one simulator."""
+    """Return the line printed after a step on one simulator."""
     figures, plan = done.figures[one.step], one.plan
     lookups = max(1, figures["SLOT_HIT"] + figures["SLOT_MISS"])
     read = ""
@@ -114,8 +115,8 @@ def of_step(replay: Replay, one: StepPlan, done: Transport) -> str:
 
 
 def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
-    """Bytes carried against what FP32 would have carried, where the ``lines`` of each simulator
-    are all there are; 64-byte lines, all steps."""
+    """Return the bytes carried, compared with FP32, if each simulator drove all lines (64-byte
+    lines, all steps)."""
     plans = [one.plan for one in replay.steps]
     whole = sum(plan.lines for plan in plans)
     if replay.options.bulk or any(count != whole for count in lines):
@@ -136,7 +137,7 @@ def traffic(replay: Replay, lines: Sequence[int]) -> Iterator[str]:
 
 
 def closing_summary(replay: Replay, done: Sequence[Transport], start: float, failed: bool) -> str:
-    """The last line; ``start``: when the command began."""
+    """Return the last printed line; ``start`` is the time at which the command began."""
     bulk = replay.options.bulk
     cycles = sum(figures["cycles"] for one in done for figures in one.figures.values())
     built = sum(one.build_seconds for one in done)
@@ -164,21 +165,21 @@ def closing_summary(replay: Replay, done: Sequence[Transport], start: float, fai
 
 
 def peak_mebibytes() -> float:
-    """Largest resident memory that this process has had, the verilated model included."""
+    """Return the peak resident memory of this process in MiB; it contains the verilated model."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-# A piece of a replay through a device: its epochs driven, judged, counted and kept.
+# -- pieces: epochs are driven, judged, counted and kept ------------------------------------------
 
 Came = Callable[[Piece], None]
 OnLines = Callable[[int], None]
 Spread = Callable[[Transport, Sequence[Piece], Came, OnLines], None]
-"""(transport, pieces, called behind each piece, called with the contributions that are done)
--> every piece driven, or all before the first that stops the replay."""
+"""(transport, pieces, called after each piece, called with finished contributions): drives every
+piece, or all before the first that stops the replay."""
 
 
 def in_turn(done: Transport, pieces: Sequence[Piece], came: Came, progress: OnLines) -> None:
-    """One piece after the other, in this process."""
+    """Drive one piece after the other in this process."""
     for piece in pieces:
         goes_on = drive(done, piece, progress)
         came(piece)
@@ -187,7 +188,7 @@ def in_turn(done: Transport, pieces: Sequence[Piece], came: Came, progress: OnLi
 
 
 def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
-    """Every epoch of a piece; False when nothing more can be driven."""
+    """Drive every epoch of a piece. Return False if the replay must stop."""
     try:
         with closing(done.session(piece.keys)) as driven:
             for one in driven:
@@ -200,7 +201,7 @@ def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
 
 
 def _take(done: Transport, piece: Piece, driven: Driven) -> None:
-    """Judge an epoch and keep it."""
+    """Judge an epoch, count it, and keep its lines if they are right."""
     work, verdict = driven.work, judge(driven.work, done.reduce)
     first_of_step = not done.wrong[work.step]
     done.wrong[work.step] += verdict.wrong
@@ -212,32 +213,32 @@ def _take(done: Transport, piece: Piece, driven: Driven) -> None:
     done.count(piece, work.step, driven.figures)
     done.lines += verdict.lines
     done.writes += work.writes
-    # A piece that was ended in its middle is driven as a whole again.
+    # An interrupted piece is driven again as a whole; its first epochs may be in the journal.
     if done.kept is not None and not verdict.wrong and work.key not in done.kept.records:
         done.kept.append(work.key, driven.figures, work.returned)
 
 
 Open = Callable[[str], Transport]
-"""Simulator -> its transport, the design built where it has to be."""
+"""Returns the transport of a simulator; builds the design if needed."""
 
 
 @dataclass
 class Runner:
-    """One call of `nf replay` after everything has been checked."""
+    """One call of `nf replay`, after all input has been checked."""
 
     replay: Replay
     out: Path | None
     resume: bool
     hints: Sequence[str] = ()
-    """Shown at the end of a replay that failed."""
+    """Lines printed after a failed replay."""
     start: float = field(default_factory=time.monotonic)
     spread: Spread = in_turn
     done: list[Transport] = field(default_factory=list)
     _held: ExitStack = field(default_factory=ExitStack)
-    """Journals, and the locks of those that belong to a shard."""
+    """Journals, and the locks of the journals of shards."""
 
     def run(self, simulators: Sequence[str], open_transport: Open) -> int:
-        """Replay; the exit code is 1 when anything was wrong. CaptureError."""
+        """Replay on each simulator. Return 0 if everything is right, else 1. Raise CaptureError."""
         replay = self.replay
         for line in opening(replay):
             say(line, flush=True)
@@ -267,7 +268,8 @@ class Runner:
         return 1 if faults else 0
 
     def _keep(self, sim: str) -> Journal | Kept | None:
-        """What remembers the lines that come back."""
+        """Return the store of returned lines: memory at signal level, a journal in bulk with
+        --out."""
         if not self.replay.options.bulk:
             return Kept()
         if self.out is None:
@@ -281,7 +283,7 @@ class Runner:
         return journal
 
     def _simulate(self, done: Transport) -> None:
-        """Every piece on one simulator, but for those that are there as a whole."""
+        """Drive every piece that is not complete in the store."""
         replay, pieces = self.replay, self.replay.pieces()
         records = done.kept.records if done.kept is not None else {}
         todo = [piece for piece in pieces if any(key not in records for key in piece.keys)]
@@ -315,9 +317,9 @@ class Runner:
 
     # -- the end ------------------------------------------------------------------------------
     def _missing(self) -> list[str]:
-        """Something must have been checked, and the simulators must have returned the same."""
+        """Return faults of the whole: no line was checked, or simulators differ."""
         if not any(one.lines or one.figures for one in self.done) and self.replay.own_keys():
-            return ["no line was checked"]  # a shard of a small replay may be empty
+            return ["no line was checked"]  # but the shard of a small replay may be empty
         first, *others = self.done
         out = []
         for other in others:
@@ -345,11 +347,11 @@ def _progress(replay: Replay, keys: Sequence[Key]) -> Progress | None:
 
 
 def _no_progress(_lines: int) -> None:
-    """At signal level a session says by itself how far it is."""
+    """Ignore progress: signal-level sessions print their own."""
 
 
 class _Shown:
-    """Shows each step once its last piece has come, in the order of the steps."""
+    """Printer of steps: each once its last piece is done, in the order of the steps."""
 
     def __init__(self, done: Transport, todo: Sequence[Piece]) -> None:
         self._done = done
@@ -358,12 +360,12 @@ class _Shown:
         self._show()
 
     def came(self, piece: Piece) -> None:
-        """A piece is done."""
+        """Count a finished piece."""
         self._open.subtract(_steps(piece))
         self._show()
 
     def rest(self) -> None:
-        """Nothing more will come."""
+        """Print the remaining steps that were driven."""
         self._open.clear()
         self._show()
 
@@ -381,7 +383,7 @@ def _steps(piece: Piece) -> set[int]:
 def differences(
     replay: Replay, keys: Sequence[Key], first: Journal | Kept, other: Journal | Kept
 ) -> list[str]:
-    """The first tensor of which two simulators returned different lines, or nothing."""
+    """Return the first tensor for which two simulators returned different lines, as a list."""
     for key in keys:
         lines, peer = first.lines(key), other.lines(key)
         if lines.tobytes() == peer.tobytes():
@@ -396,7 +398,8 @@ def differences(
 
 
 def journal_path(out: Path, sim: str, shard: Shard) -> Path:
-    """Where a simulator's journal lies, beside the results; a shard has its own."""
+    """Return the name of the journal of a simulator, in the folder of the results; each shard has
+    its own."""
     part = f".shard-{shard.number}-of-{shard.of}" if shard.of > 1 else ""
     return out.with_name(f"{out.name}.{sim}{part}.journal")
 
@@ -414,7 +417,8 @@ def _write_step(
 
 
 def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> None:
-    """Result files from the journals of all shards; CaptureError when a line is missing."""
+    """Write result files from the journals of all shards. Raise CaptureError if a line is
+    missing."""
     parts = [replace(replay, shard=Shard(number, shards)) for number in range(1, shards + 1)]
     check_steps(out, [one.step for one in replay.steps])
     owners: dict[str, dict[Key, Journal]] = {}
@@ -443,7 +447,7 @@ def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> 
 
 
 def _open_part(out: Path, sim: str, part: Replay) -> Journal:
-    """The journal of a shard; CaptureError where it lacks an epoch."""
+    """Open the journal of a shard. Raise CaptureError if an epoch is missing."""
     path = journal_path(out, sim, part.shard)
     journal = Journal.open(path, part.identity(sim))
     missing = [key for key in part.own_keys() if key not in journal.records]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where lines come from, a stretch of a tensor at a time: nothing is ever held as a whole.
+"""Sources of gradients as lines, read by stretches of a tensor: no tensor is held as a whole.
 
 spec: capture spec.
 """
@@ -9,43 +9,41 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from typing import Literal, Protocol
+from pathlib import Path
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.line_packing import F32, U8, Mode, elements_per_line
-from models.quantize import buckets
+from models.quantize import BUCKET, buckets
 from neuron_fabric import codec
 from neuron_fabric.capture import Capture, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFile
+from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
-from verif.replay.codes import CodeRounding, bucket_range, pieces, uniform
-from verif.replay.pinned import PinnedFile, changed
+from verif.replay.options import Rounding
 from verif.replay.plan import Extent, RoutePattern, layer_of
-from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_stretch, threshold_of
+from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_shared, pack_stretch, threshold_of
 
-# What is worth a warning before a capture is driven: routes that are a guess, tensors of zeros,
-# several projections in one tensor.
-#
-# spec: capture spec, "From tensors to lines".
+# -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
 
 F64 = NDArray[np.float64]
-# By the last word of the layer, in small letters.
+# Match the last word of the layer in lower case.
 _EMBEDDING = re.compile(r"embed[^.]*$|(^|\.)(wte|wpe|tok|pos)$")
 _HEAD = re.compile(r"head$|(^|\.)(classifier|logits|output|fc_out)$")
 
 
-def route_doubts(
+def route_warnings(
     capture: Capture, routes: Mapping[str, Mode], patterns: Sequence[RoutePattern] = ()
 ) -> list[str]:
-    """Lines on default routes that may be wrong: the capture does not tell its modules, and its
-    names speak against the rule that the last layer is the head.
+    """Return warnings about guessed default routes.
 
-    Tensors that a pattern matches are as they were asked for.
+    If a capture does not name its modules, the last layer is taken for the head. A warning is given
+    for each kind of low-bit tensor whose name contradicts that, unless a pattern chose its route.
     """
     if capture.modules:
         return []
@@ -62,8 +60,8 @@ def route_doubts(
     if not whole:
         last = layer_of(capture.tensors[-1].name)
         out.append(
-            f"the capture does not tell which layer is the head, and its last layer {last!r} has "
-            "no weight matrix: none goes by FP32"
+            f"the capture does not name its head, and its last layer {last!r} has no weight "
+            "matrix: no matrix is sent as FP32"
         )
     for word, looks_like in (("an embedding", _EMBEDDING), ("a head", _HEAD)):
         like = [spec.name for spec in guessed if looks_like.search(layer_of(spec.name).lower())]
@@ -78,16 +76,16 @@ def route_doubts(
 
 @dataclass
 class ZeroTensors:
-    """Tensors without any value but 0, of which a binary vote makes +1 everywhere."""
+    """Tensors that are zero everywhere; a binary vote makes +1 of each of their elements."""
 
     found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, step: int, worker: int, name: str) -> None:
-        """One worker's tensor in one step."""
+        """Add a tensor of one worker in one step."""
         self.found.setdefault(name, []).append((step, worker))
 
     def lines(self) -> list[str]:
-        """One a tensor."""
+        """Return one warning per tensor."""
         out = []
         for name, places in self.found.items():
             (step, worker), more = places[0], len(places) - 1
@@ -100,19 +98,24 @@ class ZeroTensors:
 
 
 APART, LEAST_PART = 8.0, 256
-"""How far the mean magnitudes of two parts may be from each other, and elements of a part."""
+"""Least ratio of mean magnitudes of two parts that is reported, and least elements of a part."""
 
 
 @dataclass
 class FusedTensors:
-    """Tensors of votes whose parts differ in scale: equal halves or thirds of their columns or
-    rows, as query, key and value in one parameter have them. A vote has one scale for all."""
+    """Detector of fused projections in tensors of votes, such as query, key and value in one
+    parameter.
+
+    The magnitudes are summed by column and by row. A tensor is reported if the sums of equal halves
+    or thirds of its columns or rows differ by more than `APART`: a vote has one scale for all of
+    them.
+    """
 
     sums: dict[str, tuple[F64, F64]] = field(default_factory=dict)
-    """Of magnitudes, by column and by row."""
+    """Sums of magnitudes by column and by row, by name of the tensor."""
 
     def add(self, spec: TensorSpec, at: int, piece: NDArray[np.float32]) -> None:
-        """Elements of one worker's tensor from ``at`` on."""
+        """Add elements of one worker's tensor, from element ``at`` on."""
         if len(spec.shape) < 2 or not piece.size:
             return
         rows, width = spec.shape[0], spec.elements // spec.shape[0]
@@ -125,7 +128,7 @@ class FusedTensors:
         by_row += np.bincount(row, sizes, rows)
 
     def lines(self) -> list[str]:
-        """One a tensor: the split whose parts differ most."""
+        """Return one warning per tensor, for the split whose parts differ most."""
         out = []
         for name, (by_column, by_row) in self.sums.items():
             splits = [
@@ -148,7 +151,7 @@ class FusedTensors:
 
 
 def _ratio(sums: F64, parts: int) -> float:
-    """Return the largest part over the least."""
+    """Return the largest part divided by the smallest."""
     sizes = sums.reshape(parts, -1).sum(1)
     least, most = float(sizes.min()), float(sizes.max())
     if not most:
@@ -156,42 +159,143 @@ def _ratio(sums: F64, parts: int) -> float:
     return most / least if least else math.inf
 
 
+# -- integer codes of stretches ------------------------------------------------------------------
+_PIECE = 1 << 16
+"""Elements drawn at a time, so that any stretch can be drawn without the elements before it."""
+
+
+def uniform(key: tuple[int, ...], first: int, count: int, kind: Any) -> NDArray[Any]:
+    """Return ``count`` numbers of a float type, uniform in [0, 1), from number ``first`` of the
+    sequence of ``key`` on."""
+    pieces = range(first // _PIECE, -(-(first + count) // _PIECE))
+    drawn = [np.zeros(0, kind)]
+    for piece in pieces:
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence((*key, piece))))
+        drawn.append(rng.random(_PIECE, dtype=kind))
+    start = first - pieces.start * _PIECE
+    return np.concatenate(drawn)[start : start + count]
+
+
+@dataclass(frozen=True)
+class CodeRounding:
+    """Rounding of codes; stochastic draws depend on the seed and on the place of the element."""
+
+    rounding: Rounding = "nearest"
+    seed: int = 1
+
+    def pack(self, x: F32, u: F32, mode: Mode, place: tuple[int, int, int]) -> U8:
+        """Pack a stretch of a tensor of all workers, float32[W, count], as lines uint8[W, n, 64].
+
+        Args:
+            x: Elements.
+            u: Scales of the buckets, from the bucket of the first element on.
+            mode: G_INT4 or G_INT8.
+            place: Step, number of the tensor, and number of the first element, which begins a line.
+        """
+        step, number, first = place
+        count = x.shape[1]
+        draws = None
+        if self.rounding == "stochastic":
+            keys = ((self.seed, step, number, worker, 1) for worker in range(len(x)))
+            draws = np.stack([uniform(key, first, count, np.float64) for key in keys])
+        return pack_shared(x, mode, u, draws, first)
+
+
+def bucket_range(first: int, count: int) -> tuple[int, int]:
+    """Return (first bucket, last bucket + 1) of ``count`` elements."""
+    return first // BUCKET, -(-(first + count) // BUCKET)
+
+
+def pieces(elements: int, size: int) -> Iterator[tuple[int, int]]:
+    """Return (first, count) of stretches of at most ``size`` elements."""
+    for first in range(0, elements, size):
+        yield first, min(size, elements - first)
+
+
+# -- files that must not change --------------------------------------------------------------------
+CHUNK = 1 << 16
+"""Bytes per hash: a read costs at most two chunks more than requested."""
+_DIGEST = 16
+
+
+def changed(where: object) -> CaptureError:
+    """Return the error for a capture that changed."""
+    return CaptureError(
+        where, "has changed since this replay began to read it", "replay it again from the start"
+    )
+
+
+@dataclass
+class PinnedFile:
+    """File with a hash per chunk. The hash is stored when the chunk is first read and compared at
+    every later read; it takes 16 bytes of memory per 64 KiB of file."""
+
+    path: Path
+    size: int
+    _hashes: dict[int, bytes] = field(default_factory=dict)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return the bytes, fewer at the end of the file. Raise CaptureError if they changed, and
+        OSError."""
+        first, last = offset // CHUNK, -(-(offset + size) // CHUNK)
+        with open_file(self.path) as stream:
+            stream.seek(first * CHUNK)
+            data = memoryview(stream.read((last - first) * CHUNK))
+        for at in range(first, last):
+            chunk = data[(at - first) * CHUNK : (at - first + 1) * CHUNK]
+            found = hashlib.sha256(chunk).digest()[:_DIGEST]
+            if self._hashes.setdefault(at, found) != found:
+                raise changed(self.path)
+        begin = offset - first * CHUNK
+        return bytes(data[begin : begin + size])
+
+    def digest(self) -> str:
+        """Return the hash of the whole content; chunks that were not read yet are read."""
+        total = hashlib.sha256(str(self.size).encode())
+        for at in range(-(-self.size // CHUNK)):
+            if at not in self._hashes:
+                self.read(at * CHUNK, CHUNK)
+            total.update(self._hashes[at])
+        return total.hexdigest()
+
+
+# -- sources --------------------------------------------------------------------------------------
 class LineSource(Protocol):
     """Gradients of several workers and steps, as lines."""
 
     @property
     def name(self) -> str:
-        """What it is called in print."""
+        """Return the printed name."""
 
     @property
     def workers(self) -> int:
-        """Workers that contributed."""
+        """Return the number of workers."""
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Steps to drive, in order."""
+        """Return the steps to drive, in order."""
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """The same in every step."""
+        """Return the tensors, the same in every step."""
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """The route of every tensor; CaptureError when a step cannot be driven. Call it once for
-        every step before the first of its lines is asked for: it looks at all of the data."""
+        """Return the route of every tensor. It reads all data: call it once per step before
+        `lines`. Raise CaptureError if the step cannot be driven."""
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """uint8[W, extent.lines, 64]: what every worker sends."""
+        """Return the lines of every worker, uint8[W, extent.lines, 64]."""
 
 
 class ScaledSource(LineSource, Protocol):
-    """Lines that were made of numbers: the codes of G_INT4 and G_INT8 have a scale."""
+    """Source of lines that are made from numbers: G_INT4 and G_INT8 codes have scales."""
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """float32[buckets]: the scale of each bucket of a tensor that goes by ``mode``."""
+        """Return the scale of each bucket of a tensor of route ``mode``, float32[buckets]."""
 
 
 def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
-    """(first element, elements) that a stretch of lines carries."""
+    """Return (first element, number of elements) of an extent."""
     per_line = elements_per_line(mode)
     first = extent.first * per_line
     return first, min(extent.lines * per_line, extent.tensor.elements - first)
@@ -199,15 +303,24 @@ def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
 
 @dataclass
 class CaptureSource:
-    """A capture on disk. ``wanted`` routes; ``nonfinite``: NaN and infinity go by FP32, or are
-    refused; ``ratio``: ternary gate; ``doubts``: lines on the routes that are wanted."""
+    """Capture on disk.
+
+    Args:
+        capture: Open capture.
+        steps: Steps to drive.
+        wanted: Route of each tensor.
+        nonfinite: On NaN or infinity: refuse the replay, or send the tensor as FP32.
+        ratio: Gate of G_TERNARY relative to the mean magnitude.
+        guesses: Warnings about guessed routes.
+        rounding: Rounding of integer codes.
+    """
 
     capture: Capture
     steps: tuple[int, ...]
     wanted: Mapping[str, Mode]
     nonfinite: Literal["refuse", "fp32"]
     ratio: float
-    doubts: Sequence[str] = ()
+    guesses: Sequence[str] = ()
     rounding: CodeRounding = field(default_factory=CodeRounding)
     _zeros: ZeroTensors = field(default_factory=ZeroTensors)
     _fused: FusedTensors = field(default_factory=FusedTensors)
@@ -218,21 +331,21 @@ class CaptureSource:
 
     @property
     def name(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return str(self.capture.path)
 
     @property
     def workers(self) -> int:
-        """Workers that contributed."""
+        """Return the number of workers."""
         return self.capture.world_size
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """As in the manifest."""
+        """Return the tensors of the manifest."""
         return self.capture.tensors
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """See LineSource."""
+        """Check and pin the files of a step; see LineSource."""
         files = self.capture.open_step(step)
         pinned = [PinnedFile(file.path, file.size) for file in files]
         self._pinned[step] = pinned
@@ -244,8 +357,8 @@ class CaptureSource:
         return out
 
     def content(self) -> str:
-        """Names every byte that this replay reads. Call it behind `routes` of every step: from
-        then on, lines come of this content or not at all (CaptureError)."""
+        """Return the hash of all data that this replay reads. Call it after `routes` of every step;
+        later reads of other data raise CaptureError."""
         capture = self.capture
         parts = [repr((capture.model, capture.world_size, capture.tensors))]
         for step, pinned in self._pinned.items():
@@ -255,7 +368,8 @@ class CaptureSource:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _scan(self, step: int, spec: TensorSpec, mode: Mode) -> bool:
-        """False: it has a value that no low-bit code stands for, and goes by FP32."""
+        """Collect thresholds, maxima and warnings of a tensor. Return False if it has a NaN or
+        infinity and therefore is sent as FP32."""
         thresholds, zeros = [], []
         maxima = np.zeros(buckets(spec.elements), np.float32)
         for worker, file in enumerate(self._files[step]):
@@ -291,11 +405,11 @@ class CaptureSource:
         return True
 
     def warnings(self) -> list[str]:
-        """What may be a mistake, one line each, once `routes` has been called for every step."""
-        return [*self.doubts, *self._zeros.lines(), *self._fused.lines()]
+        """Return warnings, one line each, once `routes` has been called for every step."""
+        return [*self.guesses, *self._zeros.lines(), *self._fused.lines()]
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """See LineSource."""
+        """Pack an extent; see LineSource."""
         name, (first, count) = extent.tensor.name, elements_of(extent, mode)
         files = self._files[step]
         if mode.bits:
@@ -312,13 +426,13 @@ class CaptureSource:
         )
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """See ScaledSource."""
+        """Return the scales; see ScaledSource."""
         return codec.units(self._maxima[step, tensor.name], codec.Route(mode.name))
 
 
 @dataclass(frozen=True)
 class HeldLines:
-    """Lines that lie packed in memory, uint8[W, n, 64] by tensor; every step has the same."""
+    """Packed lines in memory, uint8[W, n, 64] by tensor, the same in every step."""
 
     modes: Mapping[TensorSpec, Mode]
     sent: Mapping[str, U8]
@@ -327,29 +441,27 @@ class HeldLines:
 
     @property
     def workers(self) -> int:
-        """Workers that contribute."""
+        """Return the number of workers."""
         return len(next(iter(self.sent.values())))
 
     @property
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """All of them."""
+        """Return all tensors."""
         return tuple(self.modes)
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """See LineSource."""
+        """Return the routes; see LineSource."""
         return {spec.name: mode for spec, mode in self.modes.items()}
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """See LineSource."""
+        """Return a slice; see LineSource."""
         return self.sent[extent.tensor.name][:, extent.first : extent.first + extent.lines]
 
 
 @dataclass(frozen=True)
 class SyntheticSource:
-    """Gradients drawn from a seed, uniform around 0 with a scale of their own in each tensor.
-
-    The gate of G_TERNARY is ``ratio`` times the mean of |x| that the distribution has.
-    """
+    """Gradients drawn from a seed, uniform in +-scale/2; each tensor has its own scale. The gate of
+    G_TERNARY is ``ratio`` times the expected magnitude."""
 
     name: str
     tensors: tuple[TensorSpec, ...]
@@ -362,16 +474,16 @@ class SyntheticSource:
     _maxima: dict[tuple[int, str], F32] = field(default_factory=dict, compare=False)
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """See LineSource."""
+        """Return the routes; see LineSource."""
         return self.wanted
 
     def content(self) -> str:
-        """Names what is drawn."""
+        """Return the hash of the settings that determine the gradients."""
         text = f"{self.name} {self.workers} {self.seed} {self.ratio!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """See LineSource."""
+        """Draw and pack an extent; see LineSource."""
         number = self._number(extent.tensor)
         first, count = elements_of(extent, mode)
         x = self._drawn(step, number, first, count)
@@ -382,7 +494,7 @@ class SyntheticSource:
         return np.stack([pack_stretch(own, mode, gate) for own in x])
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """See ScaledSource."""
+        """Return the scales; see ScaledSource."""
         maxima = self._maxima.get((step, tensor.name))
         if maxima is None:
             number = self._number(tensor)
@@ -398,7 +510,7 @@ class SyntheticSource:
         return next(i for i, t in enumerate(self.tensors) if t.name == tensor.name)
 
     def _drawn(self, step: int, number: int, first: int, count: int) -> F32:
-        """float32[W, count]"""
+        """Return drawn elements, float32[W, count]."""
         half = np.float32(0.5)
         keys = [(self.seed, step, number, worker) for worker in range(self.workers)]
         drawn = [uniform(key, first, count, np.float32) - half for key in keys]
@@ -410,7 +522,8 @@ def _scale(number: int) -> np.float32:
 
 
 def resnet18() -> tuple[TensorSpec, ...]:
-    """The parameters of the ResNet-18 for CIFAR-10: 11,173,962 in 62 tensors, in torch's order."""
+    """Return the parameters of ResNet-18 for CIFAR-10: 11,173,962 in 62 tensors, in torch's
+    order."""
     out: list[tuple[str, tuple[int, ...]]] = []
 
     def convolution(name: str, norm: str, channels: int, inputs: int, kernel: int) -> None:
@@ -436,7 +549,7 @@ NETWORKS = {"resnet18": resnet18}
 
 
 def route_lines(tensors: Sequence[TensorSpec], routes: Mapping[str, Mode]) -> dict[Mode, int]:
-    """Lines a worker by route, tensors without elements left out."""
+    """Return the lines per worker by route; tensors without elements are left out."""
     out: dict[Mode, int] = {}
     for spec in tensors:
         mode = routes[spec.name]

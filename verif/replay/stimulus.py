@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A few transactions in a file: what bulk replay found wrong, to be driven at signal level.
+"""Stimulus file: the transactions of a failed bulk replay, to be driven at signal level.
 
-JSON: the parameters of the device, and operations in order: a commit, a write, or a read with the
-line that the reducers expect. A read waits for every write before it.
+JSON with the parameters of the device and operations in order: commit, write, or read with the line
+that the reducers expect. A read waits for all earlier writes.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _MODES = {mode.name: mode.value for mode in Mode}
 REGIONS = 256
 LDIDS = 16
 STIMULUS = "NF_REPLAY_STIMULUS"
-"""The environment variable that names the file to the bench."""
+"""Environment variable with the name of the file, for the bench."""
 _FIX = "write it again with `nf replay`"
 
 
 @dataclass(frozen=True)
-class Commit:
-    """A region's descriptor and a new epoch."""
+class CommitOperation:
+    """Commit of a region with a new epoch."""
 
     region: int
     config: RegionConfig
@@ -55,20 +55,20 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
-    """MemRd, and what must come back."""
+    """MemRd of a line, and the expected data."""
 
     address: int
     ldid: int
     expect: bytes
 
 
-Operation = Commit | Write | Read
+Operation = CommitOperation | Write | Read
 
 
 @dataclass(frozen=True)
 class Stimulus:
-    """``note`` says what is wrong; ``parameters`` are RTL parameters by name; ``memory`` is that of
-    the replay."""
+    """Transactions that show a fault; ``note`` describes it, ``parameters`` are RTL parameters by
+    name."""
 
     note: str
     parameters: Mapping[str, int]
@@ -77,7 +77,7 @@ class Stimulus:
     memory: MemoryTiming = USUAL_MEMORY
 
     def write(self, path: Path) -> None:
-        """Whole or not at all."""
+        """Write the file, whole or not at all."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -91,7 +91,7 @@ class Stimulus:
 
     @staticmethod
     def read(path: Path) -> Stimulus:
-        """Inverse of write(); CaptureError when it is no stimulus."""
+        """Read a file. Raise CaptureError if it is no valid stimulus."""
         try:
             content = read_object(path)
             if content.get("format") != FORMAT:
@@ -116,7 +116,7 @@ class Stimulus:
 
 
 def _to_json(one: Operation) -> dict[str, Any]:
-    if isinstance(one, Commit):
+    if isinstance(one, CommitOperation):
         config = dataclasses.asdict(one.config) | {"mode": one.config.mode.name}
         return {"commit": one.region, "epoch": one.epoch, "config": config}
     if isinstance(one, Write):
@@ -126,7 +126,7 @@ def _to_json(one: Operation) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _File:
-    """The file as JSON has it; operations are of three kinds, told by their fields."""
+    """Schema of the file; the fields of an operation determine its kind."""
 
     format: str
     version: int
@@ -159,14 +159,14 @@ class _Read:
 
 
 def _from_json(values: dict[str, Any], place: str) -> Operation:
-    """DataError, with ``place`` in front."""
+    """Parse an operation. Raise DataError that begins with ``place``."""
     try:
         if "commit" in values:
             commit = typed(_Commit, values)
             mode = _MODES.get(typed(str, commit.config.get("mode"), "config.mode"))
             config = typed(RegionConfig, commit.config | {"mode": mode}, "config")
             region, epoch = _below(commit.commit, REGIONS), _below(commit.epoch, 1 << 32)
-            return Commit(region, config, epoch)
+            return CommitOperation(region, config, epoch)
         if "write" in values:
             write = typed(_Write, values)
             return Write(_address(write.write), _below(write.ldid, LDIDS), _line(write.data))

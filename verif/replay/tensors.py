@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors to lines and read-back lines to tensors.
+"""Conversion of tensors to lines, and of returned lines to tensors.
 
 spec: capture spec; controller, second edition §7. A tensor is flattened in C order and starts on a
-new line; the tail of its last line carries code 0.
+new line; the unused codes of its last line are 0.
 """
 
 from __future__ import annotations
@@ -41,16 +41,14 @@ OUTPUTS: dict[Mode, dict[str, type[np.generic]]] = {
     Mode.G_INT8: {"sum": np.int16, "mean": np.float32, "scale": np.float32},
     Mode.FP32: {"sum": np.float32},
 }
-"""What a replay writes for a tensor of a route: suffix of the name and type."""
+"""Outputs of a replay by route: suffix of the name, and type."""
 SUM_PIECE = 1 << 20
-"""Elements that a mean is summed over at a time: a tensor read piece by piece gives the same."""
+"""Elements per partial sum of a mean, so that reading piece by piece gives the same result."""
 
 
 def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
-    """Gate threshold of one worker's tensor: float32(R) * float32(mean |x|, summed in float64).
-
-    0.0 for an empty tensor. The product is rounded to float32.
-    """
+    """Return the gate of one worker's tensor: float32(ratio) * float32(mean |x|), with the mean
+    summed in float64. 0.0 for an empty tensor."""
     values = np.ascontiguousarray(np.asarray(x, dtype=np.float32)).reshape(-1)
     pieces = range(0, values.size, SUM_PIECE)
     total = sum(absolute_sum(values[at : at + SUM_PIECE]) for at in pieces)
@@ -58,30 +56,26 @@ def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
 
 
 def absolute_sum(piece: F32) -> float:
-    """Sum of |x| in float64 over one piece of SUM_PIECE elements (the last one may be shorter)."""
+    """Return the sum of |x| in float64 over one piece of at most SUM_PIECE elements."""
     return float(np.abs(piece).astype(np.float64).sum())
 
 
 def threshold_of(total: float, count: int, ratio: float = TERNARY_RATIO) -> np.float32:
-    """Gate threshold from the sums of all pieces, added in order; 0.0 for no element."""
+    """Return the gate from the sums of all pieces, added in order; 0.0 without elements."""
     if not count:
         return np.float32(0.0)
     return np.float32(np.float32(ratio) * np.float32(total / count))
 
 
 def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """One worker's tensor float32[*shape] as lines uint8[n, 64].
-
-    ValueError for IDENTITY, and for integer codes, whose scale all workers share (`pack_shared`).
-    """
+    """Pack one worker's tensor float32[*shape] as lines uint8[n, 64]. Raise ValueError for
+    IDENTITY, and for integer codes, whose scale is shared by all workers (`pack_shared`)."""
     return pack_stretch(x, mode, ternary_threshold(x, ratio) if mode == Mode.G_TERNARY else 0.0)
 
 
 def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
-    """A stretch of one worker's tensor that begins with a line, as lines uint8[n, 64].
-
-    ``threshold`` is the whole tensor's (G_TERNARY). ValueError for IDENTITY.
-    """
+    """Pack a stretch of one worker's tensor that begins on a line. ``threshold`` is the gate of the
+    whole tensor (G_TERNARY). Raise ValueError for IDENTITY and integer codes."""
     if mode == Mode.G_BINARY:
         return pack_binary(x)
     if mode == Mode.G_TERNARY:
@@ -94,7 +88,8 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
 
 
 def shared_scales(x: F32, mode: Mode) -> F32:
-    """Return u of each bucket of float32[W, elements]; ValueError for a NaN or infinity."""
+    """Return the scale u of each bucket of float32[W, elements]. Raise ValueError for NaN or
+    infinity."""
     largest = np.max([codec.maxima(own) for own in x], axis=0)
     if not np.isfinite(largest).all():
         raise ValueError("a value that is not finite has no code")
@@ -102,13 +97,14 @@ def shared_scales(x: F32, mode: Mode) -> F32:
 
 
 def scale_of_each(u: F32, elements: int, first: int = 0) -> F32:
-    """Return u of ``elements`` elements from number ``first`` on; ``u`` begins with its bucket."""
+    """Return the scale of each of ``elements`` elements from ``first`` on; ``u`` begins with the
+    bucket of the first."""
     inside = first % BUCKET
     return np.repeat(u, BUCKET)[inside : inside + elements]
 
 
 def mean_of_sums(sums: I32, u: F32, contributions: int) -> F32:
-    """Return u * sum / contributions as float32, rounded once; 0 where nobody has contributed."""
+    """Return u * sum / contributions as float32, rounded once; 0 without contributions."""
     return (u.astype(np.float64) * sums / max(1, contributions)).astype(np.float32)
 
 
@@ -145,13 +141,13 @@ def _slices(draws: NDArray[np.float64]) -> Callable[[int, int], NDArray[np.float
 
 
 def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of an output of a tensor of that shape: a scale a bucket, else the tensor's own."""
+    """Return the shape of an output: one scale per bucket, else the shape of the tensor."""
     return (buckets(int(np.prod(shape, dtype=np.int64))),) if suffix == "scale" else shape
 
 
 def every_sum(route: Mode, mode: Mode, lines: Lines, workers: int) -> dict[str, I32]:
-    """int32[n, elements of a line] by view: the sums in what was read of a region of ``mode`` to
-    which all ``workers`` have contributed."""
+    """Return the sums int32[n, elements per line] by view, from the lines read of a region of
+    ``mode`` to which all ``workers`` contributed."""
     zeros_of = workers if mode == Mode.G_BINARY else None
     out = {"planes": sums_of_planes(lines.planes, route, zeros_of=zeros_of)}
     if len(lines.sum16):
@@ -162,21 +158,21 @@ def every_sum(route: Mode, mode: Mode, lines: Lines, workers: int) -> dict[str, 
 
 
 def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
-    """The sums as a host reads them: by the view that takes the fewest lines."""
+    """Return the sums as a host reads them: from the view with the fewest lines."""
     *_, last = every_sum(route, mode, lines, workers).values()
     return last
 
 
 def wrong_sums(route: Mode, mode: Mode, lines: Lines, sent: U8) -> np.ndarray[Any, Any]:
-    """bool[n]: lines of which a view shows other sums than those of the codes uint8[W, n, 64],
-    added as integers."""
+    """Return bool[n]: lines with a view that differs from the integer sum of the codes uint8[W, n,
+    64]."""
     want = reduce_int(sent, route).sums
     views = every_sum(route, mode, lines, len(sent)).values()
     return np.asarray(np.any([(got != want).any(axis=1) for got in views], axis=0))
 
 
 def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict[str, NDArray[Any]]:
-    """{"sum": int16, "mean": float32} in ``shape``; ``u``: the scale of each element, flat."""
+    """Return {"sum": int16, "mean": float32} in ``shape``; ``u`` is the scale of each element."""
     flat = sums.reshape(-1)[: u.size]
     return {
         "sum": flat.astype(np.int16).reshape(shape),
@@ -187,12 +183,19 @@ def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict
 def outputs_from_lines(
     mode: Mode, shape: tuple[int, ...], result: ArrayLike, planes: ArrayLike | None = None
 ) -> dict[str, NDArray[Any]]:
-    """What a replay writes for a tensor, from the lines it read back.
+    """Return the outputs of a tensor from its returned lines.
 
-    ``result`` uint8[n, 64] is selector 0; ``planes`` uint8[p, n, 64] are selectors 8 .. 8 + p - 1
-    (the planes left out read as zeros; low-bit modes only). Gives {"vote": int8, "plus": uint8}
-    and, in G_TERNARY, "minus": uint8; or {"sum": float32}; each in ``shape``. ValueError when ``n``
-    is wrong.
+    Args:
+        mode: Route.
+        shape: Shape of the tensor.
+        result: uint8[n, 64], selector 0.
+        planes: uint8[p, n, 64], selectors 8 .. 8 + p - 1; missing planes are 0. Low-bit modes only.
+
+    Returns:
+        {"vote": int8, "plus": uint8} and for G_TERNARY "minus": uint8, or {"sum": float32}.
+
+    Raises:
+        ValueError: if n is wrong.
     """
     lines = np.asarray(result, dtype=np.uint8)
     count = int(np.prod(shape, dtype=np.int64))

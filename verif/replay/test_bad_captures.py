@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each bad capture, and each bad word: one clear line, exit 2, nothing driven, nothing written."""
+"""Bad captures and options: one line, exit code 2, nothing driven, nothing written."""
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pytest
 
 from neuron_fabric.capture import write_capture
 from neuron_fabric.capture.safetensors_io import write_tensors
-from verif.conftest import SignalModel, gradients, nf_replay
+from verif.conftest import SignalModel, gradients
+from verif.replay.conftest import Command
 from verif.replay.options import RTL_RANGES
+
+Signal = Command[SignalModel]
 
 
 def worker(capture: Path) -> Path:
@@ -61,6 +65,7 @@ def empty(capture: Path) -> None:
 
 F32, F16 = np.float32, np.float16
 BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
+    "no such folder": (shutil.rmtree, (), "no such folder"),
     "missing manifest": (lambda c: (c / "capture.json").unlink(), (), "file is missing"),
     "truncated manifest": (
         lambda c: (c / "capture.json").write_text('{"format": "neu', encoding="utf-8"),
@@ -119,66 +124,40 @@ BAD: dict[str, tuple[Callable[[Path], object], tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize(("change", "words", "text"), BAD.values(), ids=BAD.keys())
 def test_bad_captures_give_one_line(
-    capture: Path,
-    signal_model: SignalModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: Callable[[Path], object],
-    words: tuple[str, ...],
-    text: str,
+    signal: Signal, change: Callable[[Path], object], words: tuple[str, ...], text: str
 ) -> None:
-    change(capture)
-    out = () if "--out" in words else ("--out", tmp_path / "out.safetensors")
-    assert nf_replay(signal_model, capture, *words, *out) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
+    assert signal.capture is not None
+    change(signal.capture)
+    shown = signal.run(*words, *(() if "--out" in words else ("--out", signal.out)))
+    assert (shown.code, shown.out) == (2, "")
     assert len(shown.err.splitlines()) == 1
     assert shown.err.startswith("nf replay: ")
     assert text in shown.err
-    assert signal_model.runs == []
-    assert not list(tmp_path.glob("out*"))
+    assert signal.device.runs == []
+    assert not list(signal.folder.glob("out*"))
 
 
-def test_no_such_folder(
-    tmp_path: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert nf_replay(signal_model, tmp_path / "none") == 2
-    assert "no such folder" in capsys.readouterr().err
+def test_results_never_go_into_the_capture(signal: Signal, capture: Path) -> None:
+    assert "lies inside the capture" in signal.refuses("--out", worker(capture))
 
 
-def test_results_never_go_into_the_capture(
-    capture: Path, signal_model: SignalModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert nf_replay(signal_model, capture, "--out", worker(capture)) == 2
-    assert "lies inside the capture" in capsys.readouterr().err
-
-
-def test_only_the_chosen_steps_are_read(capture: Path, signal_model: SignalModel) -> None:
+def test_only_the_chosen_steps_are_read(signal: Signal, capture: Path) -> None:
     worker(capture).unlink()
-    assert nf_replay(signal_model, capture, "--steps", "0-10") == 0
+    signal.passes("--steps", "0-10")
 
 
-@pytest.mark.parametrize("transport", ["signal", "bulk"])
 @pytest.mark.parametrize("dangling", [False, True])
-def test_a_worker_without_a_file_is_missing(
-    capture: Path,
-    signal_model: SignalModel,
-    capsys: pytest.CaptureFixture[str],
-    transport: str,
-    dangling: bool,
-) -> None:
+def test_a_worker_without_a_file_is_missing(either: Signal, capture: Path, dangling: bool) -> None:
     path = capture / "step-000003" / "worker-002.safetensors"
     path.unlink()
     if dangling:
         path.symlink_to("nowhere")
-    assert nf_replay(signal_model, capture, "--transport", transport) == 2
-    error = capsys.readouterr().err
-    assert f"{path}: worker 2 of 5 is missing in step 3; capture the step again" in error
-    assert len(error.splitlines()) == 1
+    wanted = f"{path}: worker 2 of 5 is missing in step 3; capture the step again"
+    assert wanted in either.refuses()
 
 
 def test_ranges_of_parameters_are_those_of_the_rtl() -> None:
-    """What it says where it would not start; registers show one credit less than queues take."""
+    """Compare with the messages of the RTL; registers show one credit less than queues hold."""
     sources = (Path(__file__).parents[2] / "hdl").rglob("*.sv")
     texts = "".join(path.read_text(encoding="utf-8") for path in sources)
     said = re.findall(r"\b([A-Z]\w+) must be (?:a power of two, )?(\d+)\.\.(\d+)", texts)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journals: of one content, one replay and one process, or refused."""
+"""Journals: bound to one content, one replay and one process, or refused."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,65 +12,61 @@ import pytest
 from cocotbext.cxl.wire.messages import M2SRwD
 from neuron_fabric.capture import write_capture
 from neuron_fabric.lock import Lock
-from verif.conftest import BulkModel, nf_replay
+from verif.conftest import BulkModel
+from verif.replay.conftest import Command
 from verif.replay.journal import MAGIC, Journal
 
-BULK = ("--transport", "bulk", "--route", "*=G_BINARY")
 SHARDS = 2
+Bulk = Command[BulkModel]
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Path:
-    """Two workers whose files have a middle: 160 KB each."""
-    rng = np.random.default_rng(1)
-    values = rng.standard_normal((2, 40_000)).astype(np.float32)
-    write_capture(tmp_path / "large", "large", {0: {"a": values}})
-    return tmp_path / "large"
+def large(bulk: Bulk) -> Bulk:
+    """Return the command for a capture of two workers with files of 160 KB, so that a chunk in the
+    middle exists."""
+    values = np.random.default_rng(1).standard_normal((2, 40_000)).astype(np.float32)
+    write_capture(bulk.folder / "large", "large", {0: {"a": values}})
+    return bulk.of(bulk.folder / "large", "--route", "*=G_BINARY")
 
 
-def flip(capture: Path, at: int) -> None:
-    """Turn the sign of one gradient of worker 0."""
-    path = min(capture.rglob("*.safetensors"))
+def flip(command: Bulk, at: int) -> None:
+    """Invert the sign of one gradient of worker 0."""
+    assert command.capture is not None
+    path = min(command.capture.rglob("*.safetensors"))
     data = bytearray(path.read_bytes())
     data[len(data) - 160_000 + 4 * at + 3] ^= 128
     path.write_bytes(data)
 
 
 def journal(out: Path, part: int | None = None) -> Path:
-    """Where a journal lies."""
+    """Return the name of a journal."""
     shard = f".shard-{part}-of-{SHARDS}" if part else ""
     return out.with_name(f"{out.name}.verilator{shard}.journal")
 
 
-def shard(model: Any, capture: Path, out: Path, part: int) -> int:
-    return nf_replay(model, capture, *BULK, "--shard", f"{part}/{SHARDS}", "--out", out)
+def shard(part: int) -> tuple[str, str]:
+    return "--shard", f"{part}/{SHARDS}"
 
 
-def merge(model: Any, capture: Path, out: Path) -> int:
-    return nf_replay(model, capture, *BULK, "--merge", SHARDS, "--out", out)
+MERGE = ("--merge", SHARDS)
 
 
-def test_shards_of_two_captures_do_not_merge(
-    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shards_of_two_captures_do_not_merge(large: Bulk) -> None:
     """The captures differ in one bit in the middle of a file."""
-    out = tmp_path / "out.safetensors"
-    assert shard(model, large, out, 1) == 0
+    large = large.of(large.capture, "--out", large.out)
+    large.passes(*shard(1))
     flip(large, 20_000)
-    assert shard(model, large, out, 2) == 0
-    for back in (False, True):  # by whichever of the two captures they are merged
-        if back:
+    large.passes(*shard(2))
+    for original in (False, True):  # of the two captures
+        if original:
             flip(large, 20_000)
-        assert merge(model, large, out) == 2
-        assert "it is of another replay (content" in capsys.readouterr().err
-    assert not out.exists()
-    assert shard(model, large, out, 2) == 0  # the twin: of one capture they do
-    assert merge(model, large, out) == 0
+        assert "it is of another replay (content" in large.refuses(*MERGE)
+    assert not large.out.exists()
+    large.passes(*shard(2))  # the twin: shards of one capture
+    large.passes(*MERGE)
 
 
-def test_a_capture_that_changes_while_it_is_read_is_refused(
-    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capture_that_changes_while_it_is_read_is_refused(large: Bulk) -> None:
     flips = iter([39_000])  # a stretch that no round has read for its lines yet
 
     def late(count: int, message: M2SRwD) -> M2SRwD:
@@ -80,111 +75,92 @@ def test_a_capture_that_changes_while_it_is_read_is_refused(
                 flip(large, at)
         return message
 
-    model.damage = late
-    out = tmp_path / "out.safetensors"
-    assert nf_replay(model, large, *BULK, "--out", out) == 2
-    error = capsys.readouterr().err
+    large.device.damage = late
+    error = large.refuses("--out", large.out)
     assert "has changed since this replay began to read it; replay it again" in error
-    assert len(error.splitlines()) == 1
-    assert not out.exists()
-    assert nf_replay(model, large, *BULK, "--out", out, "--resume") == 2
-    assert "it is of another replay (content" in capsys.readouterr().err
+    assert not large.out.exists()
+    error = large.refuses("--out", large.out, "--resume")
+    assert "it is of another replay (content" in error
 
 
-def test_a_record_of_another_journal_is_refused(
-    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two captures: the journal of one, with whole records out of the other's behind it."""
-    out, other = tmp_path / "out.safetensors", tmp_path / "other.safetensors"
+def test_a_record_of_another_journal_is_refused(large: Bulk) -> None:
+    """The header of one journal, with whole records of the journal of another capture."""
+    out, other = large.out, large.folder / "other.safetensors"
     for one in (out, other):
-        assert shard(model, large, one, 1) == 0
-        assert shard(model, large, one, 2) == 0
+        large.passes(*shard(1), "--out", one)
+        large.passes(*shard(2), "--out", one)
         flip(large, 20_000)
     data, foreign = journal(out, 1).read_bytes(), journal(other, 1).read_bytes()
     assert len(data) == len(foreign)
     half = len(data) // 2
     assert data[half:] != foreign[half:]
     journal(out, 1).write_bytes(foreign[: foreign.index(b"}") + 1] + data[data.index(b"}") + 1 :])
-    flip(large, 20_000)  # the capture that the header speaks of
-    assert merge(model, large, out) == 2
-    assert "is damaged, or of another replay" in capsys.readouterr().err
+    flip(large, 20_000)  # the capture of the header
+    assert "is damaged, or of another replay" in large.refuses(*MERGE, "--out", out)
     assert not out.exists()
 
 
-def test_a_journal_that_another_process_writes_is_left_alone(
-    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.safetensors"
-    assert shard(model, large, out, 1) == 0
-    assert shard(model, large, out, 2) == 0
-    there = journal(out, 1).read_bytes()
-    with Lock(journal(out, 1)):
-        assert shard(model, large, out, 1) == 2
-        assert f"in use by `{Lock(journal(out, 1)).holder()[11:]}" in capsys.readouterr().err
-        assert merge(model, large, out) == 2
-        assert f"(process {os.getpid()})" in capsys.readouterr().err
-    assert journal(out, 1).read_bytes() == there
-    assert merge(model, large, out) == 0
+def test_a_journal_that_another_process_writes_is_not_changed(large: Bulk) -> None:
+    large = large.of(large.capture, "--out", large.out)
+    large.passes(*shard(1))
+    large.passes(*shard(2))
+    path = journal(large.out, 1)
+    before = path.read_bytes()
+    with Lock(path):
+        assert f"in use by `{Lock(path).holder()[11:]}" in large.refuses(*shard(1))
+        assert f"(process {os.getpid()})" in large.refuses(*MERGE)
+    assert path.read_bytes() == before
+    large.passes(*MERGE)
 
 
-def test_what_is_no_journal_is_not_overwritten(
-    large: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.safetensors"
-    victim = tmp_path / "victim"
+@pytest.mark.parametrize("resume", [(), ("--resume",)])
+def test_other_files_are_not_overwritten(large: Bulk, resume: tuple[str, ...]) -> None:
+    victim, path = large.folder / "victim", journal(large.out)
     victim.write_bytes(MAGIC + b"mine")
-    for resume in ((), ("--resume",)):
-        journal(out).symlink_to(victim)
-        assert nf_replay(model, large, *BULK, "--out", out, *resume) == 2
-        assert "is a link, and a journal would go there" in capsys.readouterr().err
-        journal(out).unlink()
-        journal(out).write_bytes(b"mine")
-        assert nf_replay(model, large, *BULK, "--out", out, *resume) == 2
-        assert "no journal of a replay, and one would go there" in capsys.readouterr().err
-        assert journal(out).read_bytes() == b"mine"
-        journal(out).unlink()
+    path.symlink_to(victim)
+    error = large.refuses("--out", large.out, *resume)
+    assert "is a link, and a journal would go there" in error
+    path.unlink()
+    path.write_bytes(b"mine")
+    error = large.refuses("--out", large.out, *resume)
+    assert "no journal of a replay, and one would go there" in error
+    assert path.read_bytes() == b"mine"
     assert victim.read_bytes() == MAGIC + b"mine"
-    assert model.epochs == 0
+    assert large.device.epochs == 0
 
 
 @pytest.mark.parametrize("where", ["journal", "results"])
 def test_a_full_disk_is_named_and_resume_goes_on(
-    large: Path,
-    model: BulkModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    where: str,
+    large: Bulk, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    out = tmp_path / "out.safetensors"
+    out = large.out
     name = journal(out).name if where == "journal" else out.name + ".part"
     real = os.pwrite
 
     def full(file: int, data: bytes, offset: int) -> int:
         if offset > 9000 and os.readlink(f"/proc/self/fd/{file}").endswith(name):
             if len(data) > 100:
-                return real(file, bytes(data)[:100], offset)  # the last bytes that it takes
+                return real(file, bytes(data)[:100], offset)  # the last bytes that fit
             raise OSError(28, "No space left on device")
         return real(file, data, offset)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", full)
-        assert nf_replay(model, large, *BULK, "--out", out) == 2
-    error = capsys.readouterr().err
+        error = large.refuses("--out", out)
     path = journal(out) if where == "journal" else out
     assert f"{path}: No space left on device; make room, then go on with the same" in error
     assert "--resume" in error
     assert not out.exists()
-    before = model.epochs
-    assert nf_replay(model, large, *BULK, "--out", out, "--resume") == 0
-    assert model.epochs - before < 40
-    whole = tmp_path / "whole.safetensors"
-    assert nf_replay(model, large, *BULK, "--out", whole) == 0
+    before = large.device.epochs
+    large.passes("--out", out, "--resume")
+    assert large.device.epochs - before < 40
+    whole = large.folder / "whole.safetensors"
+    large.passes("--out", whole)
     assert out.read_bytes() == whole.read_bytes()
 
 
-def test_what_is_read_back_is_what_was_written(tmp_path: Path) -> None:
-    """Between its opening and the making of tensors a journal may be damaged as well."""
+def test_damage_after_opening_is_found(tmp_path: Path) -> None:
+    """Lines are checked again when they are read to make tensors."""
     one = Journal.create(tmp_path / "x.journal", {"seed": 1})
     one.append((3, 0), {"cycles": 7}, np.full((4, 64), 5, np.uint8))
     assert one.lines((3, 0)).tolist() == [[5] * 64] * 4

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans: legal, complete, and right when they are driven into the device model."""
+"""Plans: legal, complete, and right when driven into the device model."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def epochs(plan: Plan) -> list[tuple[int, tuple[RegionUse, ...]]]:
 def drive(
     model: DeviceModel, plan: Plan, first_epoch: int, gradients: dict[str, F32], pad: bool = False
 ) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
-    """Every message of a replay into the model; what is read back, as tensors."""
+    """Send every message of a replay to the model; return the outputs of the tensors."""
     out = {}
 
     def read(addr: int) -> np.ndarray[Any, Any]:
@@ -225,7 +225,7 @@ MIXED = {
 
 
 def covered(plan: Plan) -> dict[str, list[int]]:
-    """Lines of each tensor in the order driven."""
+    """Return the lines of each tensor in the order driven."""
     out: dict[str, list[int]] = {}
     for _, uses in epochs(plan):
         for use in uses:
@@ -237,7 +237,7 @@ def covered(plan: Plan) -> dict[str, list[int]]:
 
 
 def accepted(plan: Plan, first: int) -> None:
-    """The device's own checks, for a device that begins with epoch ``first``."""
+    """Apply the commit checks of a device that begins with epoch ``first``."""
     active: dict[int, RegionConfig] = {}
     for _, uses in epochs(plan)[first:]:
         for use in uses:

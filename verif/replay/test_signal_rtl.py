@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay` on the RTL: a capture never seen before, and a broken RTL that must be red."""
+"""`nf replay` on the RTL: a new capture, and broken RTL that must fail."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry
-from scripts.cli.replay import Simulators
 from scripts.common.records import Dut
 from scripts.plan import mutants
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
-from verif.replay.test_signal_replay import MIX, check_file
+from verif.replay.conftest import MIX, check_files
 
 
 def test_both_simulators_return_the_same(
@@ -24,8 +24,7 @@ def test_both_simulators_return_the_same(
     shown = capsys.readouterr()
     assert code == 0, shown.err
     names = "verilator,icarus" if registry.get("icarus").available() else "verilator"
-    for step in (3, 60):
-        found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+    for found in check_files(out, capture):
         assert found["simulator"] == names
         assert len(set(found["cycles"].split(","))) == 1
 
@@ -48,7 +47,7 @@ def test_broken_rtl_is_red(
 
 @pytest.mark.nightly("two builds of the controller, and the twins are slow")
 def test_the_twins_return_the_same_file(capture: Path, tmp_path: Path) -> None:
-    """The controller with the MyHDL twins in it: the same bytes in --out, cycles among them."""
+    """The controller with MyHDL twins gives the same result file, including cycles."""
     files = {}
     for dut in (Dut.RTL, Dut.MYHDL):
         simulators = Simulators(files=tmp_path / f"files-{dut}", dut=dut)

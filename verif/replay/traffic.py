@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of the traffic of an epoch: every worker's lines in, results and count planes out.
+"""Order of the traffic of an epoch: contributions of every worker, reads of results and planes.
 
-Lines go in chunks that fit the slot pool together with the chunk before: while the contributions of
-one chunk are on their way, the chunk before is read. Within a line the workers come one after the
-other (slot hits), in an order that the transport draws: no result may depend on it. Where several
-regions take part their lines are mixed evenly.
+Lines are sent in chunks of which two fit into the slot pool. While the contributions of one chunk
+are sent, the previous chunk is read. Within a line the workers follow each other (slot hits), in
+random order: no result may depend on it. The lines of several regions are interleaved evenly.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Operations OP[n] in order: a write carries line ``line`` of ``sent`` uint8[k, 64], a read
-    fills a line of ``EpochLines.returned`` and waits for the first ``after`` operations.
+    """Operations OP[n] in order, and their batches.
 
-    ``batch`` int64[n] numbers what is handed over together: the contributions of a chunk, or the
-    result and planes of a line.
+    A write carries line ``line`` of ``sent`` uint8[k, 64]. A read fills a line of
+    ``EpochLines.returned`` and waits for the first ``after`` operations. ``batch`` int64[n] numbers
+    the groups that are issued together: the contributions of a chunk, or the reads of a line.
     """
 
     ops: NDArray[Any]
@@ -40,8 +39,8 @@ class Traffic:
 
 
 def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
-    """The place of every line of each use in the mix, counted from 0: regions of any size run from
-    begin to end side by side."""
+    """Return the position of every line of each use in the interleaved order, counted from 0: each
+    region is spread evenly from first to last."""
     keys = np.concatenate([(np.arange(use.lines) + 0.5) / use.lines for use in uses])
     place = np.empty(len(keys), np.int64)
     place[np.argsort(keys, kind="stable")] = np.arange(len(keys))
@@ -51,10 +50,13 @@ def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
 def traffic(
     work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]], apart: bool = False
 ) -> Traffic:
-    """The traffic of an epoch, ``chunk`` lines written before the ones before them are read.
+    """Return the traffic of an epoch.
 
-    ``workers`` int[n, W] for each use: the order of the workers in each of its lines. ``apart``:
-    who is first in that order writes all lines of a chunk before the second writes any.
+    Args:
+        work: Epoch.
+        chunk: Lines written before the previous chunk is read.
+        workers: int[n, W] per use: order of the workers in each line.
+        apart: The first worker of that order writes all lines of a chunk before the second begins.
     """
     writes, reads, order, turns = [], [], [], []
     sent = got = 0
@@ -69,7 +71,7 @@ def traffic(
     ops = np.concatenate([*(w.reshape(-1) for w in writes), *(r.reshape(-1) for r in reads)])
     line = np.concatenate([*(w for w, _ in order), *(r for _, r in order)])
     is_read = ops["kind"] == Kind.READ
-    # Chunk c is written at 2c and read at 2c + 3: behind the writes of chunk c + 1.
+    # Chunk c is written at time 2c and read at 2c + 3, after the writes of chunk c + 1.
     slot = 2 * (line // chunk) + 3 * is_read
     turn = np.zeros(len(ops), np.int64)
     if apart:
@@ -87,7 +89,7 @@ def traffic(
 
 
 def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
-    """OP[n, W]: a line's contributions."""
+    """Return the contributions to each line, OP[n, W]."""
     lines, workers = who.shape
     ops = operations(lines * workers, Kind.WRITE).reshape(lines, workers)
     index = np.arange(lines)[:, None]
@@ -98,7 +100,7 @@ def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
 
 
 def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
-    """OP[n, selectors]: what is read of each line."""
+    """Return the reads of each line, OP[n, selectors]."""
     lines, count = use.lines, len(use.selectors)
     ops = operations(lines * count, Kind.READ).reshape(lines, count)
     index = np.arange(lines)[:, None]
@@ -111,6 +113,6 @@ def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
 def _addresses(
     config: RegionConfig, selector: NDArray[Any], line: NDArray[Any]
 ) -> NDArray[np.uint64]:
-    """Byte addresses of (selector, line) pairs in the window of a region."""
+    """Return the byte addresses of (selector, line) pairs in the window of a region."""
     offset = (selector.astype(np.uint64) << np.uint64(config.lines_log2)) + line.astype(np.uint64)
     return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)

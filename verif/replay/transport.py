@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a replay needs of a simulator: epochs in, the same epochs with their answers out."""
+"""Interface between a replay and a simulator: drive epochs, return them with their answers."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.line_packing import U8
-from verif.replay.check import Mismatch, Reduce, reduced
+from verif.replay.check import Mismatch, Reduce, expected_lines
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.job import Piece, Replay
-from verif.replay.journal import Journal, Record
+from verif.replay.journal import Journal, JournalRecord
 
 
 class ReplayStop(Exception):
-    """Nothing more can be driven on this simulator; the text says why."""
+    """No more epochs can be driven on this simulator; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class Driven:
-    """An epoch that went through the device.
+    """Epoch that went through the device.
 
-    ``figures``: ``cycles``, from the first commit to the last answer, and the counters of
-    `check.COST`. Where only a whole step is measured, they come with its last epoch.
-    ``problems``: what registers and answers say beside the lines; an empty list on a good run.
+    ``figures``: ``cycles`` from the first commit to the last answer, and the counters of
+    `check.COST`. If only whole steps are measured, the last epoch of the step has them.
+    ``problems``: errors reported by registers and answers; empty if there are none.
     """
 
     work: EpochLines
@@ -35,72 +35,73 @@ class Driven:
 
 @dataclass
 class Kept:
-    """What came back, in memory: signal-level replays are small."""
+    """Returned lines in memory, for signal-level replays, which are small; interface of
+    `Journal`."""
 
-    records: dict[Key, Record] = field(default_factory=dict)
+    records: dict[Key, JournalRecord] = field(default_factory=dict)
     _lines: dict[Key, U8] = field(default_factory=dict)
 
     def append(self, key: Key, figures: Mapping[str, int], lines: U8) -> None:
-        """See `Journal`."""
+        """Keep the lines of an epoch."""
         self._lines[key] = lines
 
     def lines(self, key: Key) -> U8:
-        """See `Journal`."""
+        """Return the lines of an epoch."""
         return self._lines[key]
 
     def close(self, delete: bool = False) -> None:
-        """See `Journal`."""
+        """Do nothing."""
 
 
 @dataclass
 class Transport:
-    """A simulator with the design built for it, and what came of its epochs. What a run leaves goes
-    to ``folder``; lines are a worker's."""
+    """Simulator with the built design, and the results of its epochs. Files of runs go to
+    ``folder``; lines are counted per worker."""
 
     replay: Replay
     simulator: str
     folder: Path
-    reduce: Reduce = field(default_factory=lambda: reduced, init=False)
-    """How its lines are judged."""
+    reduce: Reduce = field(default_factory=lambda: expected_lines, init=False)
+    """Reducer that judges the lines."""
     kept: Journal | Kept | None = field(default=None, init=False)
-    """What remembers the lines that came back."""
+    """Store of returned lines."""
     figures: dict[int, Counter[str]] = field(default_factory=dict, init=False)
-    """By step."""
+    """Figures by step."""
     cycles: Counter[int] = field(default_factory=Counter, init=False)
-    """By number of the piece."""
+    """Cycles by number of the piece."""
     lines: int = field(default=0, init=False)
     writes: int = field(default=0, init=False)
     wrong: Counter[int] = field(default_factory=Counter, init=False)
-    """Lines that differ, by step."""
+    """Number of wrong lines by step."""
     notes: list[str] = field(default_factory=list, init=False)
-    """To be shown after a session."""
+    """Lines to print after a session."""
     faults: list[str] = field(default_factory=list, init=False)
     kind: str = field(default="mismatch", init=False)
-    """What kind of failure that was, in the words of a run's record."""
+    """FailureKind of the faults, as in the record of a run."""
     hints: list[str] = field(default_factory=list, init=False)
-    """Shown at the end of a replay that failed: what to do next."""
+    """Next steps, printed after a failed replay."""
     build_seconds: float = field(default=0.0, init=False)
-    """What the build has taken; 0 when it was there."""
+    """Seconds of the build; 0 if it was cached."""
     seconds: float = field(default=0.0, init=False)
     peak: float = field(default=0.0, init=False)
-    """Largest memory of another process that has driven a part of it, in MiB."""
+    """Peak memory in MiB of other processes that drove a part."""
 
     def fault(self, *texts: str) -> None:
-        """Remember what was wrong."""
+        """Add faults."""
         self.faults += [" ".join(text.split()) for text in texts]
 
     def count(self, piece: Piece, step: int, figures: Mapping[str, int]) -> None:
-        """An epoch of a step has these figures."""
+        """Add the figures of an epoch."""
         self.figures.setdefault(step, Counter()).update(figures)
         self.cycles[piece.number] += figures["cycles"]
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """Drive those epochs in order on a device that has just been reset. ReplayStop."""
+        """Drive epochs in order on a device after reset. Raise ReplayStop if it cannot continue."""
         raise NotImplementedError
 
     def stop(self, driven: Driven, found: Mismatch | None) -> None:
-        """Called for each epoch with problems or with a wrong line, of which ``found`` is the
-        first. Raises ReplayStop unless the rest is wanted."""
+        """Handle an epoch with problems or a wrong line, ``found`` being the first. Raise
+        ReplayStop unless the other epochs are wanted."""
 
     def finish(self) -> None:
-        """Everything that will be driven has been."""
+        """Finish after the last epoch."""

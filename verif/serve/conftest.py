@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server in a thread of the test, ranks in others, and buckets for them."""
+"""A server in a thread of the test, ranks in other threads, and random buckets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import U8, Route, add_codes, count
 from neuron_fabric.hook.payload import ordered_sum
-from neuron_fabric.reducers.interface import F32, Outcome, Part, Reduced
-from neuron_fabric.reducers.server_session import ServerSession
-from neuron_fabric.reducers.server_wire import Hello
+from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part, Reduced
+from neuron_fabric.reducers.server_session import ServerSession, Ticket
+from neuron_fabric.reducers.server_wire import Hello, ServerError
 from verif.serve.reducer_server import Listener, ReducerServer
 from verif.serve.served_device import ModelDevice, ServedDevice
 
@@ -29,7 +29,7 @@ LINES = 400
 
 @dataclass
 class Served:
-    """A server that runs, and what it has said."""
+    """Running server, and the lines of its log."""
 
     path: Path
     said: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ def serving(
     path: Path | None = None,
     allowed: Collection[int] = (),
 ) -> Iterator[Served]:
-    """A server in another thread; an error of its own comes out at the end."""
+    """Run a server in another thread; raise its exceptions at the end."""
     with tempfile.TemporaryDirectory(prefix="nf-") as folder:
         served = Served(path or Path(folder, "s"))
         listener = Listener(served.path, others=bool(allowed))
@@ -69,21 +69,21 @@ def serving(
 
 
 def rank_of(path: Path, rank: int, workers: int, **other: object) -> ServerSession:
-    """A rank that has not joined yet; ``other``: fields of its HELLO."""
+    """Return a rank that has not joined; ``other`` are fields of its HELLO."""
     said: dict[str, object] = {"fingerprint": "f", "lines": LINES, "job": "job", **other}
     hello = Hello(rank=rank, **{"world": workers, **said})  # type: ignore[arg-type]
     return ServerSession(path, hello, timeout_s=20.0)
 
 
 def on_every_rank(workers: int, do: Callable[[int], T]) -> Sequence[T]:
-    """What each rank gives, all at the same time."""
+    """Call a function for each rank at the same time; return the results."""
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(do, range(workers)))
 
 
 @contextmanager
 def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSession]]:
-    """All ranks of a job, which the server has welcomed; they say BYE at the end."""
+    """Join all ranks of a job; they say BYE at the end."""
 
     def join(rank: int) -> ServerSession:
         one = rank_of(path, rank, workers, **other)
@@ -101,7 +101,7 @@ def joined(path: Path, workers: int, **other: object) -> Iterator[list[ServerSes
 
 @dataclass(frozen=True)
 class Drawn:
-    """A bucket of every rank: parts and sidecars."""
+    """Bucket of every rank: parts and sidecars."""
 
     parts: Sequence[Sequence[Part]]
     sides: F32
@@ -121,8 +121,8 @@ def drawn(
     ordered: bool = True,
     routes: Sequence[Route] = VOTES,
 ) -> Drawn:
-    """Tensors of some lines by every route and decoding, some of them absent on some ranks, one
-    not finite on one; FP32 lines beside them."""
+    """Draw tensors of each route and decoding. Some are absent on some ranks, one is not finite on
+    one rank; ``ordered`` adds FP32 lines."""
     rng = np.random.default_rng(seed)
     parts: list[list[Part]] = [[] for _ in range(workers)]
     column = 0
@@ -151,7 +151,7 @@ def drawn(
 
 
 def want(bucket: Drawn) -> Outcome:
-    """What torch's reducer makes of it, in one process."""
+    """Return the result of torch's reducer."""
     out = []
     for n, part in enumerate(bucket.parts[0]):
         lines: U8 = np.stack([own[n].lines for own in bucket.parts])
@@ -177,7 +177,7 @@ def _present(bucket: Drawn, part: Part) -> NDArray[np.bool_]:
 
 
 def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
-    """What is not the same, bit for bit. Votes on which nobody is present mean nothing."""
+    """Return the parts that are not bit-identical. Votes without any contributor are ignored."""
     out = []
     for n, (one, other) in enumerate(zip(got.parts, wanted.parts, strict=True)):
         part = bucket.parts[0][n]
@@ -194,3 +194,24 @@ def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
         if not np.array_equal(a.view(np.uint32), b.view(np.uint32)):
             out.append(f"{name}: {a} for {b}")
     return out
+
+
+def submitted(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[Ticket]:
+    """Submit a bucket from every rank."""
+    return [rank.submit(step, 0, bucket.parts[n], bucket.sides[n]) for n, rank in enumerate(ranks)]
+
+
+def outcome(rank: ServerSession, ticket: Ticket) -> str:
+    """Return the outcome that a rank gets: done, lost: reason, or refused: reason."""
+    try:
+        rank.wait(ticket)
+    except BucketLost as lost:
+        return f"lost: {lost}"
+    except ServerError as error:
+        return f"refused: {error}"
+    return "done"
+
+
+def outcomes(ranks: Sequence[ServerSession], bucket: Drawn, step: int = 0) -> list[str]:
+    """Submit a bucket from every rank; return the outcome on each."""
+    return [outcome(*one) for one in zip(ranks, submitted(ranks, bucket, step), strict=True)]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One job at the server: who has come, what was said of which bucket, and what became of it.
+"""State of one job at the server: ranks, submitted buckets and their outcomes.
 
-No sockets and no clock in here: ``tell`` sends, and whoever calls says what time it is.
+It uses no sockets and no clock: ``tell`` sends messages, and callers pass the time.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ from verif.serve.served_bucket import (
 )
 
 MOST_LINES = 1 << 28
-"""Lines of a worker in a bucket: 16 GiB."""
+"""Most lines per worker in a bucket: 16 GiB."""
 Tell = Callable[[int, Message, Sequence[int]], None]
-"""(rank, message, files): send it, if that rank is still there."""
+"""(rank, message, files): send it if the rank is connected."""
 
 
 class RefusedOne(Exception):
-    """Who has said this is refused; the others need not know. One line."""
+    """Request of one rank that is refused; the other ranks are not told. One line."""
 
 
 @dataclass
 class _Open:
-    """A bucket that has not come from all ranks: since when, and what those that came have said."""
+    """Bucket that not all ranks have submitted: time of the first, and submissions by rank."""
 
     since: float
     said: dict[int, Submit] = field(default_factory=dict)
 
 
 class JobSession:
-    """See the session of `server_wire`."""
+    """Job of some ranks; the protocol is in `server_wire`."""
 
     def __init__(self, first: Hello, welcome: Welcome, timeout_s: float, now: float) -> None:
-        """``timeout_s``: how long ranks that have come wait for one that has not."""
+        """Open a job for the first rank. Ranks wait ``timeout_s`` for ranks that have not come."""
         self.first, self.timeout_s = first, timeout_s
         self.ended = ""
-        """Why nothing more can be done, once that is so."""
+        """Reason why the job has ended; empty before."""
         self.tally: Counter[str] = Counter()
         self._welcome, self._since = welcome, now
         self._shared: SharedLines | None = None
@@ -71,21 +71,22 @@ class JobSession:
     # -- who is there -----------------------------------------------------------------------------
     @property
     def whole(self) -> bool:
-        """All ranks have come."""
+        """Return whether all ranks have joined."""
         return self._shared is not None
 
     @property
     def idle(self) -> bool:
-        """The device has nothing of it."""
+        """Return whether the device has no bucket of this job."""
         return not self._at_work
 
     @property
     def missing(self) -> list[int]:
-        """Ranks that have not come."""
+        """Return the ranks that have not joined."""
         return [rank for rank in range(self.first.world) if rank not in self._ranks]
 
     def join(self, hello: Hello, tell: Tell) -> None:
-        """A rank comes. RefusedOne; Refusal, for all, when it says other things than the first."""
+        """Add a rank. Raise RefusedOne, or Refusal (for all ranks) if it differs from the first
+        rank."""
         if hello.rank in self._ranks:
             raise RefusedOne(f"rank {hello.rank} is here already; start each rank once")
         for name in ("world", "fingerprint", "lines", "routes"):
@@ -118,7 +119,7 @@ class JobSession:
             self._tell(rank, self._welcome, [self._shared.file])
 
     def leave(self, rank: int, *, bye: bool) -> None:
-        """A rank goes: with a word, or its connection has ended and with it the session."""
+        """Remove a rank: with BYE, or because its connection ended, which ends the session."""
         self._gone.add(rank)
         who = f"rank {rank} has {'said BYE' if bye else 'ended'}"
         if not bye or len(self._gone) == self.first.world:
@@ -128,20 +129,20 @@ class JobSession:
                 self._decide(seq, Word.LOST, who)
 
     def end(self, why: str) -> None:
-        """Nothing more comes of it but what the device has."""
+        """End the job; buckets that the device has are finished."""
         self.ended = self.ended or why
         for seq in list(self._open):
             self._decide(seq, Word.LOST, why)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the shared memory."""
         if self._shared is not None:
             self._shared.close()
 
     # -- buckets ----------------------------------------------------------------------------------
     def submit(self, rank: int, said: Submit, now: float) -> ServedBucket | None:
-        """A rank's lines of a bucket are there; the bucket, when they are all. One that it had left
-        out is LOST; one that it sends again is not looked at."""
+        """Take a submission; return the bucket once all ranks have submitted it. A bucket that the
+        rank had skipped is LOST; a duplicate is ignored."""
         if self._shared is None:
             raise RefusedOne("SUBMIT before WELCOME")
         if said.seq <= self._last[rank]:
@@ -166,7 +167,7 @@ class JobSession:
         return None
 
     def skip(self, rank: int, upto: int) -> None:
-        """A rank submits no more buckets up to this one: those that wait for it are LOST."""
+        """Skip buckets up to ``upto``: those that wait for this rank are LOST."""
         self._last[rank] = max(self._last[rank], upto)
         for seq, one in list(self._open.items()):
             if seq <= upto and rank not in one.said:
@@ -191,19 +192,19 @@ class JobSession:
     def finished(
         self, seq: int, word: Word, why: str = "", counters: Mapping[str, int] | None = None
     ) -> None:
-        """The device has done a bucket, or has not."""
+        """Store the outcome of the device."""
         self._at_work.discard(seq)
         decided = self._decide(seq, word, why, counters or {})
         if decided == Word.REFUSED:
             self.end(why)
 
     def overdue(self, why: str) -> None:
-        """The device does not come to an end: all that it has is LOST."""
+        """Declare all buckets at the device LOST."""
         for seq in self._at_work:
             self._decide(seq, Word.LOST, why)
 
     def ask(self, rank: int, asked: Ask) -> None:
-        """A rank has waited long for a bucket: answer."""
+        """Answer a rank that has waited long for a bucket."""
         if self._shared is None or self._shared.outcome(asked.seq) != Word.NONE:
             self._tell(rank, Done(asked.seq))
         elif asked.seq in self._at_work:
@@ -215,13 +216,13 @@ class JobSession:
 
     # -- time -------------------------------------------------------------------------------------
     def deadline(self) -> float:
-        """When `expire` has to be called at the latest."""
+        """Return when `expire` must be called."""
         waits = [one.since for one in self._open.values()] if self.whole else [self._since]
         return min(waits, default=math.inf) + self.timeout_s
 
     def expire(self, now: float) -> None:
-        """Buckets that have waited too long for a rank are LOST, and never a vote over the others.
-        Refusal when ranks have not come at all."""
+        """Declare buckets LOST that waited too long for a rank; they are never reduced without it.
+        Raise Refusal if ranks did not join in time."""
         if not self.whole:
             if now >= self._since + self.timeout_s:
                 ranks = ", ".join(map(str, self.missing))
@@ -237,7 +238,7 @@ class JobSession:
 
     # -- for people -------------------------------------------------------------------------------
     def told(self) -> list[str]:
-        """Lines of a status."""
+        """Return the lines of a status report."""
         first, tally = self.first, self.tally
         came = [str(rank) for rank in sorted(self._ranks)]
         lines = [
@@ -271,7 +272,7 @@ class JobSession:
 
 
 def _memory() -> int:
-    """Bytes of memory that this machine has."""
+    """Return the memory of this machine in bytes."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

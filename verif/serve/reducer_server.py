@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server's loop: connections, sessions, the device, and time.
+"""Reducer server: its event loop, its socket, and the thread of its device.
 
-One thread waits for all of it; the device works in another (`device_thread`). What is decided of a
-bucket is in `job_session`. One job is served at a time.
-
-An exception in what a peer has said ends that peer, and with it the session that it is in, as if it
-had died. Nothing in this thread waits for a peer.
+One thread waits for connections, sessions, the device and deadlines; the device works in another.
+`job_session` decides the outcome of buckets. One job is served at a time. An exception caused by a
+message of a peer ends that peer and its session, as its death would. The loop never waits for a
+peer.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import queue
 import selectors
 import socket
 import stat
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from neuron_fabric.lock import Busy, Lock
 from neuron_fabric.reducers.server_session import Word
@@ -45,10 +47,9 @@ from neuron_fabric.reducers.server_wire import (
     receive,
     send,
 )
-from verif.serve.device_thread import DeviceThread
 from verif.serve.job_session import JobSession, RefusedOne
-from verif.serve.served_bucket import MODES, Refusal
-from verif.serve.served_device import ServedDevice
+from verif.serve.served_bucket import MODES, Counts, Refusal, ServedBucket
+from verif.serve.served_device import DeviceError, DeviceLost, ServedDevice
 
 BACKLOG = 128
 LOOK_S = 1.0
@@ -59,7 +60,7 @@ Say = Callable[[str], None]
 
 @dataclass
 class _Peer:
-    """A connection, and the rank that has said HELLO on it."""
+    """Connection, and the rank that said HELLO on it."""
 
     sock: socket.socket
     who: str
@@ -68,11 +69,11 @@ class _Peer:
 
 
 class Listener:
-    """The socket of a server. A name that a dead server has left is taken over."""
+    """Socket of a server; the file of a dead server is replaced."""
 
     def __init__(self, path: Path, *, others: bool = False) -> None:
-        """``others``: other users may connect, and are told who may not. ServerError where no
-        socket can be there, or another server is."""
+        """Open the socket. With ``others`` other users can connect, and are told if they may not
+        join. Raise ServerError if no socket can be made, or another server has it."""
         check_path(path)
         self.path, other = path, "choose another --socket"
         self._lock = Lock(path)
@@ -100,7 +101,7 @@ class Listener:
             raise
 
     def _clear(self, other: str) -> None:
-        """Nobody listens: the lock is ours."""
+        """Remove the socket of a dead server; the lock is held."""
         try:
             mode = self.path.lstat().st_mode
         except FileNotFoundError:
@@ -110,14 +111,102 @@ class Listener:
         self.path.unlink()
 
     def close(self) -> None:
-        """Take it away."""
+        """Close and remove the socket."""
         self.sock.close()
         self.path.unlink(missing_ok=True)
         self._lock.release()
 
 
+@dataclass(frozen=True)
+class Finished:
+    """Outcome of a bucket; ``owner`` as passed to `put`."""
+
+    owner: Any
+    seq: int
+    word: Word
+    why: str
+    counters: dict[str, int]
+
+
+class DeviceThread:
+    """Thread of the device of a server: buckets in, outcomes out, one at a time. ``wake`` is a file
+    descriptor that becomes readable when a bucket is finished."""
+
+    def __init__(self, device: ServedDevice, timeout_s: float) -> None:
+        """Start the thread. A bucket is abandoned ``timeout_s`` after the limit of the device."""
+        self.device, self._timeout_s = device, timeout_s
+        self.wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._todo: queue.SimpleQueue[tuple[Any, ServedBucket] | None] = queue.SimpleQueue()
+        self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
+        self._until: float | None = None
+        self.stuck = False
+        """Whether the bucket in progress exceeded its limit and has not ended yet."""
+        # A daemon thread: a hanging simulator must not keep the server from ending.
+        self._thread = threading.Thread(target=self._run, name="nf serve device", daemon=True)
+        self._thread.start()
+
+    def put(self, owner: Any, bucket: ServedBucket) -> None:
+        """Queue a bucket."""
+        self._todo.put((owner, bucket))
+
+    def finished(self) -> Iterator[Finished]:
+        """Iterate over the outcomes since the last call."""
+        try:
+            os.eventfd_read(self.wake)
+        except BlockingIOError:
+            return
+        while True:
+            try:
+                yield self._done.get_nowait()
+            except queue.Empty:
+                return
+
+    def deadline(self) -> float | None:
+        """Return when the bucket in progress exceeds its limit."""
+        return self._until
+
+    def expire(self, now: float) -> bool:
+        """Return whether the bucket in progress has just exceeded its limit; if so, interrupt the
+        device."""
+        if self._until is None or now < self._until:
+            return False
+        self._until, self.stuck = None, True
+        self.device.interrupt()
+        return True
+
+    def close(self, wait_s: float = 10.0) -> None:
+        """End the thread and close the device."""
+        self._todo.put(None)
+        self._thread.join(0.2)
+        if self._thread.is_alive():
+            self.device.interrupt()
+            self._thread.join(wait_s)
+        if not self._thread.is_alive():
+            self.device.close()
+            os.close(self.wake)
+
+    def _run(self) -> None:
+        while (item := self._todo.get()) is not None:
+            owner, bucket = item
+            word, why, counts = Word.DONE, "", Counts()
+            try:
+                self._until = time.monotonic() + self._timeout_s + self.device.seconds(bucket)
+                counts = self.device.reduce(bucket)
+            except DeviceLost as lost:
+                word, why = Word.LOST, str(lost)
+            except DeviceError as error:
+                word, why = Word.REFUSED, str(error)
+            except Exception as error:  # a fault of this program, told as one
+                word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
+            self._until, self.stuck = None, False
+            if word == Word.DONE:
+                counts.more = {"lines": bucket.lines, "contributions": bucket.contributions}
+            self._done.put(Finished(owner, bucket.seq, word, why, counts.all()))
+            os.eventfd_write(self.wake, 1)
+
+
 class ReducerServer:
-    """Serves jobs of ``workers`` ranks until `stop`, or an exception, ends `run`."""
+    """Server of jobs of ``workers`` ranks."""
 
     def __init__(
         self,
@@ -128,8 +217,16 @@ class ReducerServer:
         say: Say,
         allowed: Collection[int] = (),
     ) -> None:
-        """``timeout_s``: how long a rank is waited for; ``say``: a line for the log; ``allowed``:
-        users that may join, besides this one."""
+        """Prepare the loop.
+
+        Args:
+            listener: Open socket.
+            workers: Ranks of a job.
+            device: Device, closed at the end.
+            timeout_s: How long ranks wait for a rank.
+            say: Prints a line of the log.
+            allowed: Other users that may join.
+        """
         self._users = {os.getuid(), *allowed}
         self._deaf_until = 0.0
         self._listener, self._workers, self._timeout_s = listener, workers, timeout_s
@@ -148,7 +245,7 @@ class ReducerServer:
         self._select.register(self._device.wake, selectors.EVENT_READ)
 
     def run(self) -> None:
-        """Until it is stopped."""
+        """Serve until `stop` or an exception."""
         try:
             while not self._stopped:
                 try:
@@ -170,11 +267,11 @@ class ReducerServer:
         self._expire()
 
     def stop(self) -> None:
-        """From any thread or a signal handler: end `run` soon."""
+        """End `run` soon; callable from any thread or signal handler."""
         self._stopped = True
 
     def report(self) -> list[str]:
-        """Lines of a status."""
+        """Return the lines of a status report."""
         up = time.monotonic() - self._start
         lines = [
             f"{self._name} for {self._workers} workers at {self._listener.path}, up {up:,.0f} s, "
@@ -192,10 +289,8 @@ class ReducerServer:
     def _accept(self) -> None:
         try:
             sock, _ = self._listener.sock.accept()
-        except OSError as error:  # gone again, or too many files: the others go on
-            if (
-                error.errno in _FULL
-            ):  # who waits can be heard, and would be at once, again and again
+        except OSError as error:  # the peer is gone, or there are too many files
+            if error.errno in _FULL:  # pause: the socket would be readable again at once
                 self._say(f"no connection can be taken ({error.strerror})")
                 self._select.unregister(self._listener.sock)
                 self._deaf_until = time.monotonic() + LOOK_S
@@ -289,7 +384,7 @@ class ReducerServer:
     def _tell(self, rank: int, message: Message, files: Sequence[int]) -> None:
         for peer in list(self._peers.values()):
             if peer.session is self._session and peer.rank == rank:
-                send(peer.sock, message, files)  # who is gone is seen when it is heard
+                send(peer.sock, message, files)  # a dead peer is noticed when it is read
 
     def _refuse(self, peer: _Peer, why: str) -> None:
         self._say(f"refused {peer.who}: {why}")
@@ -297,7 +392,7 @@ class ReducerServer:
         self._drop(peer)
 
     def _drop(self, peer: _Peer, *, bye: bool = False) -> None:
-        """A connection ends."""
+        """Close a connection."""
         self._forget(peer)
         session = peer.session
         if session is None:
@@ -346,7 +441,7 @@ class ReducerServer:
             self._end(session, session.ended)
 
     def _end(self, session: JobSession, why: str) -> None:
-        """The session is over for all that are in it."""
+        """End a session for all its peers."""
         session.end(why)
         if not session.idle:
             return  # the device first
@@ -362,7 +457,7 @@ class ReducerServer:
             self._before.update(session.tally)
 
     def _abandon(self, error: Exception) -> None:
-        """End a session that cannot even be ended in order: it is not asked any more."""
+        """End a session after a fault of the server, without calling it again."""
         session, self._session = self._session, None
         if session is None:
             raise error

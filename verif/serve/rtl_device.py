@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL in a simulator behind the server, by the bulk transport; every result is checked.
+"""RTL in a simulator as the device of a reducer server, over the bulk transport; all results
+checked.
 
-Each of the modes of a job, three at most, has two regions of the device, used in turn:
-contributions carry no epoch, so the lines of one round must be read before the next may write in
-the same place. For a job that has other modes than the last the device is started anew. A bucket
-that is larger than a region goes in rounds. Lines on which some workers abstain go in rounds of
-their own, with a region for those who are there: an abstaining worker is as one that does not
-exist.
+Each of the modes of a job (three at most) has two regions, used alternately: contributions carry no
+epoch, so the lines of a round must be read before the next round writes to the same place. A job
+with other modes than the last restarts the device. A bucket that is larger than a region is split
+into rounds. Lines on which some workers abstain form separate rounds, with a region for the workers
+that contribute: a region has no notion of an abstaining worker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
-from verif.replay.bulk.epoch_block import EpochBlock, Lie
+from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
 from verif.replay.check import judge, reduced_by_words
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
@@ -35,27 +35,27 @@ from verif.serve.served_device import DeviceError, DeviceLost, put
 
 IN_TURN = 2
 OPEN_S, ROUND_S = 20.0, 10.0
-"""On a busy machine: a simulator that has to come up first, and commits and registers of a round in
-a process of its own. Without them a simulator that is slow once is killed for it, bucket by bucket,
-and never comes up."""
+"""Seconds on a busy machine to start a simulator, and for commits and registers of a round in a
+separate process. Without this allowance a slow simulator is killed for every bucket and never
+starts."""
 CAP_MOST = 256
-"""Contributions among which the device counts misses, at most."""
+"""Most contributions among which the device counts misses."""
 SEVERE = 3
-"""The DevLoad code of a severe overload."""
+"""DevLoad code of severe overload."""
 _ADDRESS = {name: REG_MAP.expand()[name].address for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
 _FALLBACK = REG_MAP.expand()["FALLBACK"].address
 
 
 @dataclass(frozen=True)
-class CapacityCheck:
-    """When a region of the device raises FALLBACK: more than ``misses`` among its last ``window``
+class FallbackLimit:
+    """Limit above which a region raises FALLBACK: ``misses`` among its last ``window``
     contributions."""
 
     misses: int
     window: int
 
     def __post_init__(self) -> None:
-        """ValueError for numbers by which the device would check nothing."""
+        """Raise ValueError for values that disable the check."""
         if not 0 <= self.misses < self.window <= CAP_MOST:
             what = f"{self.misses} misses of {self.window} contributions"
             raise ValueError(f"{what}: there are 1 to {CAP_MOST}, and fewer misses")
@@ -63,8 +63,8 @@ class CapacityCheck:
 
 @dataclass(frozen=True)
 class Round:
-    """Lines that go through the device together: of each mode their places among a worker's lines,
-    and who contributes, int64[m, n]: worker w of the region is worker who[w] of the job."""
+    """Lines that go through the device together. By mode: their places among a worker's lines, and
+    the contributors int64[m, n]: worker w of the region is worker who[w] of the job."""
 
     workers: int
     lines: dict[Mode, NDArray[np.int64]]
@@ -74,7 +74,8 @@ class Round:
 def place(
     params: DeviceParams, workers: int, of_job: tuple[Mode, ...] = OF_VOTES
 ) -> dict[Mode, tuple[RegionConfig, ...]]:
-    """Two regions a mode, as large as fits. DeviceError where not one line does."""
+    """Return two regions per mode, as large as possible. Raise DeviceError if one line per mode
+    does not fit."""
     placement = Placement(params, workers, Tie.PLUS, 1)
     modes = [mode for mode in of_job for _ in range(IN_TURN)]
     if workers > min(MAX_WORKERS, params.cnt_max):
@@ -98,8 +99,8 @@ def place(
 
 
 def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
-    """The rounds of a bucket, of at most ``size`` lines a mode; lines on which nobody votes are in
-    none."""
+    """Split a bucket into rounds of at most ``size`` lines per mode; lines without any vote are
+    skipped."""
     split = {stretch.mode: _by_number(stretch, len(bucket.sent)) for stretch in bucket.stretches}
     for workers in sorted({m for groups in split.values() for m in groups if m}, reverse=True):
         groups = {mode: own[workers] for mode, own in split.items() if workers in own}
@@ -117,7 +118,7 @@ def rounds(bucket: ServedBucket, size: int) -> Iterator[Round]:
 def _by_number(
     stretch: Stretch, workers: int
 ) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """The lines of a stretch by how many contribute to them, and who these are."""
+    """Group the lines of a stretch by the number of their contributors."""
     if stretch.present is None:
         who = np.repeat(np.arange(workers)[:, None], len(stretch.lines), axis=1)
         return {workers: (stretch.lines, who)}
@@ -130,16 +131,15 @@ def _by_number(
     return out
 
 
-def _lie(bucket: ServedBucket, one: Round) -> Lie:
-    """The shared memory itself, for a device that reads it there."""
+def _places(bucket: ServedBucket, one: Round) -> LinePlaces:
+    """Return the places in shared memory, for a device that reads it directly."""
     room = bucket.sent.shape[1]
     at = [(one.who[mode] * room + lines).reshape(-1) for mode, lines in one.lines.items()]
-    return Lie(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
+    return LinePlaces(bucket.sent.reshape(-1, LINE_BYTES), np.concatenate(at))
 
 
 class RtlDevice:
-    """See `ServedDevice`. ``model``: the design, built for bulk replay with the parameters of
-    ``options``; what a simulator leaves goes to ``folder``."""
+    """RTL device of a server."""
 
     def __init__(
         self,
@@ -148,15 +148,27 @@ class RtlDevice:
         simulator: str,
         workers: int,
         options: ReplayOptions | None = None,
-        capacity: CapacityCheck | None = None,
+        capacity: FallbackLimit | None = None,
         apart: bool = False,
     ) -> None:
-        """DeviceError where it does not come up, or has no room. Without ``capacity`` it never
-        raises FALLBACK. ``apart``: see `EpochBlock.of`."""
+        """Open the device.
+
+        Args:
+            model: Design, built for bulk replay with the parameters of ``options``.
+            folder: Folder for files of the simulator.
+            simulator: Name of the simulator.
+            workers: Workers of a job.
+            options: Parameters, seed and memory timing.
+            capacity: When regions raise FALLBACK; None: never.
+            apart: See `EpochBlock.of`.
+
+        Raises:
+            DeviceError: if the device does not start, or has no room.
+        """
         self._options = options or ReplayOptions()
         self.params, self._simulator = self._options.device, simulator
         self._model, self._folder = model, folder
-        self._piped = isinstance(model, IcarusModel)  # a process of its own, and a slow one
+        self._piped = isinstance(model, IcarusModel)  # a separate and slow process
         self._apart = apart
         self._workers = workers
         self._modes: tuple[Mode, ...] = OF_VOTES
@@ -175,11 +187,11 @@ class RtlDevice:
 
     @property
     def name(self) -> str:
-        """See `ServedDevice`."""
+        """Return the printed name."""
         return f"rtl ({self._simulator})"
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """See `ServedDevice`."""
+        """Reduce a bucket; see `ServedDevice`."""
         counts = Counts()
         for stretch in bucket.stretches:
             bucket.got[:, stretch.lines] = 0
@@ -205,29 +217,29 @@ class RtlDevice:
         return counts
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """See `ServedDevice`."""
+        """Return the time limit; see `ServedDevice`."""
         rest = 0.0 if self._device is not None and self._has(bucket) else OPEN_S
         return rest + (
             ROUND_S + bucket.contributions / 20 if self._piped else bucket.contributions / 2000
         )
 
     def interrupt(self) -> None:
-        """See `ServedDevice`."""
+        """Kill the simulator; see `ServedDevice`."""
         if self._device is not None:
             self._device.interrupt()
 
     def close(self) -> None:
-        """See `ServedDevice`."""
+        """Close the device; see `ServedDevice`."""
         device, self._device = self._device, None
         if device is not None:
             device.close()
 
     def _has(self, bucket: ServedBucket) -> bool:
-        """Whether its regions are those of the bucket's job."""
+        """Return whether its regions serve the bucket's job."""
         return set(bucket.modes) <= set(self._modes)
 
     def _opened(self) -> BulkDevice:
-        """The device; a new one where the last has died. DeviceGone, DeviceError."""
+        """Return the device; open a new one if the last died. Raise DeviceGone or DeviceError."""
         if self._device is None:
             log2, seed = self.params.mem_lines_log2, self._options.seed
             try:
@@ -243,7 +255,7 @@ class RtlDevice:
         return self._device
 
     def _fallen(self) -> int:
-        """Whether a region has raised FALLBACK since this was asked last: 0 or 1."""
+        """Return 1 if a region raised FALLBACK since the last call, else 0."""
         if self._capacity is None:
             return 0
         device, poll = self._opened(), Block.of(register_ops(Kind.REG_READ, [(_FALLBACK, 0)]))
@@ -254,11 +266,11 @@ class RtlDevice:
         return int(regions != 0)
 
     def _drive(self, bucket: ServedBucket, one: Round) -> None:
-        """A round through the device, checked, its results in their places."""
+        """Drive a round, check the results, and store them."""
         device = self._opened()
         work = self._work(bucket, one)
-        lie = None if self._piped else _lie(bucket, one)
-        block = EpochBlock.of(work, self._options.seed, lie, self._apart)
+        places = None if self._piped else _places(bucket, one)
+        block = EpochBlock.of(work, self._options.seed, places, self._apart)
         device.run(block.block)
         mismatch = judge(work, reduced_by_words).first
         if mismatch is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bucket that all ranks have submitted: their lines, by the mode in which they are reduced."""
+"""Bucket that all ranks have submitted: its lines by mode, and who contributes to each."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ MODES = {
     Route.G_INT8: Mode.G_INT8,
     Route.FP32: Mode.FP32,
 }
-"""What the server takes, in the order of its regions."""
+"""Routes that the server accepts, in the order of its regions."""
 OF_VOTES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-"""The modes of a job of votes: as many as a job may have."""
+"""Modes of a job of votes; a job may have as many."""
 
 
 class Refusal(Exception):
-    """What ranks have said cannot be done; one line for all of them."""
+    """Request that cannot be served; one line for all ranks."""
 
 
 def modes_of(routes: Sequence[Route]) -> tuple[Mode, ...]:
-    """The modes of a job of these routes, with FP32, by which sidecars go. Refusal for more than a
-    device takes at a time."""
+    """Return the modes of a job with these routes; FP32 carries the sidecars. Raise Refusal for
+    more than a device holds at a time."""
     wanted = [route for route in MODES if route in routes or route == Route.FP32]
     if len(wanted) > MOST_ROUTES:
         raise Refusal(
@@ -46,8 +46,8 @@ def modes_of(routes: Sequence[Route]) -> tuple[Mode, ...]:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Lines of one mode: their places among a worker's lines, and who contributes to each,
-    bool[W, n]; None: everybody."""
+    """Lines of one mode: their places among a worker's lines, and the contributors bool[W, n];
+    None: all."""
 
     mode: Mode
     lines: NDArray[np.int64]
@@ -56,8 +56,8 @@ class Stretch:
 
 @dataclass(frozen=True)
 class ServedBucket:
-    """``sent`` uint8[W, lines, 64] of the workers; ``got`` uint8[1 + P, lines, 64] for votes or
-    sums and count planes, at the places of the lines they are of; ``modes`` of its job."""
+    """Bucket of all workers. ``sent`` uint8[W, lines, 64]; ``got`` uint8[1 + P, lines, 64] holds
+    votes or sums and count planes at the places of their lines; ``modes`` of its job."""
 
     seq: int
     step: int
@@ -69,12 +69,12 @@ class ServedBucket:
 
     @property
     def lines(self) -> int:
-        """Lines a worker that are reduced."""
+        """Return the reduced lines per worker."""
         return sum(len(one.lines) for one in self.stretches)
 
     @property
     def contributions(self) -> int:
-        """Of all workers together."""
+        """Return the contributions of all workers."""
         return sum(
             int(one.present.sum()) if one.present is not None else len(one.lines) * len(self.sent)
             for one in self.stretches
@@ -83,8 +83,8 @@ class ServedBucket:
 
 @dataclass
 class Counts:
-    """What a device has counted for a bucket; ``cycles``: 0 where there is no clock; ``fallback``:
-    1 where a region has raised FALLBACK."""
+    """Counters of a device for a bucket; ``cycles`` is 0 without a clock, ``fallback`` 1 if a
+    region raised FALLBACK."""
 
     cycles: int = 0
     rounds: int = 0
@@ -94,12 +94,13 @@ class Counts:
     more: dict[str, int] = field(default_factory=dict)
 
     def all(self) -> dict[str, int]:
-        """By name."""
+        """Return all counters by name."""
         return {name: value for name, value in asdict(self).items() if name != "more"} | self.more
 
 
 def check_alike(said: Mapping[int, Submit]) -> None:
-    """Refusal where ranks differ in what they have submitted: the first difference, both values."""
+    """Raise Refusal with the first difference, and both values, if ranks submitted different
+    buckets."""
     first, *others = sorted(said)
     for rank in others:
         for name in ("step", "bucket", "parts", "columns"):
@@ -112,8 +113,8 @@ def check_alike(said: Mapping[int, Submit]) -> None:
 
 
 def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTES) -> ServedBucket:
-    """What is to be reduced of a job of these ``modes``. Refusal for another one, for more lines
-    than there are, and for a table of tensors that is none or not the same for all."""
+    """Return the bucket to reduce in a job of these ``modes``. Raise Refusal for another mode, for
+    more lines than agreed, and for tables of tensors that are malformed or differ."""
     shape = BucketShape(said.parts, said.columns)
     if shape.lines > sent.shape[1]:
         raise Refusal(
@@ -145,8 +146,8 @@ def bucket_of(said: Submit, sent: U8, got: U8, modes: tuple[Mode, ...] = OF_VOTE
 
 
 def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
-    """int64[n, 2]: first line and column of each tensor that is voted on, the same of all. Of 64
-    bits, as the difference of two numbers of 32 bits need not fit into 32."""
+    """Return the first line and column of each voted tensor, int64[n, 2], equal on all ranks. 64
+    bits, because differences of 32-bit values need 33 bits."""
     first, entries = shape.table
     flat = sent[:, first : shape.lines].reshape(len(sent), -1)[:, : 8 * entries]
     for rank in range(1, len(flat)):
@@ -159,7 +160,7 @@ def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
 
 
 def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
-    """bool[W, columns]: who has a vote on which tensor."""
+    """Return bool[W, columns]: which workers have a vote on which tensor."""
     first, row = shape.side
     with np.errstate(invalid="ignore"):  # a NaN that signals
         return np.asarray(row_of(sent, first + row, shape.columns) > 0)
@@ -168,7 +169,7 @@ def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
 def _of_lines(
     table: NDArray[np.int64], lines: NDArray[np.int64], here: NDArray[np.bool_]
 ) -> NDArray[np.bool_] | None:
-    """Who contributes to each line; None: everybody."""
+    """Return the contributors of each line; None: all."""
     starts, columns = table[:, 0], table[:, 1]
     if len(lines) and (starts[0] != lines[0] or (np.diff(starts) <= 0).any()):
         raise Refusal("the first lines of tensors do not go up from that of their part")
@@ -179,7 +180,7 @@ def _of_lines(
 
 
 def _joined(some: list[Stretch], workers: int) -> Stretch:
-    """Stretches of one mode as one."""
+    """Join stretches of one mode."""
     lines = np.concatenate([one.lines for one in some])
     if all(one.present is None for one in some):
         return Stretch(some[0].mode, lines)

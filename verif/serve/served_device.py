@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands behind the server: one interface, here with the reference models behind it."""
+"""Interface of the device of a reducer server, and its implementation by the reference models."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from verif.serve.served_bucket import Counts, ServedBucket, Stretch
 
 
 class DeviceError(LineError):
-    """The device cannot do what it is for, or is wrong: the training ends."""
+    """The device cannot serve the job or returned a wrong line: the training ends."""
 
 
 class DeviceLost(Exception):
-    """The device has died, and is there again for the next bucket; one line."""
+    """The device died; a new one serves the next bucket. One line."""
 
 
 class ServedDevice(Protocol):
-    """Reduces buckets, one at a time, in a thread of its own."""
+    """Device that reduces buckets, one at a time, in a separate thread."""
 
     params: DeviceParams
 
     @property
     def name(self) -> str:
-        """What it is, for a person."""
+        """Return the printed name."""
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """Fill ``bucket.got``. DeviceLost; DeviceError."""
+        """Fill ``bucket.got``. Raise DeviceLost or DeviceError."""
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """What a bucket takes at most, on a busy machine."""
+        """Return an upper bound of the seconds for a bucket on a busy machine."""
 
     def interrupt(self) -> None:
-        """From another thread: what takes too long is lost."""
+        """Abort the bucket in progress, from another thread."""
 
     def close(self) -> None:
-        """Give everything back."""
+        """Release all resources."""
 
 
 @dataclass
 class ModelDevice:
-    """The reference reducers; no simulator, no clock."""
+    """Reference reducers, without simulator and clock."""
 
     params: DeviceParams = field(default_factory=DeviceParams)
     name: str = "model"
 
     def reduce(self, bucket: ServedBucket) -> Counts:
-        """See `ServedDevice`."""
+        """Reduce a bucket; see `ServedDevice`."""
         for stretch in bucket.stretches:
             _reduce(stretch, bucket, self.params)
         return Counts(answers=bucket.contributions)
 
     def seconds(self, bucket: ServedBucket) -> float:
-        """See `ServedDevice`."""
+        """Return the time limit; see `ServedDevice`."""
         return bucket.contributions / 1e4
 
     def interrupt(self) -> None:
-        """Nothing takes long."""
+        """Do nothing: no bucket takes long."""
 
     def close(self) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
 
 def _reduce(stretch: Stretch, bucket: ServedBucket, device: DeviceParams) -> None:
@@ -85,8 +85,8 @@ def _reduce(stretch: Stretch, bucket: ServedBucket, device: DeviceParams) -> Non
 
 
 def put(bucket: ServedBucket, at: NDArray[np.int64], mode: Mode, lines: Lines) -> None:
-    """What was read of lines to their places: results and count planes; of integer codes their
-    sums, by the view that a job of so many workers reads, whoever has contributed."""
+    """Store returned lines at their places: results and count planes, or for integer codes the sums
+    in the view that a job of this many workers reads."""
     if mode.bits:
         _, kind = sum_kind(Route(mode.name), len(bucket.sent))
         sums = lines.sum8 if kind == "<i1" else lines.sum16

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law L13 with real processes: whatever is killed or stopped when, a training of four ranks goes on
-with the same weights on all of them, and no bucket has two outcomes."""
+"""Law L13 with real processes: after any kill or stop a training of four ranks continues with equal
+weights, and no bucket has two outcomes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import COUNT_BIT
 from neuron_fabric.reducers.server_wire import ServerError
 from scripts.cli import serve
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")
@@ -38,7 +38,7 @@ BAND = 0.02  # of the loss above FP32's
 
 
 class Keeper:
-    """`nf serve`, started again whenever it has died."""
+    """`nf serve`, restarted whenever it dies."""
 
     def __init__(self, path: Path, *words: str) -> None:
         self.path, self.starts, self._ending = path, 0, False
@@ -63,7 +63,7 @@ class Keeper:
                     self._start()
 
     def status(self) -> list[str]:
-        """What it says; waits until it is there."""
+        """Return its status; wait until it runs."""
         end = time.monotonic() + START_S
         while True:
             try:
@@ -97,7 +97,7 @@ def kept(folder: Path, *words: str) -> Iterator[Keeper]:
 
 
 def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
-    """A training by that server, once the server has it; it ends when `UNTIL` is there."""
+    """Start a training that ends when `UNTIL` exists; wait until the server has its job."""
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
     process = subprocess.Popen(
@@ -121,7 +121,7 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
 
 @contextmanager
 def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """It and its ranks are gone behind the block."""
+    """Kill a process and its ranks at the end."""
     try:
         yield process
     finally:
@@ -134,14 +134,13 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def done(keeper: Keeper) -> int:
-    """Buckets that the server has done."""
+    """Return the buckets that the server has done."""
     found = re.search(r"buckets: (\d+) done", "\n".join(keeper.status()))
     return int(found[1]) if found else 0
 
 
 def device(simulator: str) -> tuple[str, ...]:
-    """Words of `nf serve`: the RTL in a simulator, built before anybody waits for it; or the
-    models."""
+    """Return options of `nf serve`: the RTL in a simulator, built now, or the models."""
     if not simulator:
         return ("--device", "model")
     Simulators().bulk(simulator, {})
@@ -154,7 +153,7 @@ def signalled(pid: int, number: signal.Signals) -> None:
 
 
 def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> None:
-    """One of the things that happen to processes."""
+    """Kill or stop a process."""
     name, _, of = kind.partition(" ")
     found = {"server": [keeper.process.pid], "simulator": keeper.simulators(), "rank": ranks}[of]
     if not found:
@@ -169,9 +168,9 @@ def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> No
 
 
 def lost_as_one(folder: Path) -> int:
-    """Steps that have lost a bucket. Where low-bit was in use, each is answered by one decision,
-    into FALLBACK by the signal of the reducer: at once, or where a transition was just made at the
-    next that may be. Nothing else is."""
+    """Return the number of steps that lost a bucket. Each of them, if low-bit was in use, must be
+    answered by one decision for FALLBACK by the signal of the reducer: at once, or, after a recent
+    transition, at the next permitted step. There must be no other such decision."""
     [run], _ = log.read(folder / "monitor.jsonl")
     at, hold = run.run.fields.index("lost"), run.run.plan.limits.hold
     modes = {one.step + 1: one.mode for one in run.steps}  # that a step began in
@@ -198,8 +197,8 @@ def at_work(keeper: Keeper, process: subprocess.Popen[str]) -> None:
 def trial(
     tmp_path: Path, kinds: list[str], seed: int, *words: str, settled: bool = False
 ) -> tuple[str, Keeper]:
-    """A training that is harmed at random moments, ``settled``: each time when it has its votes
-    again; what it has printed."""
+    """Disturb a training at random moments; ``settled``: only while the server does buckets. Return
+    the printed text and the keeper."""
     draw = random.Random(seed)
     with kept(tmp_path, *words) as keeper, ended(training(keeper, tmp_path)) as process:
         ranks = [one.pid for one in psutil.Process(process.pid).children()]
@@ -230,14 +229,14 @@ def test_the_server_is_killed_and_stopped(tmp_path: Path) -> None:
 @pytest.mark.nightly("half a minute; the server is killed and stopped in every change")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_the_simulator_is_killed(tmp_path: Path, simulator: str) -> None:
-    """The server opens another one; the ranks need not even join again."""
+    """The server opens another simulator; the ranks do not join again."""
     words = device(simulator)
     _, keeper = trial(tmp_path, ["kill simulator"] * 3, 1, *words)
     assert keeper.starts == 1
 
 
 def test_a_rank_is_killed(tmp_path: Path) -> None:
-    """Its training ends, as it would without a server, and the next one is served."""
+    """Its training ends, as without a server; the next one is served."""
     with kept(tmp_path, "--device", "model") as keeper:
         with ended(training(keeper, tmp_path)) as process:
             ranks = [one.pid for one in psutil.Process(process.pid).children()]
@@ -257,8 +256,8 @@ KINDS = ["kill server", "kill simulator", "stop server", "stop simulator", "stop
 @pytest.mark.nightly("50 moments of a long training; test_the_server_is_killed has four")
 @pytest.mark.parametrize("simulator", ["", "icarus"])
 def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
-    """With the models, and with the RTL behind the server, each of them when it is at work: what is
-    killed loses a bucket, no step takes longer than its time-outs, and the loss is FP32's."""
+    """With the models, and with the RTL: a killed process loses a bucket, no step takes longer than
+    its time-outs, and the loss is that of FP32."""
     draw = random.Random(7)
     kinds = [draw.choice(KINDS) for _ in range(48)] + ["long-stop server", "long-stop simulator"]
     draw.shuffle(kinds)
@@ -275,7 +274,7 @@ def test_fifty_moments(tmp_path: Path, simulator: str) -> None:
 
 
 def fp32_losses(seed: int, steps: int) -> list[float]:
-    """Of the same training in one process, on the images of all four ranks."""
+    """Return the losses of the same training in one process, on the images of all four ranks."""
     from torch import set_num_threads
     from torch.nn import functional
     from torch.optim import SGD

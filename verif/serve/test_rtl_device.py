@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RTL behind the server, and each way in which it may fail: what is wrong is never used."""
+"""RTL device of the server, and each way in which it may fail: wrong results are never used."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from models.line_packing import Mode
-from scripts.cli.replay import Simulators
 from scripts.common import process
 from scripts.plan import mutants
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkFault, DeviceGone, IcarusModel
 from verif.host.c_interface import POISON, Block, Kind
 from verif.replay.options import ReplayOptions
-from verif.serve.rtl_device import OPEN_S, ROUND_S, CapacityCheck, RtlDevice
+from verif.serve.rtl_device import OPEN_S, ROUND_S, FallbackLimit, RtlDevice
 from verif.serve.served_bucket import ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, ModelDevice
 
@@ -24,7 +24,7 @@ WORKERS, LINES = 3, 4
 
 
 def bucket(low: Mode = Mode.G_BINARY, lines: int = LINES) -> ServedBucket:
-    """Votes, or integer codes, and FP32 sums beside them."""
+    """Return a bucket with votes or integer codes, and FP32 sums."""
     sent = np.random.default_rng(1).integers(0, 256, (WORKERS, 2 * lines, 64), np.uint8)
     sent[:, lines:] = np.ones((WORKERS, lines, 16), "<f4").view(np.uint8)
     at = np.arange(2 * lines)
@@ -65,7 +65,7 @@ def test_broken_rtl_is_refused(
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_job_of_other_modes_has_the_device_started_anew(tmp_path: Path, simulator: str) -> None:
-    """And a bucket has the time for that; between jobs of the same modes it goes on."""
+    """The time limit of a bucket includes the restart; jobs with the same modes need none."""
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
     for low, anew in ((Mode.G_BINARY, False), (Mode.G_INT4, True), (Mode.G_INT4, False)):
         one, other, before = bucket(low), bucket(low), device._device
@@ -103,7 +103,7 @@ FAULTS: dict[str, tuple[Callable[[Block], None], type[Exception], str]] = {
 
 
 class Opened:
-    """A model that is open already."""
+    """Model of a device that is open already."""
 
     build_seconds = 0.0
 
@@ -148,10 +148,10 @@ def test_a_simulator_that_never_comes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
-    """The first contribution to a line is a miss: one of three. Above the threshold each bucket
-    says so, at it none does."""
+    """The first of three contributions to a line is a miss. FALLBACK is raised above the threshold,
+    not at it."""
     model = Simulators().bulk(simulator, {})
-    for check, fallen in ((CapacityCheck(1, 6), 1), (CapacityCheck(3, 6), 0), (None, 0)):
+    for check, fallen in ((FallbackLimit(1, 6), 1), (FallbackLimit(3, 6), 0), (None, 0)):
         device = RtlDevice(model, tmp_path, simulator, WORKERS, capacity=check)
         assert [device.reduce(bucket()).fallback for _ in range(3)] == [fallen] * 3, check
         device.close()
@@ -160,9 +160,9 @@ def test_fallback_of_a_bucket(tmp_path: Path, simulator: str) -> None:
 @pytest.mark.parametrize("simulator", ["icarus"])
 @pytest.mark.parametrize(("slots", "apart"), [(8, True), (8, False), (64, True)])
 def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apart: bool) -> None:
-    """Above 8 misses among 16 contributions: only where workers are apart by more lines than there
-    are slots. The results are the same."""
-    few, check = {"SLOTS": slots}, CapacityCheck(8, 16)
+    """More than 8 misses among 16 contributions occur only if workers are apart by more lines than
+    there are slots. The results are equal."""
+    few, check = {"SLOTS": slots}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, WORKERS, options, check, apart)
     one, other = bucket(lines=8), bucket(lines=8)
@@ -174,8 +174,8 @@ def test_slots_that_are_too_few(tmp_path: Path, simulator: str, slots: int, apar
 
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_time_to_come_up_is_no_bucket_s(tmp_path: Path, simulator: str) -> None:
-    """Found by the 50 moments: a simulator that was killed had to come up within a bucket's own
-    time, and was killed again, for as long as the machine was busy."""
+    """Regression: a killed simulator had to start within the time limit of a bucket, and was killed
+    again while the machine was busy."""
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, WORKERS)
     there = device.seconds(bucket())
     assert there > ROUND_S
@@ -186,4 +186,4 @@ def test_time_to_come_up_is_no_bucket_s(tmp_path: Path, simulator: str) -> None:
 @pytest.mark.parametrize(("misses", "window"), [(6, 6), (-1, 6), (1, 257), (0, 0)])
 def test_checks_that_the_device_has_not(misses: int, window: int) -> None:
     with pytest.raises(ValueError, match="there are 1 to 256, and fewer misses"):
-        CapacityCheck(misses, window)
+        FallbackLimit(misses, window)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server refuses, in one line for whom it concerns, and what it does about ranks, servers
-and devices that end, stop or lie: never a hang, and one outcome for all (law L13)."""
+"""Refusals of a server, and its reaction to ranks, servers and devices that end, stop or send wrong
+data: no hang, and one outcome for all ranks (law L13)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 from models.parameters import DeviceParams
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers import server_wire
-from neuron_fabric.reducers.interface import BucketLost, Part
-from neuron_fabric.reducers.server_session import ServerSession, Ticket
+from neuron_fabric.reducers.interface import Part
+from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import (
     ServerError,
     address,
@@ -27,7 +27,17 @@ from neuron_fabric.reducers.server_wire import (
 )
 from scripts.cli import serve
 from scripts.cli.main import main as nf
-from verif.serve.conftest import LINES, Drawn, drawn, joined, on_every_rank, rank_of, serving
+from verif.serve.conftest import (
+    LINES,
+    drawn,
+    joined,
+    on_every_rank,
+    outcome,
+    outcomes,
+    rank_of,
+    serving,
+    submitted,
+)
 from verif.serve.reducer_server import Listener
 from verif.serve.rtl_device import place
 from verif.serve.served_bucket import Counts, ServedBucket
@@ -37,24 +47,8 @@ BUCKET = drawn(3, 2)
 CODES = (Route.G_INT4, Route.G_INT8)
 
 
-def submitted(ranks: list[ServerSession], bucket: Drawn = BUCKET) -> list[Ticket]:
-    """A bucket from every rank."""
-    return [rank.submit(0, 0, bucket.parts[n], bucket.sides[n]) for n, rank in enumerate(ranks)]
-
-
-def said(rank: ServerSession, ticket: Ticket) -> str:
-    """What a rank is told of a bucket: done, lost: why, or refused: why."""
-    try:
-        rank.wait(ticket)
-    except BucketLost as lost:
-        return f"lost: {lost}"
-    except ServerError as error:
-        return f"refused: {error}"
-    return "done"
-
-
 def refusal(path: Path, *ranks: ServerSession) -> list[str]:
-    """What these ranks are told when they join."""
+    """Return the errors of these ranks when they join."""
 
     def join(number: int) -> str:
         try:
@@ -117,7 +111,7 @@ def test_what_ranks_say_differently_is_refused_to_all(other: dict[str, object], 
 
 
 def test_who_does_not_fit() -> None:
-    """World, number, a second job: the others are not disturbed."""
+    """A wrong world, rank or job is refused without disturbing the others."""
     with serving(2) as served, joined(served.path, 2) as ranks:
         others = [
             rank_of(served.path, 0, 3),
@@ -128,8 +122,7 @@ def test_who_does_not_fit() -> None:
         assert "3 workers, and the server was started with --workers 2" in lines[0]
         assert "rank 1 is here already; start each rank once" in lines[1]
         assert "a job of 2 workers already (job); start a server of your own" in lines[2]
-        tickets = submitted(ranks)
-        assert [said(*one) for one in zip(ranks, tickets)] == ["done"] * 2
+        assert outcomes(ranks, BUCKET) == ["done"] * 2
     with serving(2) as served:
         assert "rank 5 of 2 workers" in refusal(served.path, rank_of(served.path, 5, 2))[0]
         none = [rank_of(served.path, n, 2, lines=0, job="none") for n in range(2)]
@@ -181,7 +174,7 @@ def test_a_rank_that_never_comes() -> None:
 
 
 def test_killed_before_hello_and_before_welcome() -> None:
-    """The first disturbs nobody; the second ends the job, and another one may come."""
+    """The first disturbs nobody; the second ends the job, and another one may follow."""
     with serving(2, timeout_s=1.0) as served:
         connect(served.path).close()
         rank, dead = rank_of(served.path, 0, 2), rank_of(served.path, 1, 2)
@@ -193,7 +186,7 @@ def test_killed_before_hello_and_before_welcome() -> None:
             rank.joined()
         rank.close()
         with joined(served.path, 2) as ranks:
-            assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+            assert outcomes(ranks, BUCKET) == ["done"] * 2
 
 
 # -- buckets --------------------------------------------------------------------------------------
@@ -204,70 +197,74 @@ def test_other_parts_are_refused_to_all_with_both_values() -> None:
             ranks[0].submit(0, 0, BUCKET.parts[0], BUCKET.sides[0]),
             ranks[1].submit(0, 0, other.parts[1], other.sides[1]),
         ]
-        lines = [said(*one) for one in zip(ranks, tickets)]
+        lines = [outcome(*one) for one in zip(ranks, tickets)]
     assert lines[0] == lines[1]
     assert "refused: " in lines[0]
     assert "of bucket 0: rank 0 says " in lines[0]
     assert "rank 1 says " in lines[0]
 
 
-def submit_of(ranks: list[ServerSession], change: Callable[[int, list[Part]], None]) -> list[str]:
-    bucket = drawn(6, 2)
-    for number, parts in enumerate(bucket.parts):
-        change(number, parts)  # type: ignore[arg-type]
-    return [said(*one) for one in zip(ranks, submitted(ranks, bucket))]
+def many(_: int, parts: list[Part]) -> None:
+    parts.append(Part(Route.FP32, False, np.zeros((LINES, 64), np.uint8)))
 
 
-def test_more_lines_than_agreed_and_another_route() -> None:
-    def many(_: int, parts: list[Part]) -> None:
-        parts.append(Part(Route.FP32, False, np.zeros((LINES, 64), np.uint8)))
+def another(_: int, parts: list[Part]) -> None:
+    parts.append(Part(Route.G_INT8, False, np.zeros((1, 64), np.uint8)))
 
-    def another(_: int, parts: list[Part]) -> None:
-        parts.append(Part(Route.G_INT8, False, np.zeros((1, 64), np.uint8)))
 
-    def elsewhere(rank: int, parts: list[Part]) -> None:
-        if rank == 1:
-            one = parts[0]
-            starts = tuple(n + 1 for n in one.starts)
-            parts[0] = Part(one.route, one.net, one.lines, starts, one.columns)
+def elsewhere(rank: int, parts: list[Part]) -> None:
+    if rank == 1:
+        one = parts[0]
+        starts = tuple(n + 1 for n in one.starts)
+        parts[0] = Part(one.route, one.net, one.lines, starts, one.columns)
 
-    for change, line in (
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
         (many, "lines of a worker, 400 were agreed at HELLO"),
         (another, "G_INT8: the routes of this job on the device are G_BINARY, G_TERNARY, FP32"),
         (elsewhere, "rank 1 has its tensors at other lines than rank 0"),
-    ):
-        with serving(2) as served, joined(served.path, 2) as ranks:
-            lines = submit_of(ranks, change)
-            assert lines[0] == lines[1]
-            assert line in lines[0]
-            assert lines[0].startswith("refused: ")
+    ],
+)
+def test_parts_that_break_the_agreement(
+    change: Callable[[int, list[Part]], None], line: str
+) -> None:
+    bucket = drawn(6, 2)
+    for number, parts in enumerate(bucket.parts):
+        change(number, parts)  # type: ignore[arg-type]
+    with serving(2) as served, joined(served.path, 2) as ranks:
+        lines = outcomes(ranks, bucket)
+    assert lines[0] == lines[1]
+    assert line in lines[0]
+    assert lines[0].startswith("refused: ")
 
 
 def test_a_rank_that_is_late_costs_the_bucket_and_no_more() -> None:
-    """LOST, never a vote over the others; the next one is DONE."""
+    """The bucket is LOST, not reduced without the rank; the next one is DONE."""
     with serving(2, timeout_s=0.5) as served, joined(served.path, 2) as ranks:
         first = ranks[0].submit(0, 0, BUCKET.parts[0], BUCKET.sides[0])
-        assert said(ranks[0], first) == "lost: rank 1 has not come within 0.5 s"
+        assert outcome(ranks[0], first) == "lost: rank 1 has not come within 0.5 s"
         late = ranks[1].submit(0, 0, BUCKET.parts[1], BUCKET.sides[1])
-        assert said(ranks[1], late) == "lost: rank 1 has not come within 0.5 s"
-        assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+        assert outcome(ranks[1], late) == "lost: rank 1 has not come within 0.5 s"
+        assert outcomes(ranks, BUCKET) == ["done"] * 2
 
 
 def test_a_rank_that_ends_in_submit_or_after_done() -> None:
     with serving(2) as served, joined(served.path, 2) as ranks:
-        tickets = submitted(ranks)
-        assert said(ranks[0], tickets[0]) == "done"
+        tickets = submitted(ranks, BUCKET)
+        assert outcome(ranks[0], tickets[0]) == "done"
         alone = ranks[0].submit(0, 1, BUCKET.parts[0], BUCKET.sides[0])
         session = ranks[1]._session
         assert session is not None
         session.sock.shutdown(socket.SHUT_RDWR)  # as the death of its process
-        assert said(ranks[0], alone) == "lost: rank 1 has ended"
-        assert said(ranks[1], tickets[1]) == "done"  # a word stays what it is
+        assert outcome(ranks[0], alone) == "lost: rank 1 has ended"
+        assert outcome(ranks[1], tickets[1]) == "done"  # a word stays what it is
 
 
 def test_ranks_come_back() -> None:
-    """After a session has ended the ranks make another one by themselves; no bucket is DONE for one
-    and LOST for another meanwhile, and none waits for who has left it out."""
+    """After the end of a session the ranks open another one. No bucket is DONE for one rank and
+    LOST for another, and none waits for a rank that skipped it."""
     with serving(3, timeout_s=10.0) as served, joined(served.path, 3) as ranks:
         session = ranks[1]._session
         assert session is not None
@@ -278,7 +275,7 @@ def test_ranks_come_back() -> None:
             out = []
             for step in range(40):
                 ticket = ranks[rank].submit(step, 0, bucket.parts[rank], bucket.sides[rank])
-                out.append(said(ranks[rank], ticket).split(":")[0])
+                out.append(outcome(ranks[rank], ticket).split(":")[0])
                 barrier.wait(30)  # as the gradients that are reduced in FP32
             return out
 
@@ -291,7 +288,7 @@ def test_ranks_come_back() -> None:
 
 
 class Faulty(ModelDevice):
-    """Does what it is told, once."""
+    """Device that fails once."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -307,10 +304,10 @@ class Faulty(ModelDevice):
 def test_a_device_that_dies_is_lost_and_one_that_is_wrong_ends_it() -> None:
     with serving(2, Faulty(DeviceLost("killed"))) as served, joined(served.path, 2) as ranks:
         for line in ("lost: killed", "done"):
-            assert [said(*one) for one in zip(ranks, submitted(ranks))] == [line] * 2
+            assert outcomes(ranks, BUCKET) == [line] * 2
     for error in (DeviceError("line 3 differs"), ZeroDivisionError("a fault")):
         with serving(2, Faulty(error)) as served, joined(served.path, 2) as ranks:
-            for line in [said(*one) for one in zip(ranks, submitted(ranks))]:
+            for line in outcomes(ranks, BUCKET):
                 assert line.startswith("refused: ")
                 assert str(error) in line
 
@@ -331,16 +328,16 @@ class Stuck(ModelDevice):
 
 
 def test_a_device_that_is_stuck() -> None:
-    """What it has is LOST, and what comes meanwhile; when it is done it is used again."""
+    """Buckets at a stuck device are LOST, and new ones; once it is free it is used again."""
     device = Stuck()
     with serving(2, device, timeout_s=0.4) as served, joined(served.path, 2) as ranks:
         for _ in range(3):
-            lines = [said(*one) for one in zip(ranks, submitted(ranks))]
+            lines = outcomes(ranks, BUCKET)
             assert lines == ["lost: the device takes too long"] * 2
         assert device.interrupted
         device.go.set()
         time.sleep(0.3)
-        assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+        assert outcomes(ranks, BUCKET) == ["done"] * 2
 
 
 # -- the server itself ----------------------------------------------------------------------------
@@ -380,7 +377,7 @@ def test_status() -> None:
     with serving(2) as served:
         assert serve.status(served.path)[1] == "no job"
         with joined(served.path, 2) as ranks:
-            assert [said(*one) for one in zip(ranks, submitted(ranks))] == ["done"] * 2
+            assert outcomes(ranks, BUCKET) == ["done"] * 2
             ranks[0].submit(0, 1, BUCKET.parts[0], BUCKET.sides[0])
             time.sleep(0.2)
             first, job, buckets, lines, *odd = serve.status(served.path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws L2 and L6 of the runtime: torch's reducer, the models and the RTL behind a server give the
-same bits, whatever the order in which ranks come and whatever they send twice."""
+"""Laws L2 and L6 of the runtime: torch's reducer, the models and the RTL give the same bits, in any
+order of ranks and with messages sent twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from neuron_fabric.codec import Route
 from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve import rtl_device
 from verif.serve.conftest import (
@@ -38,7 +38,8 @@ CODES = (Route.G_INT4, Route.G_INT8)
 def reduced(
     ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int = 0
 ) -> list[list[Outcome]]:
-    """What every rank gets of every bucket; ``shuffle``: ranks wait, and send things twice."""
+    """Return the outcomes of all buckets on every rank; ``shuffle``: ranks wait at random, and send
+    messages twice."""
 
     def one(rank: int) -> list[Outcome]:
         draw = random.Random(f"{shuffle} {rank}")
@@ -66,7 +67,7 @@ def check(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int
     [(1, 0.3, 1), (2, 0.0, 0), (3, 0.3, 2), (4, 0.0, 3), (9, 1.0, 4)],
 )
 def test_the_models(workers: int, absent: float, shuffle: int) -> None:
-    """Buckets of all kinds; ``shuffle``: in another order, and things sent twice."""
+    """Reduce random buckets; ``shuffle``: in another order, with duplicates."""
     seed = 10 * workers
     buckets = [drawn(seed + n, workers, absent, ordered=bool(n % 2)) for n in range(4)]
     with serving(workers) as served, joined(served.path, workers) as ranks:
@@ -75,8 +76,7 @@ def test_the_models(workers: int, absent: float, shuffle: int) -> None:
 
 @pytest.mark.nightly("100 jobs of one server each; test_the_models has five")
 def test_orders_at_length(tmp_path: Path) -> None:
-    """Law L6: other orders, things sent twice, and a server that was started again at the same
-    place for each job."""
+    """Law L6: other orders, duplicates, and a server restarted at the same path for each job."""
     for seed in range(100):
         workers = 1 + seed % 9
         buckets = [drawn(100 * seed + n, workers, 0.3 * (n % 3), n % 2 == 0) for n in range(6)]
@@ -87,7 +87,7 @@ def test_orders_at_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_the_rtl(tmp_path: Path, simulator: str) -> None:
-    """Regions of 4 lines, so that buckets go in rounds and use both regions of a route."""
+    """Regions of 4 lines, so that buckets need several rounds and use both regions of a route."""
     options = ReplayOptions(parameters={})
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3, options)
     device._size = 4
@@ -98,7 +98,7 @@ def test_the_rtl(tmp_path: Path, simulator: str) -> None:
 
 @pytest.mark.parametrize(("workers", "absent"), [(1, 0.3), (3, 0.3), (16, 0.0), (17, 0.4)])
 def test_codes_by_the_models(workers: int, absent: float) -> None:
-    """Sums of integer codes, of bytes up to 16 workers, beside votes."""
+    """Sums of integer codes, of one byte up to 16 workers, together with votes."""
     for routes in (CODES, (Route.G_BINARY, Route.G_INT4), (Route.G_INT8,)):
         buckets = [drawn(9 * workers + n, workers, absent, routes=routes) for n in range(3)]
         with (
@@ -110,8 +110,8 @@ def test_codes_by_the_models(workers: int, absent: float) -> None:
 
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_codes_by_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
-    """A job of votes, and then one of codes, for which the device places its regions anew, of 4
-    lines; some workers abstain."""
+    """A job of votes, then one of codes, for which the device places its regions again; regions of
+    4 lines, some workers abstain."""
     monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3)
     with serving(3, device, timeout_s=300.0) as served:
@@ -122,7 +122,7 @@ def test_codes_by_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simul
 
 
 class WrongBit(ModelDevice):
-    """The twin: a device that is wrong in one bit of the last line of a stretch."""
+    """Negative twin: a device with one wrong bit in the last line of a stretch."""
 
     def reduce(self, bucket):  # type: ignore[no-untyped-def]
         counts = super().reduce(bucket)
@@ -142,7 +142,7 @@ def test_a_wrong_bit_is_seen() -> None:
 
 
 def test_of_torch() -> None:
-    """What is wanted is what torch's reducer gives."""
+    """Compare the expected result with torch's reducer."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     from models import test_torch_reducer
     from neuron_fabric.reducers import torch_reducer
@@ -158,7 +158,7 @@ def test_of_torch() -> None:
 
 
 def test_fp32_with_nan_is_one_nan() -> None:
-    """Sums that are no number have the bits that the device gives them."""
+    """NaN sums have the bits that the device returns."""
     bucket = drawn(5, 2)
     lines = bucket.parts[0][-1].lines.view("<f4")
     lines[0, 0], lines[0, 1] = np.inf, np.nan

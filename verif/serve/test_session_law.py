@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law L13 at length: whatever ranks, device and clock do in whatever order, a bucket has one
-outcome, nobody is left without one, and what somebody has given up is never DONE."""
+"""Law L13 by random walks: in any order of events of ranks, device and clock a bucket has one
+outcome, every rank gets it, and a bucket that a rank gave up is never DONE."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARM = ("skip", "give up", "leave", "overdue", "lose")
 
 
 class Walk:
-    """A job of some ranks, and what it has seen of it."""
+    """Job of some ranks, and the observed outcomes."""
 
     def __init__(
         self, seed: int, events: Iterable[str], kind: type[JobSession] = JobSession
@@ -50,7 +50,7 @@ class Walk:
             self.told.add((rank, message.seq))
 
     def run(self, steps: int) -> None:
-        """So many events, then an end in order."""
+        """Make events, then end in order and check."""
         for _ in range(steps):
             self.event(self.draw.choice(self.events))
             self.look()
@@ -116,7 +116,7 @@ class Walk:
         self.session.finished(seq, word)
 
     def look(self) -> None:
-        """One outcome, for good."""
+        """Check that outcomes never change."""
         for seq in range(max(self.next, default=0)):
             word = self.shared.outcome(seq)
             if word != Word.NONE:
@@ -142,7 +142,7 @@ def test_one_outcome() -> None:
 
 
 def test_order_and_duplicates_change_nothing() -> None:
-    """Law L6 of a job: all buckets that all ranks have submitted are DONE."""
+    """Law L6: all buckets that all ranks have submitted are DONE."""
     for seed in range(100):
         Walk(seed, GOOD).run(60)
 
@@ -154,7 +154,7 @@ def test_one_outcome_at_length() -> None:
 
 
 class Twice(JobSession):
-    """The twin: the last word counts."""
+    """Negative twin: the last outcome counts."""
 
     def _decide(self, seq: int, *word: Any) -> Word:
         assert self._shared is not None
@@ -163,7 +163,7 @@ class Twice(JobSession):
 
 
 class NotHeard(JobSession):
-    """The twin: what a rank has given up may be DONE."""
+    """Negative twin: a bucket that a rank has given up may be DONE."""
 
     def _decide(self, seq: int, *word: Any) -> Word:
         assert self._shared is not None

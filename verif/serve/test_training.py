@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training of four gloo ranks by a server has the weights of the same training by torch."""
+"""A training of four gloo ranks with a server has the weights of the same training with torch."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.monitor import log
-from scripts.cli.replay import Simulators
+from scripts.run.replay_simulators import Simulators
 from verif.replay.options import ReplayOptions
 from verif.serve.conftest import serving
-from verif.serve.rtl_device import CapacityCheck, RtlDevice
+from verif.serve.rtl_device import FallbackLimit, RtlDevice
 from verif.serve.served_bucket import Counts, ServedBucket
 from verif.serve.served_device import ModelDevice, ServedDevice
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
-    """Exit code and output of the example, whose two trainings are by that device and by torch."""
+    """Return exit code and output of the example, which trains with the device and with torch."""
     with serving(4, device, timeout_s=300.0) as served:
         done = subprocess.run(
             [sys.executable, "-m", "examples.by_server", "--socket", str(served.path), *words],
@@ -41,7 +41,7 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
 
 
 def test_by_the_models() -> None:
-    """With what stays in FP32 through the device too."""
+    """Send the FP32 part through the device as well."""
     code, out = trained(ModelDevice(), "--steps", "16", "--fp32", "ordered")
     assert code == 0, out
     assert re.search(r"buckets: \d\d+ done, 0 lost", out)
@@ -66,12 +66,12 @@ def test_codes_by_the_rtl(tmp_path: Path, simulator: str) -> None:
 
 @pytest.mark.nightly("12 s; the RTL trains on narrow codes in every change, votes go with FP32")
 def test_codes_by_the_models() -> None:
-    """With what stays in FP32 through the device too."""
+    """Send the FP32 part through the device as well."""
     trains_on_codes(ModelDevice(), "--low", "G_INT8", "--fp32", "ordered")
 
 
 def trains_on_codes(device: ServedDevice, *words: str) -> None:
-    """Integer codes have the same weights by the device and by torch."""
+    """Check that integer codes give equal weights with the device and with torch."""
     code, out = trained(device, "--steps", "16", *words)
     assert code == 0, out
     assert words[1] in out
@@ -80,25 +80,25 @@ def trains_on_codes(device: ServedDevice, *words: str) -> None:
 
 @pytest.mark.parametrize("simulator", ["verilator"])
 def test_fallback_of_the_device_and_the_return(tmp_path: Path, simulator: str) -> None:
-    """A device that raises FALLBACK at each bucket: the region goes in FP32 and comes back, each
-    time for twice as long, and the log says so."""
-    model, check = Simulators().bulk(simulator, {}), CapacityCheck(1, 6)
+    """If the device raises FALLBACK at each bucket, the region changes to FP32 and back, each time
+    for twice as long, and the log shows it."""
+    model, check = Simulators().bulk(simulator, {}), FallbackLimit(1, 6)
     fell_and_returned(RtlDevice(model, tmp_path, simulator, 4, capacity=check), tmp_path)
 
 
 @pytest.mark.nightly("a training on Icarus: over a minute")
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_starved_device_falls_back(tmp_path: Path, simulator: str) -> None:
-    """Eight slots, and workers apart by 9 and 18 lines: none is still in its slot when the next
-    worker's comes. `test_slots_that_are_too_few` has its twins, of slots enough or in step."""
-    few, check = {"SLOTS": 8}, CapacityCheck(8, 16)
+    """Eight slots, and workers apart by 9 and 18 lines: no line is in its slot when the next worker
+    sends it. `test_slots_that_are_too_few` has the twins."""
+    few, check = {"SLOTS": 8}, FallbackLimit(8, 16)
     model, options = Simulators().bulk(simulator, few), ReplayOptions(parameters=few)
     device = RtlDevice(model, tmp_path, simulator, 4, options, check, apart=True)
     fell_and_returned(device, tmp_path, "G_INT4")
 
 
 def fell_and_returned(device: ServedDevice, folder: Path, low: str = "G_BINARY") -> None:
-    """A training by a device that raises FALLBACK while it has lines, as the log shows it."""
+    """Check the log of a training whose device raises FALLBACK."""
     words = ["--steps", "24", "--alone", "--out", str(folder), "--low", low]
     code, out = trained(device, *words)
     assert code == 0, out
@@ -117,7 +117,7 @@ def fell_and_returned(device: ServedDevice, folder: Path, low: str = "G_BINARY")
 
 
 class Lossy(ModelDevice):
-    """The twin: one count is wrong."""
+    """Negative twin: one count is wrong."""
 
     def reduce(self, bucket: ServedBucket) -> Counts:
         counts = super().reduce(bucket)

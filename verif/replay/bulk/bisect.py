@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a wrong line to the worker whose contribution went wrong, and a stimulus that shows it.
+"""Search for the contribution that caused a wrong line, and a stimulus that reproduces it.
 
-The line alone goes through a fresh device, contribution by contribution in the order of the epoch,
-and is read back after each: the first answer that differs names the worker. Where the line alone
-comes out right, the whole epoch is driven again, and becomes the stimulus.
+The line alone is driven through a fresh device, one contribution at a time in the order of the
+epoch, and read back after each: the first wrong answer names the worker. If the line alone comes
+out right, the whole epoch is driven again and becomes the stimulus.
 """
 
 from __future__ import annotations
@@ -23,41 +23,40 @@ from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
 from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
-from verif.replay.stimulus import Commit, Operation, Read, Stimulus, Write
+from verif.replay.stimulus import CommitOperation, Operation, Read, Stimulus, Write
 from verif.replay.traffic import LDIDS
 
 Open = Callable[[], BulkDevice]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """``text`` names the worker where it is known; ``stimulus``: None where it does not recur."""
+class Cause:
+    """Result of a search: ``text`` names the worker if known; ``stimulus`` is None if the fault
+    does not recur."""
 
     text: str
     stimulus: Stimulus | None
 
 
-def narrow(
-    found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
-) -> Finding:
-    """Find out more about a mismatch in the epoch of ``block``; drives the RTL again."""
+def bisect(found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions) -> Cause:
+    """Search for the cause of a mismatch in the epoch of ``block``; drives the RTL again."""
     alone = _line_alone(found, block, open_device)
     if alone is not None:
         text, operations = alone
     else:
         missing = _absent(found)
-        who = f"worker {missing}: its contribution is not in it" if missing is not None else ""
+        who = f"worker {missing}: its contribution is missing" if missing is not None else ""
         if not _recurs(block, open_device):
             rest = "a fresh device gives the right line: it depends on what went before the round"
-            return Finding(f"{who}{'; ' if who else ''}{rest}", None)
+            return Cause(f"{who}{'; ' if who else ''}{rest}", None)
         text, operations = who or "no single worker explains it", epoch_operations(block)
     note = f"{text}; {found.text}"
     own = options.parameters, options.seed, tuple(operations), options.memory
-    return Finding(text, Stimulus(note, *own))
+    return Cause(text, Stimulus(note, *own))
 
 
 def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
-    """The workers of a line in the order in which their contributions were sent."""
+    """Return the workers of a line in the order in which their contributions were sent."""
     config, ops = found.work.uses[found.use].config, block.block.ops
     step = LINE_BYTES << config.lines_log2
     offset = ops["address"].astype(np.int64) - (config.base + found.line * LINE_BYTES)
@@ -66,7 +65,7 @@ def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
 
 
 def _expected(found: Mismatch, present: list[int]) -> Lines:
-    """The line when only those workers have contributed."""
+    """Return the line if only these workers had contributed."""
     work, use = found.work, found.work.uses[found.use]
     sent = work.sent[found.use][:, found.line : found.line + 1]
     mask = np.zeros((len(sent), 1), np.bool_)
@@ -77,7 +76,8 @@ def _expected(found: Mismatch, present: list[int]) -> Lines:
 def _line_alone(
     found: Mismatch, block: EpochBlock, open_device: Open
 ) -> tuple[str, list[Operation]] | None:
-    """(what is wrong, transactions up to the first wrong answer), or None: the line is right."""
+    """Drive the line alone. Return (fault, transactions up to the first wrong answer), or None if
+    it is right."""
     work, line = found.work, found.line
     use = work.uses[found.use]
     config, order = use.config, arrival(found, block)
@@ -112,17 +112,18 @@ def _line_alone(
     return None
 
 
-def _commits(block: EpochBlock) -> list[Commit]:
-    return [Commit(use.region, use.config, block.work.epoch) for use in block.work.uses]
+def _commits(block: EpochBlock) -> list[CommitOperation]:
+    return [CommitOperation(use.region, use.config, block.work.epoch) for use in block.work.uses]
 
 
 def _drive(operations: list[Operation], open_device: Open) -> U8:
-    """What the reads return on a fresh device, each operation after the one before."""
+    """Return the answers of the reads on a fresh device; each operation waits for the one
+    before."""
     parts: list[NDArray[Any]] = []
     sent: list[U8] = []
     reads = 0
     for one in operations:
-        if isinstance(one, Commit):
+        if isinstance(one, CommitOperation):
             parts.append(commit_ops(one.region, one.config, one.epoch))
             continue
         op = np.zeros(1, OP)
@@ -142,7 +143,7 @@ def _drive(operations: list[Operation], open_device: Open) -> U8:
 
 
 def _absent(found: Mismatch) -> int | None:
-    """The one worker without whom the line would be what came back."""
+    """Return the only worker whose missing contribution explains the line, or None."""
     got = found.work.got[found.use].stack[:, found.line]
     everybody = list(range(found.work.plan.workers))
     suspects = []
@@ -154,7 +155,7 @@ def _absent(found: Mismatch) -> int | None:
 
 
 def _recurs(block: EpochBlock, open_device: Open) -> bool:
-    """Whether a fresh device gets a line of the epoch wrong as well."""
+    """Return whether a fresh device gets a line of the epoch wrong as well."""
     own = block.block
     again = Block.of(own.ops, own.sent, len(own.got))
     fresh = open_device()
@@ -168,7 +169,7 @@ def _recurs(block: EpochBlock, open_device: Open) -> bool:
 
 
 def epoch_operations(block: EpochBlock) -> list[Operation]:
-    """All transactions of an epoch in their order, with what the reads must give."""
+    """Return all transactions of an epoch in order, with the expected data of the reads."""
     work, sent, parts = block.work, block.block.sent, []
     for use, own in zip(work.uses, work.sent):
         want = reduced_by_words(own, use, work.plan.params)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk transport: epochs as blocks through the C++ host, and what is done about a wrong one."""
+"""Bulk transport: epochs as blocks through the C++ host; search for the cause of a wrong line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 from verif.coverage.cover_points import NfCoverage
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
-from verif.replay.bulk.bisect import epoch_operations, narrow
+from verif.replay.bulk.bisect import bisect, epoch_operations
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import Mismatch, reduced_by_words
 from verif.replay.epoch import Key
@@ -28,11 +28,11 @@ from verif.replay.transport import Driven, ReplayStop, Transport
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
-"""Functional coverage, as a test of the runner leaves it."""
+"""Functional coverage, in the format of a test of the runner."""
 
 
 class EpochFault(BulkFault):
-    """A fault, and the epoch in which it came."""
+    """Fault of the device in an epoch."""
 
     def __init__(self, block: EpochBlock, fault: BulkFault) -> None:
         work = block.work
@@ -42,16 +42,16 @@ class EpochFault(BulkFault):
 
 @dataclass
 class BulkTransport(Transport):
-    """The C++ host and the device that ``model`` opens."""
+    """Bulk transport with devices that ``model`` opens."""
 
     model: BulkModel
     ahead: bool = True
-    """Whether an epoch is made and another judged while one is simulated: on a second core."""
+    """Simulate on a second core: prepare the next epoch and judge the last one meanwhile."""
     coverage: CoverModel = field(default_factory=lambda: NfCoverage().model)
     again: Callable[[Path], str] | None = None
-    """The command that drives a stimulus, to be printed; None where nobody reads it."""
+    """Returns the printed command that drives a stimulus; None: nothing is printed."""
     adopted: set[int] = field(default_factory=set)
-    """Numbers of the pieces that came from other processes."""
+    """Numbers of the pieces that other processes drove."""
     _last: EpochBlock | None = None
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class BulkTransport(Transport):
         self.build_seconds = self.model.build_seconds
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """See Transport."""
+        """Drive epochs on a fresh device; see Transport."""
         options, coverage = self.replay.options, NfCoverage()  # of one device, as the hits are
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
@@ -88,20 +88,21 @@ class BulkTransport(Transport):
         return self.model.open(self.folder, log2, seed, options.memory)
 
     def stop(self, driven: Driven, found: Mismatch | None) -> None:
-        """See Transport: says which worker it was, leaves a stimulus, and stops."""
+        """Search for the worker, write a stimulus, and raise ReplayStop; see Transport."""
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))
         assert self._last is not None
-        finding = narrow(found, self._last, self._fresh, self.replay.options)
-        if finding.stimulus is not None:
-            self._leave(finding.stimulus)
-        raise ReplayStop(f"{found.text}; {finding.text}")
+        cause = bisect(found, self._last, self._fresh, self.replay.options)
+        if cause.stimulus is not None:
+            self._leave(cause.stimulus)
+        raise ReplayStop(f"{found.text}; {cause.text}")
 
     def _leave(self, stimulus: Stimulus) -> None:
         stimulus.write(self.folder / STIMULUS_FILE)
 
     def finish(self) -> None:
-        """See Transport; leaves the functional coverage, and the command that drives a stimulus."""
+        """Write functional coverage, and print the command that drives a stimulus; see
+        Transport."""
         path = self.folder / STIMULUS_FILE
         if self.faults and path.is_file() and self.again is not None:
             self.hints.append(f"at signal level: {self.again(path)} --waves")
@@ -117,11 +118,10 @@ def _one_line(error: Exception) -> str:
 def stream(
     device: BulkDevice, blocks: Iterable[EpochBlock]
 ) -> Generator[tuple[EpochBlock, int], None, None]:
-    """Does the epochs in order; gives each with the clocks that it took.
+    """Drive epochs in order; yield each with its cycles.
 
-    They are taken from the iterable one ahead. Whatever the iterable, the device or the user of
-    this generator raises ends the stream, and the epoch under way with it where the device can be
-    interrupted.
+    The iterable is read one epoch ahead. An exception of the iterable, of the device or of the
+    consumer ends the stream, and interrupts the epoch in progress if the device supports it.
     """
     with ThreadPoolExecutor(1, "simulator") as pool:
         try:
@@ -141,7 +141,7 @@ def stream(
 def one_by_one(
     device: BulkDevice, blocks: Iterable[EpochBlock]
 ) -> Generator[tuple[EpochBlock, int], None, None]:
-    """The same on one core."""
+    """Drive epochs in order on one core; yield each with its cycles."""
     try:
         for block in blocks:
             yield block, _run(device, block)
@@ -151,7 +151,7 @@ def one_by_one(
 
 
 def _run(device: BulkDevice, block: EpochBlock) -> int:
-    """One epoch; the clocks that it took. EpochFault."""
+    """Drive one epoch and return its cycles. Raise EpochFault."""
     before = device.figures().cycles
     try:
         device.run(block.block)
@@ -162,7 +162,7 @@ def _run(device: BulkDevice, block: EpochBlock) -> int:
 
 # -- functional coverage: the bins of the environment, filled an epoch at a time ----------------
 def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
-    """An epoch that went through the device."""
+    """Sample an epoch."""
     ops, answers, plan = done.block.ops, done.block.answers, done.work.plan
     kinds = ops["kind"]
     link = kinds <= Kind.READ
@@ -187,7 +187,7 @@ def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
 
 
 def _sample_memory(coverage: NfCoverage, figures: Figures) -> None:
-    """What the core has counted at the memory port, once at the end."""
+    """Sample the counters of the memory port, once at the end."""
     coverage.memory_port.memory.hit("read", figures.memory_reads)
     coverage.memory_port.memory.hit("write full", figures.memory_writes)
     coverage.memory_port.memory.hit("write partial", figures.memory_partial_writes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An epoch as one block of operations: commits, contributions, results and planes, registers."""
+"""Epoch as one block of operations: commits, contributions, reads of lines and registers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items(
 
 
 @dataclass(frozen=True)
-class Lie:
-    """Where the lines of an epoch lie: the n-th of `EpochLines.sent`, one use and worker after the
-    other, is line ``at[n]`` of ``sent`` uint8[k, 64], which the device reads in its place."""
+class LinePlaces:
+    """Lines that the device reads in place: the n-th line of `EpochLines.sent` (by use, then
+    worker) is line ``at[n]`` of ``sent`` uint8[k, 64]."""
 
     sent: U8
     at: NDArray[np.int64]
@@ -34,9 +34,9 @@ class Lie:
 
 @dataclass(frozen=True)
 class EpochBlock:
-    """The block of an epoch; ``reads`` is the index of each register read in it, by name.
+    """Block of an epoch; ``reads`` is the index of each register read, by name.
 
-    STATUS of a region is read after its commit, everything else at the end. The counters are
+    STATUS of a region is read after its commit, all other registers at the end. The counters are
     cleared at the beginning.
     """
 
@@ -45,10 +45,17 @@ class EpochBlock:
     reads: dict[str, int]
 
     @staticmethod
-    def of(work: EpochLines, seed: int, lie: Lie | None = None, apart: bool = False) -> EpochBlock:
-        """Make it; the order of the workers depends on seed and place alone. ``lie``: where the
-        lines are already; else they are copied to one array. ``apart``: nothing keeps the workers
-        in step, each writes all its lines before the next does."""
+    def of(
+        work: EpochLines, seed: int, places: LinePlaces | None = None, apart: bool = False
+    ) -> EpochBlock:
+        """Make the block of an epoch; the order of the workers depends only on seed and place.
+
+        Args:
+            work: Epoch.
+            seed: Seed of the order of the workers.
+            places: Where the lines already are in memory; None: copy them into one array.
+            apart: Each worker writes all its lines before the next begins.
+        """
         rng = np.random.default_rng((seed, work.step, work.number))
         order = [
             rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
@@ -70,25 +77,25 @@ class EpochBlock:
         names += enumerate(last, sum(map(len, parts)))
         parts.append(_read_ops(last))
         ops = np.concatenate(parts)
-        if lie is None:
+        if places is None:
             sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
         else:
-            sent, writes = lie.sent, ops["kind"] == Kind.WRITE
-            ops["line"][writes] = lie.at[ops["line"][writes]]
+            sent, writes = places.sent, ops["kind"] == Kind.WRITE
+            ops["line"][writes] = places.at[ops["line"][writes]]
         block = Block(ops, sent, work.returned, np.zeros(len(ops), np.uint64))
         return EpochBlock(work, block, {name: at for at, name in names})
 
     def value(self, name: str) -> int:
-        """What a register said."""
+        """Return the value read from a register."""
         return self.block.value(self.reads[name])
 
     def figures(self, cycles: int) -> Counter[str]:
-        """What the epoch cost."""
+        """Return cycles, lines and cost counters of the epoch."""
         cost = {name: self.value(name) for name in COST}
         return Counter(cost | {"cycles": cycles, "lines": self.work.lines})
 
     def problems(self) -> list[str]:
-        """What registers and answers say beside the lines; an empty list in a good epoch."""
+        """Return the errors that registers and answers report."""
         block, uses, out = self.block, self.work.uses, []
         for use in uses:
             code = CommitCode(_CODE.extract(self.value(f"REGION[{use.region}].STATUS")))
@@ -108,7 +115,7 @@ class EpochBlock:
 
 
 def commit_ops(region: int, config: RegionConfig, epoch: int) -> NDArray[Any]:
-    """Writes of a descriptor and its EPOCH."""
+    """Return the register writes of a commit."""
     values = {**config.register_values(), "EPOCH": epoch & 0xFFFF_FFFF}
     writes = [(_ADDRESS[f"REGION[{region}].{leaf}"], value) for leaf, value in values.items()]
     return register_ops(Kind.REG_WRITE, writes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a bulk replay that other processes drove: each is taken once and whole, or refused."""
+"""Results of pieces that other processes drove: each is adopted once and whole, or refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from neuron_fabric.errors import CaptureError
 from verif.conftest import BulkModel
 from verif.replay.bulk.bulk_transport import BulkTransport
-from verif.replay.bulk.worker_process import LINES_FILE, RESULT_FILE, adopt, drive_apart, shipped
+from verif.replay.bulk.worker_process import LINES_FILE, RESULT_FILE, adopt, drive_piece, shipped
 from verif.replay.job import Piece, Replay, make_replay
 from verif.replay.journal import Journal
 from verif.replay.options import ReplayOptions
@@ -22,23 +22,25 @@ ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 
 
 class Adoption:
-    """Two pieces that other processes have driven, and the replay that they are for."""
+    """A replay, and its first two pieces, driven by other transports and not yet adopted."""
 
     def __init__(self, odd: Path, model: BulkModel, folder: Path) -> None:
-        options = ReplayOptions(str(odd), routes=ROUTES, epoch_lines_log2=1)
-        self.replay = make_replay(options)
+        self.replay = make_replay(ReplayOptions(str(odd), routes=ROUTES, epoch_lines_log2=1))
         self.identity = self.replay.identity("verilator")
         self.model, self.folder = model, folder
-        self.pieces = self.replay.pieces()[:2]
+        self.first, self.second = self.replay.pieces()[:2]
         self.done = self.transport(self.replay, folder / "done")
-        self.done.kept = Journal.create(folder / "journal", self.identity)
-        for piece in self.pieces:
-            own = self.transport(shipped(self.replay, piece), self.place(piece))
-            drive_apart(own, piece, self.identity)
+        self.journal = self.done.kept = Journal.create(folder / "journal", self.identity)
+        for piece in (self.first, self.second):
+            self.drive(piece, self.place(piece))
 
     def transport(self, replay: Replay, folder: Path) -> BulkTransport:
         folder.mkdir()
         return BulkTransport(replay, "verilator", folder, self.model)
+
+    def drive(self, piece: Piece, folder: Path) -> None:
+        own = self.transport(shipped(self.replay, piece), folder)
+        drive_piece(own, piece, self.identity)
 
     def place(self, piece: Piece) -> Path:
         return self.folder / f"piece {piece.number}"
@@ -46,71 +48,62 @@ class Adoption:
     def adopt(self, piece: Piece, folder: Path | None = None) -> None:
         adopt(self.done, piece, folder or self.place(piece), self.identity)
 
+    def refuses(self, piece: Piece, text: str, folder: Path | None = None) -> None:
+        with pytest.raises(CaptureError, match=text):
+            self.adopt(piece, folder)
+
 
 @pytest.fixture
 def adoption(odd: Path, model: BulkModel, tmp_path: Path) -> Iterator[Adoption]:
-    """Driven with lines that were sent, and not yet taken."""
-    (tmp_path / "apart").mkdir()
-    made = Adoption(odd, model, tmp_path / "apart")
-    yield made
-    assert isinstance(made.done.kept, Journal)
-    made.done.kept.close()
+    (tmp_path / "adoption").mkdir()
+    made = Adoption(odd, model, tmp_path / "adoption")
+    with closing(made.journal):
+        yield made
 
 
-def test_pieces_are_taken_in_any_order(adoption: Adoption) -> None:
-    for piece in reversed(adoption.pieces):
+def test_pieces_are_adopted_in_any_order(adoption: Adoption) -> None:
+    done = adoption.done
+    for piece in (adoption.second, adoption.first):
         adoption.adopt(piece)
-    assert adoption.done.kept is not None
-    assert sorted(adoption.done.kept.records) == sorted(
-        key for piece in adoption.pieces for key in piece.keys
-    )
-    assert adoption.done.writes == adoption.replay.writes(list(adoption.done.kept.records))
-    assert adoption.done.lines * adoption.replay.source.workers == adoption.done.writes
-    cycles = adoption.done.cycles
-    assert sum(cycles.values()) == sum(one["cycles"] for one in adoption.done.figures.values())
+    assert sorted(adoption.journal.records) == [*adoption.first.keys, *adoption.second.keys]
+    assert done.writes == adoption.replay.writes(list(adoption.journal.records))
+    assert done.lines * adoption.replay.source.workers == done.writes
+    assert sum(done.cycles.values()) == sum(one["cycles"] for one in done.figures.values())
 
 
-def test_a_piece_that_comes_twice_is_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
+def test_a_second_result_of_a_piece_is_refused(adoption: Adoption) -> None:
+    first, second = adoption.first, adoption.second
     adoption.adopt(first)
-    with pytest.raises(CaptureError, match="shard 1: came twice"):
-        adoption.adopt(first)
-    with pytest.raises(CaptureError, match=r"is of another replay \(piece 1, now 2\)"):
-        adoption.adopt(second, adoption.place(first))
+    adoption.refuses(first, "shard 1: came twice")
+    another = r"is of another replay \(piece 1, now 2\)"
+    adoption.refuses(second, another, adoption.place(first))
     assert adoption.done.writes == adoption.replay.writes(first.keys)
     adoption.adopt(second)
 
 
-def test_a_round_that_is_lost_or_damaged_is_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
+def test_lost_or_damaged_rounds_are_refused(adoption: Adoption) -> None:
+    first, second = adoption.first, adoption.second
     path = adoption.place(first) / LINES_FILE
     data = path.read_bytes()
     identity = {**adoption.identity, "piece": first.number}
     with closing(Journal.open(path, identity)) as journal:
         last = journal.records[first.keys[-1]]
-    path.write_bytes(data[: last.start])
-    with pytest.raises(CaptureError, match="lacks 1 of its 2 rounds; replay it again"):
-        adoption.adopt(first)
     flipped = bytearray(data)
     flipped[last.start + 40] ^= 1
-    path.write_bytes(flipped)
-    with pytest.raises(CaptureError, match="is damaged, or of another replay"):
-        adoption.adopt(replace(first, number=1))
+    for content, text in (
+        (data[: last.start], "lacks 1 of its 2 rounds; replay it again"),
+        (flipped, "is damaged, or of another replay"),
+    ):
+        path.write_bytes(content)
+        adoption.refuses(first, text)
     path.unlink()
-    with pytest.raises(CaptureError, match="there is no journal"):
-        adoption.adopt(first)
+    adoption.refuses(first, "there is no journal")
     (adoption.place(second) / RESULT_FILE).write_text("{", encoding="utf-8")
-    with pytest.raises(CaptureError, match=RESULT_FILE):
-        adoption.adopt(second)
-    assert adoption.done.kept is not None
-    assert not adoption.done.kept.records
+    adoption.refuses(second, RESULT_FILE)
+    assert not adoption.journal.records
 
 
 def test_rounds_of_another_piece_are_refused(adoption: Adoption) -> None:
-    first, second = adoption.pieces
-    longer = replace(first, keys=(*first.keys, *second.keys))
-    folder = adoption.folder / "longer"
-    own = adoption.transport(shipped(adoption.replay, longer), folder)
-    drive_apart(own, longer, adoption.identity)
-    with pytest.raises(CaptureError, match="has 2 rounds of other shards"):
-        adoption.adopt(first, folder)
+    first, folder = adoption.first, adoption.folder / "longer"
+    adoption.drive(replace(first, keys=(*first.keys, *adoption.second.keys)), folder)
+    adoption.refuses(first, "has 2 rounds of other shards", folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk replay around the device: tensors, shards, kills, journals, and what is said of a fault."""
+"""Bulk replay on the device model: tensors, shards, kills, journals, and reports of faults."""
 
 from __future__ import annotations
 
@@ -18,42 +18,46 @@ from neuron_fabric.capture import write_capture
 from neuron_fabric.progress_bar import clock
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from verif.conftest import BulkModel, gradients, nf_replay
+from verif.conftest import BulkModel, gradients
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
+from verif.replay.conftest import BULK, MIX, Command, check_file, check_files, step_files
 from verif.replay.runner import Progress
-from verif.replay.stimulus import Commit, Read, Stimulus, Write
-from verif.replay.test_signal_replay import MIX, check_file
+from verif.replay.stimulus import CommitOperation, Read, Stimulus, Write
 
-STEPS = (3, 60)
-BULK = ("--transport", "bulk")
-ROUTES = ("--route", *MIX)
+Bulk = Command[BulkModel]
 
 
-def files(out: Path) -> list[bytes]:
-    """The result files of both steps."""
-    return [out.with_name(f"{out.stem}.step-{step:06d}.safetensors").read_bytes() for step in STEPS]
+@pytest.fixture
+def mixed(bulk: Bulk) -> Bulk:
+    """Return the command with a route of each kind, and with --out."""
+    return bulk.of(bulk.capture, "--route", *MIX, "--out", bulk.out)
 
 
-def test_the_tensors_are_those_of_the_reference(
-    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.safetensors"
-    words = (*ROUTES, "--sim", "both", "--tie", "minus", "--threshold", 2, "--ternary-ratio", 0.3)
-    assert nf_replay(model, capture, *BULK, *words, "--out", out) == 0
-    for step in STEPS:
-        path = tmp_path / f"out.step-{step:06d}.safetensors"
-        found = check_file(path, capture, step, tie=Tie.MINUS, threshold=2, ratio=0.3)
+@pytest.fixture
+def whole(bulk: Bulk) -> list[bytes]:
+    """Return the result files of an uninterrupted replay."""
+    out = bulk.folder / "whole.safetensors"
+    bulk.passes("--route", *MIX, "--out", out)
+    return bulk.files(out)
+
+
+@pytest.fixture
+def bare(bulk: Bulk) -> Bulk:
+    """Return `nf replay` without any word."""
+    return replace(bulk, capture=None, words=())
+
+
+def test_the_tensors_are_those_of_the_reference(mixed: Bulk, capture: Path) -> None:
+    words = ("--sim", "both", "--tie", "minus", "--threshold", 2, "--ternary-ratio", 0.3)
+    last = mixed.passes(*words).last
+    for found in check_files(mixed.out, capture, tie=Tie.MINUS, threshold=2, ratio=0.3):
         assert found["simulator"] == "verilator,icarus"
         assert json.loads(found["routes"])["c.weight"] == "G_TERNARY"
-    assert sorted(p.name for p in tmp_path.iterdir() if p.name.startswith("out")) == [
-        "out.step-000003.safetensors",
-        "out.step-000060.safetensors",
-    ]
-    last = capsys.readouterr().out.splitlines()[-1]
+    assert sorted(mixed.folder.glob("out*")) == step_files(mixed.out)
     assert "0 mismatches" in last
     assert "cycles at memory latency 100, " in last
-    metrics = json.loads(next(model.files.rglob("metrics.json")).read_text(encoding="utf-8"))
+    metrics = json.loads(next(mixed.device.files.rglob("metrics.json")).read_text(encoding="utf-8"))
     covered = metrics[FUNCTIONAL]
     assert covered["access"]["read plane 2 G_TERNARY"] == 4
     assert covered["opcode"]["RwD MEM_WR"] == 2 * 7 * 5
@@ -61,209 +65,162 @@ def test_the_tensors_are_those_of_the_reference(
     assert all(set(bins) <= set(planned[name].bins) for name, bins in covered.items())
 
 
-@pytest.mark.parametrize(("transport", "device"), [("signal", "signal_model"), ("bulk", "model")])
-def test_warnings(
-    transport: str,
-    device: str,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A capture that does not tell its head, and a tensor that a worker does not use."""
+@pytest.mark.parametrize("transport", ["signal", "bulk"])
+def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
+    """Warn of a capture without a known head, and of a tensor that a worker does not use."""
+    command = request.getfixturevalue(transport)
     values = {"body.weight": np.ones((2, 2, 2)), "norm.weight": np.ones((2, 2))}
     values["body.weight"][1] = 0
-    write_capture(tmp_path / "c", "m", {3: values})
-    words = ("--transport", transport)
-    assert nf_replay(request.getfixturevalue(device), tmp_path / "c", *words) == 0
-    head, zero = capsys.readouterr().err.splitlines()
-    assert head.startswith("nf replay: warning: the capture does not tell which layer is the head")
+    write_capture(command.folder / "c", "m", {3: values})
+    head, zero = command.of(command.folder / "c").passes().err.splitlines()
+    assert head.startswith("nf replay: warning: the capture does not name its head")
     assert "tensor 'body.weight' is zero everywhere in step 3 of worker 1" in zero
 
 
-def test_shards_merge_to_the_same_files(
-    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
-    assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
+def test_shards_merge_to_the_same_files(mixed: Bulk, whole: list[bytes]) -> None:
     for part in (2, 3):
-        words = ("--shard", f"{part}/3", "--out", out)
-        assert nf_replay(model, capture, *BULK, *ROUTES, *words) == 0
-    assert not list(tmp_path.glob("out.step*"))
-    merge = (capture, *BULK, *ROUTES, "--merge", 3, "--out", out)
-    assert nf_replay(model, *merge) == 2
-    assert "shard-1-of-3.journal: there is no journal" in capsys.readouterr().err
-    assert nf_replay(model, capture, *BULK, *ROUTES, "--shard", "1/3", "--out", out) == 0
-    assert nf_replay(model, *merge) == 0
-    assert files(out) == files(whole)
+        mixed.passes("--shard", f"{part}/3")
+    assert not list(mixed.folder.glob("out.step*"))
+    assert "shard-1-of-3.journal: there is no journal" in mixed.refuses("--merge", 3)
+    mixed.passes("--shard", "1/3")
+    mixed.passes("--merge", 3)
+    assert mixed.files() == whole
 
 
-@pytest.mark.parametrize("cut", [0, 1, 5000])
-def test_a_replay_that_was_killed_goes_on(
-    capture: Path, model: BulkModel, tmp_path: Path, cut: int
-) -> None:
+@pytest.mark.parametrize("cut", [0, 1, 500])
+def test_a_killed_replay_can_be_resumed(mixed: Bulk, whole: list[bytes], cut: int) -> None:
     """`cut`: bytes of the last record that did not reach the disk."""
-    whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
-    assert nf_replay(model, capture, *BULK, *ROUTES, "--out", whole) == 0
-    epochs, model.epochs, model.dies_at = model.epochs, 0, 3
-    words = (capture, *BULK, *ROUTES, "--out", out)
-    assert nf_replay(model, *words) == 1
-    journal = tmp_path / "out.safetensors.verilator.journal"
+    device = mixed.device
+    epochs, device.epochs, device.dies_at = device.epochs, 0, 3
+    mixed.fails()
+    journal = mixed.folder / "out.safetensors.verilator.journal"
     data = journal.read_bytes()
-    journal.write_bytes(data[: len(data) - min(cut, 500)])
-    model.epochs, model.dies_at = 0, None
-    assert nf_replay(model, *words, "--resume") == 0
-    assert model.epochs < epochs
-    assert files(out) == files(whole)
+    journal.write_bytes(data[: len(data) - cut])
+    device.epochs, device.dies_at = 0, None
+    mixed.passes("--resume")
+    assert device.epochs < epochs
+    assert mixed.files() == whole
     assert not journal.exists()
 
 
-def test_a_journal_that_is_not_whole_is_refused(
-    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "out.safetensors"
-    words = (capture, *BULK, *ROUTES, "--out", out)
-    assert nf_replay(model, *words, "--resume") == 2
-    assert "there is no journal; replay that part first" in capsys.readouterr().err
-    model.dies_at = 3
-    assert nf_replay(model, *words) == 1
-    journal = tmp_path / "out.safetensors.verilator.journal"
+def test_a_journal_that_does_not_fit_is_refused(mixed: Bulk, capture: Path) -> None:
+    assert "there is no journal; replay that part first" in mixed.refuses("--resume")
+    mixed.device.dies_at = 3
+    mixed.fails()
+    journal = mixed.folder / "out.safetensors.verilator.journal"
     data = bytearray(journal.read_bytes())
-    assert nf_replay(model, *words, "--resume", "--seed", 2) == 2
-    assert "it is of another replay (seed 1, now 2)" in capsys.readouterr().err
-    assert nf_replay(model, *words, "--resume", "--tie", "minus") == 2
-    assert "it is of another replay (tie 'PLUS', now 'MINUS')" in capsys.readouterr().err
-    assert nf_replay(model, *words, "--resume", "--steps", 3) == 2
-    assert "it is of another replay (steps [3, 60], now [3])" in capsys.readouterr().err
-    for merge in ((), ("--merge", 1)):
-        model.edits = (Edit("hdl/engine/nf_vote.sv", "endmodule", "// another\nendmodule"),)
-        assert nf_replay(model, *words, *(merge or ("--resume",))) == 2
-        error = capsys.readouterr().err
+    for words, text in (
+        (("--seed", 2), "it is of another replay (seed 1, now 2)"),
+        (("--tie", "minus"), "it is of another replay (tie 'PLUS', now 'MINUS')"),
+        (("--steps", 3), "it is of another replay (steps [3, 60], now [3])"),
+    ):
+        assert text in mixed.refuses("--resume", *words)
+    mixed.device.edits = (Edit("hdl/engine/nf_vote.sv", "endmodule", "// another\nendmodule"),)
+    for again in (("--resume",), ("--merge", 1)):
+        error = mixed.refuses(*again)
         assert re.search(r"it is of another replay \(RTL '(\w{16})', now '(?!\1)\w{16}'\)", error)
-        assert len(error.splitlines()) == 1
-    model.edits = ()
-    gradient = next(iter(sorted(capture.rglob("*.safetensors"))))
-    there = gradient.read_bytes()
-    gradient.write_bytes(there[:-1] + bytes([there[-1] ^ 1]))
-    assert nf_replay(model, *words, "--resume") == 2
-    assert "it is of another replay (content" in capsys.readouterr().err
-    gradient.write_bytes(there)
+    mixed.device.edits = ()
+    gradient = min(capture.rglob("*.safetensors"))
+    original = gradient.read_bytes()
+    gradient.write_bytes(original[:-1] + bytes([original[-1] ^ 1]))
+    assert "it is of another replay (content" in mixed.refuses("--resume")
+    gradient.write_bytes(original)
     data[len(data) // 2] ^= 1
-    journal.write_bytes(data)
-    assert nf_replay(model, *words, "--resume") == 2
-    error = capsys.readouterr().err
-    assert "is damaged, or of another replay; delete it" in error
-    assert len(error.splitlines()) == 1
-    journal.write_bytes(b"something else")
-    assert nf_replay(model, *words, "--resume") == 2
-    assert "no journal of a replay" in capsys.readouterr().err
+    for content, text in (
+        (bytes(data), "is damaged, or of another replay; delete it"),
+        (b"something else", "no journal of a replay"),
+    ):
+        journal.write_bytes(content)
+        assert text in mixed.refuses("--resume")
 
 
 # -- negative twins ---------------------------------------------------------------------------
+def kept_stimulus(bulk: Bulk, out: str) -> Stimulus:
+    """Return the stimulus; the printed copy, which later replays do not delete, is the same."""
+    path = next(bulk.device.files.rglob("stimulus.json"))
+    (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", out)
+    assert (ROOT / copy).read_bytes() == path.read_bytes()
+    return Stimulus.read(path)
 
 
-def test_a_wrong_lane_is_named_with_its_worker(
-    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Worker 3's bit of element 5 arrives wrong, whenever it is sent to line 1 of a.weight."""
-    line = 1
+def test_a_wrong_lane_is_named_with_its_worker(bulk: Bulk) -> None:
+    """Bit 5 of each contribution of worker 3 to a.weight is inverted."""
 
     def damage(_count: int, message: M2SRwD) -> M2SRwD:
         if message.ldid != 3 or len(set(message.data)) == 1:
             return message
         return replace(message, data=bytes([message.data[0] ^ 1 << 5]) + message.data[1:])
 
-    model.damage = damage
-    out = tmp_path / "out.safetensors"
-    words = ("--steps", 3, "--route", "*=G_BINARY", "--out", out)
-    assert nf_replay(model, capture, *BULK, *words) == 1
-    shown = capsys.readouterr()
-    assert not out.exists()
+    bulk.device.damage = damage
+    shown = bulk.fails("--steps", 3, "--route", "*=G_BINARY", "--out", bulk.out)
     assert "step 3 tensor a.weight G_BINARY line 0 element 5 " in shown.err
     assert "; worker 3, line 0 of region 0, element 5: after its contribution" in shown.err
-    assert "FAILED" in shown.out.splitlines()[-1]
-    path = next(model.files.rglob("stimulus.json"))
-    (copy,) = re.findall(r"nf replay --stimulus (\S+) --sim verilator --waves", shown.out)
-    assert (ROOT / copy).read_bytes() == path.read_bytes()  # the next replay empties the folder
-    stimulus = Stimulus.read(path)
+    stimulus = kept_stimulus(bulk, shown.out)
     assert stimulus.note.startswith("worker 3")
-    kinds = [type(one) for one in stimulus.operations]
-    assert kinds[0] is Commit
-    assert kinds[-1] is Read
+    assert isinstance(stimulus.operations[0], CommitOperation)
+    assert isinstance(stimulus.operations[-1], Read)
     writes = [one for one in stimulus.operations if isinstance(one, Write)]
     assert writes[-1].ldid == 3
-    assert line
 
 
-def test_a_loss_that_the_line_alone_does_not_show(
-    capture: Path, model: BulkModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The seventh contribution since the reset is lost: only the whole round shows it again."""
+def test_a_loss_that_needs_the_whole_round(bulk: Bulk) -> None:
+    """The seventh contribution since the reset is lost; the line alone does not show it."""
 
     def damage(count: int, message: M2SRwD) -> M2SRwD | None:
         return replace(message, data=bytes(64)) if count == 6 else message
 
-    model.damage = damage
-    assert nf_replay(model, capture, *BULK, "--steps", 3, "--route", "*=FP32") == 1
-    shown = capsys.readouterr()
+    bulk.device.damage = damage
+    shown = bulk.fails("--steps", 3, "--route", "*=FP32")
     assert "tensor a.weight FP32 line 1 " in shown.err
-    path = next(model.files.rglob("stimulus.json"))
-    writes = [one for one in Stimulus.read(path).operations if isinstance(one, Write)]
+    operations = kept_stimulus(bulk, shown.out).operations
+    writes = [one for one in operations if isinstance(one, Write)]
     assert len(writes) == 10
-    assert f"worker {writes[6].ldid}: its contribution is not in it" in shown.err
+    assert f"worker {writes[6].ldid}: its contribution is missing" in shown.err
 
 
-def test_registers_and_faults_are_red(
-    capture: Path, model: BulkModel, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = (capture, *BULK, "--steps", 3, "--route", "*=G_BINARY")
-    model.dies_at = 1
-    assert nf_replay(model, *words) == 1
-    assert "verilator: step 3 round 1: cycle 7: the simulator is gone" in capsys.readouterr().err
-    whole = Stimulus.read(next(model.files.rglob("stimulus.json")))
-    assert [type(one) for one in whole.operations].count(Write) == 10
-    model.dies_at = None
-
-    model.twice = True
-    assert nf_replay(model, *words) == 1
-    assert "step 3 round 0: counter DUPLICATE went up by 10" in capsys.readouterr().err
+def test_registers_and_faults_are_red(bulk: Bulk) -> None:
+    words = ("--steps", 3, "--route", "*=G_BINARY")
+    bulk.device.dies_at = 1
+    shown = bulk.fails(*words)
+    assert "verilator: step 3 round 1: cycle 7: the simulator is gone" in shown.err
+    operations = kept_stimulus(bulk, shown.out).operations
+    assert [type(one) for one in operations].count(Write) == 10
+    bulk.device.dies_at, bulk.device.twice = None, True
+    assert "step 3 round 0: counter DUPLICATE went up by 10" in bulk.fails(*words).err
 
 
-def test_a_nan_is_refused_or_goes_by_fp32(
-    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_nan_is_refused_or_goes_by_fp32(bulk: Bulk) -> None:
     bad = gradients(2)
     bad["c.weight"][2, 3, 1] = np.inf
-    path = tmp_path / "nan"
+    path = bulk.folder / "nan"
     write_capture(path, "nan", {1: gradients(1), 2: bad})
-    out = tmp_path / "out.safetensors"
-    words = (path, *BULK, "--route", "c.weight=G_BINARY", "--out", out)
-    assert nf_replay(model, *words) == 2
-    error = capsys.readouterr().err
+    bulk, words = bulk.of(path), ("--route", "c.weight=G_BINARY", "--out", bulk.out)
+    error = bulk.refuses(*words)
     assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
-    assert nf_replay(model, path, *BULK, "--route", "*=G_INT4") == 2
-    assert "index [3, 1]: inf has no integer code; send the tensor" in capsys.readouterr().err
-    assert model.epochs == 0
-    assert nf_replay(model, *words, "--nonfinite", "fp32") == 0
+    error = bulk.refuses("--route", "*=G_INT4")
+    assert "index [3, 1]: inf has no integer code; send the tensor" in error
+    assert bulk.device.epochs == 0
+    bulk.passes(*words, "--nonfinite", "fp32")
     for step, route in ((1, "G_BINARY"), (2, "FP32")):
-        found = check_file(tmp_path / f"out.step-{step:06d}.safetensors", path, step)
+        found = check_file(bulk.folder / f"out.step-{step:06d}.safetensors", path, step)
         assert json.loads(found["routes"])["c.weight"] == route
 
 
 WORDS = {
     "nothing": ((), "nothing to replay; name one of CAPTURE"),
     "two": (("--synthetic", "resnet18", "--stimulus", "x"), "2 given"),
-    "signal": (("--synthetic", "resnet18"), "--synthetic: bulk replay alone has it"),
-    "waves": (("--synthetic", "resnet18", *BULK, "--waves"), "bulk replay writes none"),
-    "kept": (("--synthetic", "resnet18", *BULK, "--resume"), "nothing is kept without --out"),
+    "signal": (("--synthetic", "resnet18"), "--synthetic: requires the bulk"),
+    "waves": (("--synthetic", "resnet18", *BULK, "--waves"), "bulk replay writes no waves"),
+    "kept": (("--synthetic", "resnet18", *BULK, "--resume"), "--resume: requires --out"),
     "merge": (
         ("--synthetic", "resnet18", *BULK, "--merge", 2, "--resume", "--out", "x"),
-        "--merge: it drives nothing",
+        "--merge: only joins journals",
     ),
-    "cluster": (("--synthetic", "resnet18", *BULK, "--cluster", ""), "--cluster: names nothing"),
-    "timeout": (("--synthetic", "resnet18", *BULK, "--timeout", 9), "bulk replay has none"),
-    "workers": (("captures/x", "--workers", 4), "the capture says how many there are"),
-    "usual workers": (("captures/x", "--workers", 8), "the capture says how many there are"),
-    "out": (("--stimulus", "x", "--out", "y"), "--out: the stimulus says all of that"),
+    "cluster": (("--synthetic", "resnet18", *BULK, "--cluster", ""), "the address is empty"),
+    "timeout": (("--synthetic", "resnet18", *BULK, "--timeout", 9), "bulk replay has no time-out"),
+    "workers": (("captures/x", "--workers", 4), "a fixed number of workers"),
+    "usual workers": (("captures/x", "--workers", 8), "a fixed number of workers"),
+    "out": (("--stimulus", "x", "--out", "y"), "--out: a stimulus contains"),
     "parts": (
         ("captures/digits-resnet-8x", *BULK, "--merge", 2, "--out", "no-such.safetensors"),
         "there is no journal; replay that part first",
@@ -276,32 +233,33 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("words", "text"), WORDS.values(), ids=WORDS.keys())
-def test_words_that_do_not_go_together(
-    model: BulkModel, capsys: pytest.CaptureFixture[str], words: tuple[str], text: str
-) -> None:
-    assert nf_replay(model, *words) == 2
-    error = capsys.readouterr().err
-    assert text in error
-    assert len(error.splitlines()) == 1
+def test_options_that_exclude_each_other(bare: Bulk, words: tuple[str], text: str) -> None:
+    assert text in bare.refuses(*words)
 
 
-def test_a_file_that_is_no_stimulus(
-    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    deep, digits = "[" * 100_000, '{"seed": ' + "9" * 5000 + "}"
-    for text in ("", "{}", "[]", "\xff", "[NaN]", '{"a": 1, "a": 2}', deep, digits):
-        (tmp_path / "x.json").write_text(text, encoding="latin-1")
-        assert nf_replay(model, "--stimulus", tmp_path / "x.json") == 2
-        assert "no stimulus" in capsys.readouterr().err
+BROKEN = {
+    "empty": "",
+    "object": "{}",
+    "list": "[]",
+    "no UTF-8": "\xff",
+    "NaN": "[NaN]",
+    "key twice": '{"a": 1, "a": 2}',
+    "deep": "[" * 100_000,
+    "digits": '{"seed": ' + "9" * 5000 + "}",
+}
 
 
-def test_what_is_no_file_is_refused_at_once(
-    model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.mkfifo(tmp_path / "fifo")  # who reads it waits for ever
-    for path, kind in ((tmp_path / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
-        assert nf_replay(model, "--stimulus", path) == 2
-        assert f"is {kind}, not a file" in capsys.readouterr().err
+@pytest.mark.parametrize("text", BROKEN.values(), ids=BROKEN.keys())
+def test_a_file_that_is_no_stimulus(bare: Bulk, text: str) -> None:
+    (bare.folder / "x.json").write_text(text, encoding="latin-1")
+    assert "no stimulus" in bare.refuses("--stimulus", bare.folder / "x.json")
+
+
+def test_special_files_are_refused_at_once(bare: Bulk) -> None:
+    """Opening a FIFO would wait for a writer."""
+    os.mkfifo(bare.folder / "fifo")
+    for path, kind in ((bare.folder / "fifo", "a FIFO"), (Path("/dev/zero"), "a device")):
+        assert f"is {kind}, not a file" in bare.refuses("--stimulus", path)
 
 
 LINE = "00" * 64
@@ -327,23 +285,13 @@ STIMULI: dict[str, tuple[dict[str, object], str]] = {
 
 
 @pytest.mark.parametrize(("change", "text"), STIMULI.values(), ids=STIMULI.keys())
-def test_a_stimulus_that_cannot_be_driven(
-    model: BulkModel,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    change: dict[str, object],
-    text: str,
-) -> None:
-    path = tmp_path / "x.json"
+def test_a_stimulus_that_cannot_be_driven(bare: Bulk, change: dict[str, object], text: str) -> None:
+    path = bare.folder / "x.json"
     Stimulus("wrong", {}, 1, (Read(0x40, 0, bytes(64)),)).write(path)
-    assert Stimulus.read(path).operations  # the twin: nothing but the change is wrong
-    path.write_text(
-        json.dumps(json.loads(path.read_text(encoding="utf-8")) | change), encoding="utf-8"
-    )
-    assert nf_replay(model, "--stimulus", path) == 2
-    error = capsys.readouterr().err
-    assert text in error
-    assert len(error.splitlines()) == 1
+    assert Stimulus.read(path).operations  # the twin: only the change is wrong
+    content = json.loads(path.read_text(encoding="utf-8")) | change
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert text in bare.refuses("--stimulus", path)
 
 
 def test_progress_says_speed_and_time_left() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk replay on the RTL: the tensors of the reference, faults found and reproduced, a kill."""
+"""Bulk replay on the RTL: reference tensors, faults that are found and reproduced, a kill."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ import pytest
 from models.line_packing import U8, Mode, lines_to_codes
 from models.regions import DeviceParams
 from scripts.build import bulk_build, registry
-from scripts.cli.replay import Simulators
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
+from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.host.bulk_device import BulkFault
 from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import Mismatch
+from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Extent, plan_step
 from verif.replay.source import SyntheticSource, resnet18
 from verif.replay.tensors import TERNARY_RATIO
-from verif.replay.test_signal_replay import MIX, SHIPPED, check_file
 
-BULK = ("--transport", "bulk")
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
 
 
@@ -45,8 +44,7 @@ def test_a_mix_of_routes(
     words = (*BULK, "--sim", sim, "--route", *MIX, "--out", out)
     code = nf_replay(simulators, capture, *words)
     assert code == 0, capsys.readouterr().err
-    for step in (3, 60):
-        check_file(tmp_path / f"out.step-{step:06d}.safetensors", capture, step)
+    check_files(out, capture)
 
 
 @pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "FP32"])
@@ -57,15 +55,14 @@ def test_the_shipped_capture(
     simulators = Simulators(files=tmp_path / "files")
     code = nf_replay(simulators, SHIPPED, *BULK, "--route", f"*={route}", "--out", out)
     assert code == 0, capsys.readouterr().err
-    for step in (3, 60):
-        check_file(tmp_path / f"out.step-{step:06d}.safetensors", SHIPPED, step)
+    check_files(out, SHIPPED)
 
 
 ACCUMULATE = "hdl/engine/nf_accumulate.sv"
 LANE = 137
-"""G_TERNARY: the carry of this lane is lost; the minus count of element 68."""
+"""G_TERNARY: the carry of this lane is lost, which is the minus count of element 68."""
 PATTERN = 0x0ABCD
-"""G_BINARY: a line whose lowest 17 bits are this is not counted: one in 131,072."""
+"""G_BINARY: lines with these lowest 17 bits are not counted, one in 131,072."""
 BROKEN = (
     Edit(ACCUMULATE, "& carry;\n", f"& carry & ~(512'(ternary) << {LANE});\n"),
     Edit(
@@ -84,12 +81,12 @@ BROKEN = (
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Simulators:
-    """RTL with three faults, one in each mode."""
+    """Return RTL with three faults, one per mode."""
     return Simulators(BROKEN, tmp_path_factory.mktemp("broken"))
 
 
 def reproduced(broken: Simulators, capsys: pytest.CaptureFixture[str]) -> None:
-    """The stimulus fails at signal level on the broken RTL, and only there."""
+    """Check that the stimulus fails at signal level on the broken RTL, and only there."""
     stimulus = next(broken.files.rglob("stimulus.json"))
     sim = SIMS[-1]  # Icarus builds faster
     assert nf_replay(broken, "--stimulus", stimulus, "--sim", sim, "--waves") == 1
@@ -115,7 +112,8 @@ def test_a_lost_carry_of_one_lane(broken: Simulators, capsys: pytest.CaptureFixt
 
 
 def first_lost_carry() -> tuple[int, int]:
-    """(line, worker) where a second -1 first arrives in the broken lane: 1 + 1 gives 0 there."""
+    """Return (line, worker) at which the second -1 arrives in the broken lane: 1 + 1 gives 0
+    there."""
     tensors = resnet18()
     routes = {spec.name: Mode.G_TERNARY for spec in tensors}
     source = SyntheticSource("resnet18", tensors, 8, routes, TERNARY_RATIO, seed=1)
@@ -131,7 +129,7 @@ def first_lost_carry() -> tuple[int, int]:
 
 
 def is_minus(line: U8) -> bool:
-    """The element of the broken lane is -1."""
+    """Return whether the element of the broken lane is -1."""
     return int(lines_to_codes(line.reshape(1, -1))[LANE // 2]) == 3
 
 
@@ -149,7 +147,7 @@ def test_one_line_in_a_hundred_thousand_is_dropped(
 
 
 def first_dropped() -> tuple[str, int, int]:
-    """(tensor, line, worker) of the first line that the broken RTL does not count."""
+    """Return (tensor, line, worker) of the first line that the broken RTL does not count."""
     routes = {spec.name: Mode.G_BINARY for spec in resnet18()}
     source = SyntheticSource("resnet18", resnet18(), 8, routes, TERNARY_RATIO, seed=1)
     seen = 0
@@ -171,7 +169,7 @@ def first_dropped() -> tuple[str, int, int]:
 def test_an_assertion_is_named(
     broken: Simulators, capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An assertion of the RTL that fires ends the replay with its name, not the process."""
+    """A failing assertion ends the replay with its name, not the process."""
     words = ("--sim", "verilator", "--steps", 3, "--route", "*=FP32")
     assert nf_replay(broken, capture, *BULK, *words) == 1
     error = capsys.readouterr().err
@@ -188,7 +186,7 @@ def test_rtl_that_refuses_its_parameters_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.nightly("three replays of 174,776 lines; test_bulk_replay resumes small ones")
 def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGKILL in the middle; --resume ends with the tensors of an uninterrupted run."""
+    """After SIGKILL, --resume gives the tensors of an uninterrupted run."""
     words = ["--synthetic", "resnet18", "--route", "*=G_BINARY", *BULK, "--out"]
     whole, out = tmp_path / "whole.safetensors", tmp_path / "out.safetensors"
     simulators = Simulators(files=tmp_path / "files")
@@ -211,7 +209,7 @@ def test_kill_and_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.nightly("more than a million contributions")
 def test_memory_does_not_grow_with_the_lines() -> None:
-    """A sixth and the whole of 1,048,656 contributions of 8 workers, a process each."""
+    """Compare one step with six (1,048,656 contributions of 8 workers), one process each."""
     peaks = []
     for steps in ("0", "0-5"):
         words = ["--synthetic", "resnet18", "--steps", steps, "--route", "*=G_BINARY", *BULK]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A piece of a replay in another process, here or on another machine: what it leaves in a folder,
-and how that becomes part of the replay. Each piece once, all of its rounds and no others."""
+"""Pieces of a replay in other processes or on other machines: files, and their adoption.
+
+A piece is adopted once, with all of its epochs and no others.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,10 @@ _AGAIN = "replay it again"
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a piece, beside the lines and figures in its journal.
+    """Outcome of a piece; lines and figures are in its journal.
 
-    ``wrong``: lines by step; ``refused``: where, what and what to do of a CaptureError that ended
-    it; ``coverage``: hits by point and bin; ``peak``: memory of the process in MiB.
+    ``wrong``: wrong lines by step; ``refused``: where, what and what to do of a CaptureError that
+    ended the piece; ``coverage``: hits by point and bin; ``peak``: memory of the process in MiB.
     """
 
     writes: int = 0
@@ -46,12 +48,13 @@ class Result:
 
 
 def identity_of(identity: Mapping[str, Any], piece: Piece) -> dict[str, Any]:
-    """What the journal of a piece is bound to; ``identity``: that of the whole replay."""
+    """Return the identity of the journal of a piece; ``identity`` is that of the whole replay."""
     return {**identity, "piece": piece.number}
 
 
-def drive_apart(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
-    """Drive a piece and leave everything in the folder of a transport that drives nothing else."""
+def drive_piece(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) -> None:
+    """Drive a piece and write journal and outcome to the folder of a transport that drives only
+    it."""
     refused: list[str] = []
     with closing(Journal.create(done.folder / LINES_FILE, identity_of(identity, piece))) as journal:
         done.kept = journal
@@ -71,7 +74,7 @@ def drive_apart(done: BulkTransport, piece: Piece, identity: Mapping[str, Any]) 
 
 
 def read_result(folder: Path) -> Result:
-    """What came of a piece; CaptureError when it does not say."""
+    """Read the outcome of a piece. Raise CaptureError if the file is missing or malformed."""
     path = folder / RESULT_FILE
     try:
         return typed(Result, read_json(path))
@@ -80,8 +83,8 @@ def read_result(folder: Path) -> Result:
 
 
 def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str, Any]) -> None:
-    """Make what a piece has left part of the replay. CaptureError when it is not whole, was damaged
-    or is of something else."""
+    """Add the results of a piece to the replay. Raise CaptureError if they are incomplete, damaged
+    or of something else."""
     result = read_result(folder)
     if result.refused:
         raise CaptureError(*result.refused)
@@ -113,8 +116,8 @@ def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str
 # -- lines that travel with their piece: where it is driven there is no capture -------------------
 @dataclass(frozen=True)
 class Shipped:
-    """A LineSource that has the lines of some epochs, uint8[W, n, 64] by step, tensor and first
-    line."""
+    """LineSource with the lines of some epochs, uint8[W, n, 64] by step, tensor and first line, for
+    processes without the capture."""
 
     name: str
     workers: int
@@ -123,24 +126,24 @@ class Shipped:
     sent: Mapping[tuple[int, str, int], U8]
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """Nothing: the plans are made."""
+        """Raise NotImplementedError: plans exist already."""
         raise NotImplementedError
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """See LineSource."""
+        """Return the lines; see LineSource."""
         return self.sent[step, extent.tensor.name, extent.first]
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Nothing: the codes are made."""
+        """Raise NotImplementedError: lines are packed already."""
         raise NotImplementedError
 
     def content(self) -> str:
-        """Nothing: it has been told."""
+        """Raise NotImplementedError: the identity exists already."""
         raise NotImplementedError
 
 
 def shipped(replay: Replay, piece: Piece) -> Replay:
-    """The same replay with what a piece needs and nothing else: its lines, unless they are drawn.
+    """Return the replay with only what a piece needs: its lines, unless they are synthetic. Raise
     CaptureError."""
     source, steps = replay.source, {step for step, _ in piece.keys}
     kept = tuple(one for one in replay.steps if one.step in steps)

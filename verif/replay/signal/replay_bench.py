@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench of `nf replay`: one session through the RTL, judged here and by the command line.
+"""Bench of `nf replay`: one session through the RTL, judged here and by the command.
 
-NF_REPLAY_JOB names the file of the session that the command line wrote. The lines that came back
-are left in its folder also when they are wrong.
+NF_REPLAY_JOB names the job file. The returned lines are written even if they are wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 
 
 class ReplayTest(NfBaseTest):
-    """Drives a session; red when a line differs, or when a counter tells of trouble."""
+    """Test that drives a session; it fails if a line differs or a counter reports an error."""
 
     def configure(self, cfg: EnvConfig) -> None:
         memory: MemoryTiming | None = self.settings.get("memory")
@@ -32,12 +31,12 @@ class ReplayTest(NfBaseTest):
             memory.apply(cfg.mem)
 
     def steps(self) -> Iterable[list[EpochLines]]:
-        """The steps to drive."""
+        """Return the steps to drive."""
         steps: Iterable[list[EpochLines]] = self.settings["steps"]
         return steps
 
     def connect_phase(self) -> None:
-        """A wrong line does not end the run, so that all are read back; a hanging request does."""
+        """Do not stop at a wrong line, so that all lines are read back; stop at a stuck request."""
         super().connect_phase()
         stop = self.env.failed.set
         self.env.scoreboard.on_error = lambda text: stop() if text.startswith("STUCK") else None
@@ -62,7 +61,7 @@ class ReplayTest(NfBaseTest):
 
 @cocotb.test(skip=SESSION not in os.environ)
 async def replay(_dut: Any) -> None:
-    """The session that the job file describes."""
+    """Drive the session of the job file."""
     session = Session.read(Path(os.environ[SESSION]))
     steps = steps_of(session.prepare(), session.keys)
     memory = session.options.memory

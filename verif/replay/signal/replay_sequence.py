@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The traffic of a step of a replay at signal level, and what the registers say about it."""
+"""Signal-level traffic of a step of a replay, and checks of registers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class BatchSequence(CxlMemSequence):
-    """Requests that are handed over together, in ``env``."""
+    """Requests that are issued together."""
 
     def __init__(self, name: str, env: NfEnv) -> None:
         super().__init__(name)
         self.env = env
 
     async def send(self, messages: Sequence[M2SMessage]) -> list[Transaction]:
-        """Hand them over; their answers may be waited for one by one."""
+        """Issue requests; the caller can wait for each answer."""
         item = CxlBatchItem(messages)
         await self.start_item(item)
         await self.finish_item(item)
@@ -51,8 +51,8 @@ class BatchSequence(CxlMemSequence):
 
 
 class ReplaySequence(BatchSequence):
-    """One step, epoch by epoch: fills in what they return. ``figures`` and ``problems`` are those
-    of `transport.Driven`. Start it on the sequencer of the CXL agent."""
+    """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
+    ``figures`` and ``problems`` as in `transport.Driven`."""
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
         super().__init__("replay", env)
@@ -112,7 +112,8 @@ class ReplaySequence(BatchSequence):
             await self._check_region(use)
 
     def _workers(self, work: EpochLines, chunk: int) -> list[NDArray[Any]]:
-        """The order of the workers in each line of each use; drawn line by line of the mix."""
+        """Draw the order of the workers in each line of each use, line by line in interleaved
+        order."""
         count = work.plan.workers
         order = np.empty((work.lines, count), np.int64)
         workers: list[int] = []
@@ -153,5 +154,5 @@ class ReplaySequence(BatchSequence):
 
 
 def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
-    """Addresses and LD-IDs."""
+    """Return addresses and LD-IDs."""
     return ops["address"].tolist(), ops["ldid"].tolist()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files between the command line and the bench in the simulator: what to drive, what came back."""
+"""Files exchanged by the command and the bench in the simulator: the job, and the returned
+lines."""
 
 from __future__ import annotations
 
@@ -22,16 +23,16 @@ from neuron_fabric.typed import typed
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.job import Replay, make_replay
 from verif.replay.options import ReplayOptions
-from verif.replay.pinned import changed
+from verif.replay.source import changed
 
 SESSION = "NF_REPLAY_JOB"
-"""The environment variable that names the file of a session to the bench."""
+"""Environment variable with the name of the job file, for the bench."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """What one simulator process has to do; results go to ``folder``. ``content`` is that of the
-    capture as the command line has read it."""
+    """Job of one simulator process; results go to ``folder``. ``content`` is the hash of the
+    capture as the command read it."""
 
     options: ReplayOptions
     keys: Sequence[Key]
@@ -39,25 +40,25 @@ class Session:
     content: str
 
     def prepare(self) -> Replay:
-        """The capture, read again; CaptureError also when it is no longer the one that the command
-        line judges by."""
+        """Read the capture again. Raise CaptureError if it differs from the one that the command
+        read."""
         replay = make_replay(self.options)
         if replay.content != self.content:
             raise changed(self.options.capture)
         return replay
 
     def write(self, path: Path) -> None:
-        """Leave the session for the bench."""
+        """Write the job file."""
         write_text(path, json.dumps(asdict(self), default=str, indent=1))
 
     @staticmethod
     def read(path: Path) -> Session:
-        """The session that the command line left."""
+        """Read the job file."""
         return typed(Session, parse_json(path.read_bytes()))
 
 
 def steps_of(replay: Replay, keys: Sequence[Key]) -> Iterator[list[EpochLines]]:
-    """The epochs of each step with their lines, made when they are asked for."""
+    """Iterate over the steps of a session; the lines of a step are read when it is reached."""
     for _, group in groupby(keys, key=lambda key: key[0]):
         yield [replay.epoch(key) for key in group]
 
@@ -71,7 +72,7 @@ class _Measured:
 def write_raw(
     folder: Path, works: Sequence[EpochLines], figures: Counter[str], problems: Sequence[str]
 ) -> None:
-    """Write the lines that a step returned, whole or not at all."""
+    """Write the returned lines of a step, whole or not at all."""
     tensors: dict[str, NDArray[Any]] = {}
     for work in works:
         for extent, _, lines in work.extents():
@@ -81,8 +82,8 @@ def write_raw(
 
 
 def read_raw(folder: Path, works: Sequence[EpochLines]) -> tuple[Counter[str], list[str]] | None:
-    """Fill in the lines that a step returned; its figures, and what is wrong or missing. None where
-    the bench left nothing."""
+    """Fill in the returned lines of a step. Return figures and problems; None if the bench wrote no
+    file."""
     path = _raw_path(folder, works)
     if not path.is_file():
         return None

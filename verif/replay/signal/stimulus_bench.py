@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench of `nf replay --stimulus`: a few transactions at signal level, every checker on."""
+"""Bench of `nf replay --stimulus`: a few transactions at signal level, with all checkers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
 from verif.replay.signal.replay_sequence import BatchSequence
-from verif.replay.stimulus import STIMULUS, Commit, Operation, Read, Stimulus, Write
+from verif.replay.stimulus import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
 
 
 class StimulusSequence(BatchSequence):
-    """The operations in order; what follows each other and is of one kind goes back to back."""
+    """Operations in order; consecutive operations of one kind are issued back to back."""
 
     def __init__(self, env: NfEnv, stimulus: Stimulus) -> None:
         super().__init__("stimulus", env)
@@ -38,9 +38,9 @@ class StimulusSequence(BatchSequence):
             for write in writes:
                 await write.wait()
             writes.clear()
-            if kind is Commit:
+            if kind is CommitOperation:
                 for one in members:
-                    assert isinstance(one, Commit)
+                    assert isinstance(one, CommitOperation)
                     code = await self.env.registers.commit(one.region, one.config, one.epoch)
                     assert code == CommitCode.OK, f"the commit was refused: {code.name}"
             else:
@@ -69,7 +69,7 @@ def _message(one: Operation) -> M2SReq | M2SRwD:
 
 
 class StimulusTest(NfBaseTest):
-    """Red when a read differs from what the reducers say, or when any other checker complains."""
+    """Test that fails if a read differs from the reducers or any other checker fails."""
 
     def configure(self, cfg: EnvConfig) -> None:
         self.settings["stimulus"].memory.apply(cfg.mem)
@@ -83,5 +83,5 @@ class StimulusTest(NfBaseTest):
 
 @cocotb.test(skip=STIMULUS not in os.environ)
 async def stimulus(_dut: Any) -> None:
-    """The transactions of the stimulus file."""
+    """Drive the transactions of the stimulus file."""
     await run_uvm(StimulusTest, stimulus=Stimulus.read(Path(os.environ[STIMULUS])))

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays as recorded runs: a capture, or the stimulus of a failed bulk replay, on each chosen
+simulator."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from neuron_fabric.errors import say
+from scripts.common import process, secret_values, tool_environment
+from scripts.common.paths import shown
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    CaseResult,
+    Dut,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+)
+from scripts.farm.cluster import connect
+from scripts.farm.pieces import Pieces
+from scripts.plan.testplan import with_dut
+from scripts.record.database import Recorder
+from scripts.report.invocation import revision
+from scripts.run.replay_simulators import (
+    STIMULUS_BENCH,
+    SignalTransport,
+    Simulators,
+    cause_of,
+    stimulus_command,
+    timeout_of,
+)
+from scripts.run.simulate import save
+from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.job import Replay
+from verif.replay.runner import Runner
+from verif.replay.stimulus import STIMULUS, Stimulus
+from verif.replay.transport import Transport
+
+
+def run_replay(
+    args: argparse.Namespace,
+    replay: Replay,
+    simulators: Simulators,
+    start: float,
+    rerun: Callable[[str], str],
+) -> tuple[int, list[RunRecord]]:
+    """Drive a planned replay on every simulator of ``--sim`` and save the record of each run.
+
+    Args:
+        args: Parsed options of `nf replay`.
+        replay: Epochs to drive.
+        simulators: Builds and run folders.
+        start: Time at which the command began, by `time.monotonic`.
+        rerun: Function from a simulator to the command that repeats the replay there.
+
+    Returns:
+        The exit code of the command, and one record per simulator.
+    """
+    out = None if args.out is None else Path(args.out)
+    sims, note = simulators.choose(args.sim)
+    if note:
+        say(note)
+    hints = [] if replay.options.bulk else [f"rerun: {rerun(args.sim)} --waves"]
+    transport = partial(_transport, args, replay, simulators, rerun)
+    with ExitStack() as stack:
+        farm = stack.enter_context(connect(args.cluster, args.jobs)) if args.cluster else None
+        spread = Pieces(args.jobs or process.cores(), farm)
+        runner = Runner(replay, out, args.resume, hints, start, spread)
+        try:
+            code = runner.run(sims, transport)
+        except (KeyboardInterrupt, process.Terminated):
+            if out is not None and replay.options.bulk:
+                todo = "go on with the same command and --resume"
+                say(f"nf replay: all returned lines are kept; {todo}", file=sys.stderr)
+            raise
+    records = [_record(runner, one, code == 0, Dut(args.dut)) for one in runner.done]
+    for one, record in zip(runner.done, records, strict=True):
+        for folder in [one.folder, *([Path(args.record)] if args.record is not None else [])]:
+            folder.mkdir(parents=True, exist_ok=True)
+            save(record, folder)
+    return code, records
+
+
+def _transport(
+    args: argparse.Namespace,
+    replay: Replay,
+    simulators: Simulators,
+    rerun: Callable[[str], str],
+    sim: str,
+) -> Transport:
+    """Return the transport for a simulator, with the design built if bulk replay needs it."""
+    place, capture = with_dut(sim, Dut(args.dut)), args.capture or ""
+    if replay.options.bulk:
+        name = f"bulk-{Path(replay.source.name).name}-{place}".replace(" ", "-")
+        folder = simulators.workspace(name, capture)
+        model = simulators.bulk(sim, replay.options.parameters)
+        again = partial(stimulus_command, sim=sim, dut=args.dut)
+        return BulkTransport(replay, sim, folder, model, ahead=args.jobs != 1, again=again)
+    # Replays of one capture with different options get different folders.
+    digest = hashlib.sha256(f"{place} {replay.options}".encode()).hexdigest()[:8]
+    folder = simulators.workspace(f"{Path(capture).resolve().name}-{place}-{digest}", capture)
+    return SignalTransport(
+        replay, sim, folder, simulators.simulate, rerun(sim), args.timeout, args.waves
+    )
+
+
+def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord:
+    """Return the outcome on one simulator in the form of any other run."""
+    options = runner.replay.options
+    name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
+    cause = "" if passed else (*one.faults, "the simulators returned different lines")[0]
+    return RunRecord(
+        id="".join(
+            c if c.isalnum() or c in "._-" else "_"
+            for c in f"replay.{name}-{with_dut(one.simulator, dut)}"
+        ),
+        name=f"replay::{name}",
+        sim=one.simulator,
+        seed=options.seed,
+        build_name=with_dut("default", dut),
+        parameters=tuple(sorted(options.parameters.items())),
+        passed=passed,
+        kind=None if passed else FailureKind(one.kind),
+        cause=cause,
+        build_seconds=round(one.build_seconds, 3),
+        seconds=round(one.seconds, 3),
+        sim_time_ns=0.0,
+        cases=(CaseResult(name, "passed" if passed else "failed", one.seconds, 0.0, cause),),
+        log=shown(one.folder),
+        waves=None,
+        coverage=None,
+        rerun=f".venv/bin/{secret_values.command()}",
+        cycles=sum(figures["cycles"] for figures in one.figures.values()),
+        environment=tool_environment.passed(),
+    )
+
+
+def write_history(records: list[RunRecord], dut: Dut = Dut.RTL) -> None:
+    """Add the runs to the history, where `nf history` and `nf rerun` find them."""
+    specs = [
+        RunSpec(
+            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters, dut=dut),
+            "replay",
+            (record.name.partition("::")[2],),
+            seed=record.seed,
+            build_name=record.build_name,
+            rerun=record.rerun,
+        )
+        for record in records
+    ]
+    recorder = Recorder("nf replay", specs, secret_values.command(), revision())
+    for spec, record in zip(specs, records, strict=True):
+        recorder.add(replace(record, id=spec.id))
+    recorder.close()
+
+
+def run_stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
+    """Drive a stimulus at signal level on every simulator of ``--sim``.
+
+    Returns:
+        0 if every answer is as the reducers computed it, else 1.
+    """
+    path = Path(args.stimulus)
+    stimulus = Stimulus.read(path)
+    sims, note = simulators.choose(args.sim)
+    if note:
+        say(note)
+    say(f"stimulus of {len(stimulus.operations)} operations: {stimulus.note}")
+    failed = False
+    for sim in sims:
+        folder = simulators.workspace(
+            f"stimulus-{path.stem}-{with_dut(sim, Dut(args.dut))}", args.stimulus
+        )
+        record = simulators.simulate(
+            sim,
+            STIMULUS_BENCH,
+            "stimulus",
+            seed=stimulus.seed,
+            parameters=stimulus.parameters,
+            timeout_s=args.timeout or timeout_of(len(stimulus.operations)),
+            env={STIMULUS: str(path.resolve())},
+            waves=args.waves,
+            rerun=stimulus_command(path, sim, args.dut),
+            runs=folder / "run",
+        )
+        if record.waves:
+            say(f"{sim}: waves in {record.waves}")
+        if record.passed:
+            say(f"{sim}: every answer is right")
+        else:
+            say(f"nf replay: {sim}: {cause_of(record)}", file=sys.stderr)
+            failed = True
+    return int(failed)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work items of the farm: a cocotb run, a piece of a bulk replay, a proof.
+
+A work item is pickled here and unpickled in a process on a worker, which calls its `run`. Dask
+pickles arguments as well, so this adds no trust. Imports that only one kind of work needs stay in
+its `run`: they would slow down the start of every server process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from scripts.build.build_cache import build_directory
+from scripts.common import run_folders
+from scripts.common.paths import RUNS
+from scripts.common.records import SOLVER, FailureKind, RunRecord, RunSpec, Verdict
+from scripts.run import evidence, simulate
+
+if TYPE_CHECKING:
+    from scripts.prove.proof import Proof
+    from verif.replay.bulk.worker_process import Result
+    from verif.replay.job import Piece, Replay
+
+
+class Work(Protocol):
+    """What a worker does for a RunSpec."""
+
+    def run(self, spec: RunSpec, build: Path) -> RunRecord:
+        """Run on the worker, with the build that was sent, and return the record. Any exception
+        becomes an infrastructure failure of this run."""
+
+
+@dataclass(frozen=True)
+class CocotbRun:
+    """Cocotb tests of a RunSpec."""
+
+    def run(self, spec: RunSpec, build: Path) -> RunRecord:
+        """Put the build into the cache, where `simulate.run` finds it as if made here."""
+        directory, _ = build_directory(spec.build)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):  # an earlier run had the same build
+            directory.symlink_to(build)
+        return simulate.run(spec)
+
+
+@dataclass(frozen=True)
+class PieceRun:
+    """A piece of a bulk replay: a replay with the lines of that piece alone, and the identity that
+    the journal of the piece is bound to."""
+
+    replay: Replay
+    piece: Piece
+    identity: Mapping[str, Any]
+
+    def run(self, spec: RunSpec, build: Path) -> RunRecord:
+        """Drive the piece; lines, figures and faults go to the run folder."""
+        from scripts.build import bulk_build
+        from verif.replay.bulk.bulk_transport import BulkTransport
+        from verif.replay.bulk.worker_process import drive_piece, read_result
+
+        folder = run_folders.folder(RUNS) / spec.id
+        evidence.empty(folder)
+        model = bulk_build.found(spec.build.sim, build)
+        done = BulkTransport(self.replay, spec.build.sim, folder, model)
+        drive_piece(done, self.piece, self.identity)
+        return piece_record(spec, folder, read_result(folder))
+
+
+@dataclass(frozen=True)
+class ProofRun:
+    """A proof, with the edits of a mutant if there is one; ``shown_as`` is its printed name."""
+
+    proof: Proof
+    shown_as: str = ""
+
+    def run(self, spec: RunSpec, build: Path) -> RunRecord:
+        """Try the proof; nothing is built for it."""
+        from scripts.prove import proving
+
+        return proving.run(self.proof, run_folders.folder(RUNS), self.shown_as)
+
+
+def piece_record(spec: RunSpec, folder: Path, result: Result) -> RunRecord:
+    """Return the record of a piece whose process ended in order."""
+    cause = " ".join(next(iter([*result.faults, *result.refused]), "").split())[:300]
+    verdict = Verdict(not cause, FailureKind.MISMATCH if cause else None, cause)
+    return simulate.record_of(spec, folder, verdict)
+
+
+def not_run(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
+    """Return the infrastructure failure of work that could not be done."""
+    if spec.build.sim == SOLVER:
+        from scripts.prove import proving
+
+        return proving.not_tried(spec, cause, runs)
+    return simulate.infrastructure(spec, cause, runs)

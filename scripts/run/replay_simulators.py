@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Simulators for a replay: where its files go, how the design is built, and the signal-level
+transport, which runs each session as a cocotb test."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from neuron_fabric.errors import telling
+from scripts.build import bulk_build, registry
+from scripts.build.sources import design_key
+from scripts.common import run_folders
+from scripts.common.paths import BUILD, shown
+from scripts.common.records import Dut, Edit, RunRecord
+from scripts.run import evidence
+from scripts.run.simulate import run_tests
+from verif.host.bulk_device import BulkModel
+from verif.replay.epoch import Key
+from verif.replay.signal.session import SESSION, Session, read_raw, steps_of
+from verif.replay.transport import Driven, Transport
+
+FILES = BUILD / "replay" / "runs"
+STIMULUS_BENCH = "verif.replay.signal.stimulus_bench"
+_REPLAY_BENCH = "verif.replay.signal.replay_bench"
+_NAME = 150  # characters of the name of a run folder: a capture may have any name
+
+
+class Simulators:
+    """Builds and runs of a design for replays.
+
+    Args:
+        edits: Changes that break the design on purpose, for tests.
+        files: Parent folder of the run folders.
+        dut: Implementation of the controller.
+        command: Command named in the message that is printed during a long build.
+    """
+
+    def __init__(
+        self,
+        edits: Sequence[Edit] = (),
+        files: Path = FILES,
+        dut: Dut = Dut.RTL,
+        command: str = "nf replay",
+    ) -> None:
+        self.edits = tuple(edits)
+        self.files = files
+        self.dut = dut
+        self.command = command
+
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        """Return the simulators for verilator, icarus or both, and a note if one is left out."""
+        sims, note = registry.choose(wanted)
+        return [str(sim) for sim in sims], note
+
+    def workspace(self, name: str, source: str = "") -> Path:
+        """Return an empty run folder. Raise NfError if it would delete ``source``."""
+        folder = run_folders.folder(self.files / name[:_NAME])
+        if source:
+            evidence.refuse(source, folder)
+        evidence.empty(folder)
+        return folder
+
+    def design(self) -> str:
+        """Return the hash of the RTL. Raise NfError if a source is missing."""
+        return design_key(self.edits, dut=self.dut)
+
+    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
+        """Build if needed and run a cocotb test; arguments as for `run_tests`."""
+        return run_tests(sim, module, test, edits=self.edits, dut=self.dut, **how)
+
+    def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
+        """Build for bulk replay if needed. Raise BuildError if the RTL does not compile."""
+        with telling(f"{self.command}: building the design for {sim}"):
+            return bulk_build.build(sim, parameters, self.edits, self.dut)
+
+
+@dataclass
+class SignalTransport(Transport):
+    """Signal-level transport: the pyuvm environment in one simulator process per session.
+
+    ``simulate`` is `Simulators.simulate`; ``rerun`` is the command printed with a failure.
+    """
+
+    simulate: Callable[..., RunRecord]
+    rerun: str
+    timeout_s: float | None = None
+    waves: bool = False
+    records: list[RunRecord] = field(default_factory=list)
+
+    def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
+        """Drive the epochs of a session; see Transport."""
+        options, number = self.replay.options, len(self.records)
+        # The bench runs in another working directory.
+        absolute = replace(options, capture=str(Path(options.capture).resolve()))
+        job = self.folder / f"session-{number}.json"
+        Session(absolute, keys, self.folder, self.replay.content).write(job)
+        plans = [self.replay.step(step).plan for step in dict.fromkeys(key[0] for key in keys)]
+        lines = sum(plan.writes + plan.reads for plan in plans)
+        record = self.simulate(
+            self.simulator,
+            _REPLAY_BENCH,
+            "replay",
+            seed=options.seed,
+            parameters=options.parameters,
+            timeout_s=self.timeout_s or timeout_of(lines),
+            env={SESSION: str(job)},
+            waves=self.waves,
+            rerun=self.rerun,
+            runs=self.folder / f"session-{number}",
+        )
+        self.records.append(record)
+        self.build_seconds += record.build_seconds
+        missing = []
+        for works in steps_of(self.replay, keys):
+            found = read_raw(self.folder, works)
+            if found is None:
+                missing.append(f"step {works[0].step} was not completed")
+                continue
+            for work in works[:-1]:
+                yield Driven(work)
+            yield Driven(works[-1], *found)
+        if record.waves:
+            self.notes.append(f"{self.simulator}: waves in {record.waves}")
+        if not record.passed:
+            self.fault(cause_of(record))
+            self.kind = str(record.kind or self.kind)
+        self.fault(*missing)
+
+
+def timeout_of(lines: int) -> float:
+    """Return a limit in seconds of processor time: 300 s to start, then 50 ms a line (Icarus on a
+    slow machine)."""
+    return 300.0 + 0.05 * lines
+
+
+def cause_of(record: RunRecord) -> str:
+    """Return the kind and cause of a failed run, and its log."""
+    text = f"{record.kind}: {record.cause}" if record.kind else ""
+    return f"{text} (log: {record.log})"
+
+
+def stimulus_command(stimulus: Path, sim: str, dut: str = Dut.RTL) -> str:
+    """Return the command that drives a copy of a stimulus, which no later replay deletes."""
+    words = [".venv/bin/nf", "replay", "--stimulus", shown(evidence.kept(stimulus)), "--sim", sim]
+    return shlex.join([*words, *(["--dut", dut] if dut != Dut.RTL else [])])

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf replay` of a small capture, with the device model in place of a simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pytest
+
+from models.line_packing import Mode
+from neuron_fabric.capture import Capture
+from neuron_fabric.capture.safetensors_io import open_tensors
+from neuron_fabric.data import parse_json
+from scripts.run.replay_simulators import Simulators
+from verif.conftest import STEPS, BulkModel, SignalModel, expected_outputs, nf_replay
+
+SHIPPED = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
+MIX = ("a.weight=G_BINARY", "c.*=G_TERNARY", "b=G_TERNARY", "s=G_BINARY", "*=FP32")
+BULK = ("--transport", "bulk")
+Device = TypeVar("Device", bound=Simulators)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Exit code and output of a command."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        """The last line of the standard output."""
+        return self.out.splitlines()[-1]
+
+
+@dataclass(frozen=True)
+class Command(Generic[Device]):
+    """`nf replay CAPTURE WORDS ..` on a device; ``out`` is a free name for --out."""
+
+    device: Device
+    capture: Path | None
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    words: tuple[object, ...] = ()
+
+    @property
+    def out(self) -> Path:
+        """Return the usual name for --out; it must not exist before."""
+        return self.folder / "out.safetensors"
+
+    def of(self, capture: Path | None, *words: object) -> Command[Device]:
+        """Return the same command for another capture, with more words."""
+        return replace(self, capture=capture, words=(*self.words, *words))
+
+    def run(self, *words: object) -> Shown:
+        """Run it; return exit code and output."""
+        capture = () if self.capture is None else (self.capture,)
+        code = nf_replay(self.device, *capture, *self.words, *words)
+        return Shown(code, *self.capsys.readouterr())
+
+    def passes(self, *words: object) -> Shown:
+        """Assert that every line is right."""
+        shown = self.run(*words)
+        assert shown.code == 0, shown.err
+        return shown
+
+    def fails(self, *words: object) -> Shown:
+        """Assert that something is wrong, and that no result file is left."""
+        shown = self.run(*words)
+        assert shown.code == 1, shown.err
+        assert "FAILED" in shown.last
+        assert not list(self.folder.glob("out*.safetensors"))
+        return shown
+
+    def refuses(self, *words: object) -> str:
+        """Assert that the input is refused in one line; return it."""
+        shown = self.run(*words)
+        assert shown.code == 2, shown
+        assert len(shown.err.splitlines()) == 1
+        assert shown.err.startswith("nf replay: ")
+        return shown.err
+
+    def files(self, out: Path | None = None) -> list[bytes]:
+        """Return the contents of the result files of both steps."""
+        return [path.read_bytes() for path in step_files(out or self.out)]
+
+
+def step_files(out: Path) -> list[Path]:
+    """Return the result files of a replay of both steps."""
+    return [out.with_name(f"{out.stem}.step-{step:06d}{out.suffix}") for step in STEPS]
+
+
+@pytest.fixture
+def signal(
+    capture: Path, signal_model: SignalModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Command[SignalModel]:
+    """Return the command at signal level."""
+    return Command(signal_model, capture, tmp_path, capsys)
+
+
+@pytest.fixture
+def bulk(
+    capture: Path, model: BulkModel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Command[BulkModel]:
+    """Return the command in bulk."""
+    return Command(model, capture, tmp_path, capsys, BULK)
+
+
+@pytest.fixture(params=["signal", "bulk"])
+def either(signal: Command[SignalModel], request: pytest.FixtureRequest) -> Command[SignalModel]:
+    """Return the command of each transport, for input that is refused before anything is built."""
+    return replace(signal, words=("--transport", request.param))
+
+
+def check_file(path: Path, capture: Path, step: int, **options: Any) -> dict[str, str]:
+    """Check every tensor of a result file against the reference models; return its metadata."""
+    file = open_tensors(path)
+    routes = {name: Mode[route] for name, route in parse_json(file.metadata["routes"]).items()}
+    wanted = {}
+    for name, values in Capture.open(capture).load(step).items():
+        for suffix, array in expected_outputs(values, routes[name], **options).items():
+            wanted[f"{name}.{suffix}"] = array
+    assert list(file.tensors) == list(wanted)
+    for name, array in wanted.items():
+        got = file.read(name)
+        assert (got.dtype, got.shape) == (array.dtype, array.shape)
+        assert got.tobytes() == array.tobytes(), name
+    return file.metadata
+
+
+def check_files(out: Path, capture: Path, **options: Any) -> list[dict[str, str]]:
+    """Check the result files of both steps; return their metadata."""
+    paths = zip(step_files(out), STEPS, strict=True)
+    return [check_file(path, capture, step, **options) for path, step in paths]
