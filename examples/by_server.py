@@ -28,7 +28,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 from neuron_fabric.reducers.server_wire import default_socket
 
 PROFILE = Path(__file__).with_name("digits.toml")

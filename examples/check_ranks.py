@@ -27,6 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of, spike
 from examples.workload import Data, Workload, workload
+from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import (
     SEEDS,
     Asked,
@@ -39,7 +40,6 @@ from neuron_fabric.calibration.calibrating import (
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.calibration.shadow_run import weights_of
 from neuron_fabric.data import read_object
-from neuron_fabric.hook import attach
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples

@@ -23,8 +23,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of
 from examples.digits import Digits, DigitsResNet
+from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say
-from neuron_fabric.hook import attach
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.draft import draft
 from scripts.build import registry

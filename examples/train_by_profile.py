@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet, gloo
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 
 PROFILE = Path(__file__).with_name("digits.toml")
 

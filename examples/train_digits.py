@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import Digits, DigitsResNet, gloo
-from neuron_fabric.ddp import attach
+from neuron_fabric import attach
 
 
 def main() -> None:

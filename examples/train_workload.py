@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from examples.digits import gloo
 from examples.workload import MODULES, workload
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 
 
 def main() -> None:

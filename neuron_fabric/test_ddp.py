@@ -26,7 +26,8 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (  # noqa:
 )
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from neuron_fabric.ddp import CaptureState, attach, capture_hook  # noqa: E402
+from neuron_fabric import attach  # noqa: E402
+from neuron_fabric.ddp import CaptureState, capture_hook  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)

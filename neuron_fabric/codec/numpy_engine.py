@@ -30,7 +30,7 @@ _SPREAD = np.array([sum((n >> k & 1) << 2 * k for k in range(8)) for n in range(
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
-class Seen(NamedTuple):
+class ScanResult(NamedTuple):
     """What a pass over a tensor has seen: the sum of |x| (0.0 unless asked for) and the number of
     zeros, or both of its open gates; and whether all of it is finite."""
 
@@ -39,7 +39,7 @@ class Seen(NamedTuple):
     finite: bool
 
 
-def look(x: F32, add: bool) -> Seen:
+def look(x: F32, add: bool) -> ScanResult:
     """The sum of |x| where ``add``, the number of zeros, and whether all are finite."""
     total, zeros, largest = 0.0, 0, 0
     for piece in _pieces(x):
@@ -48,10 +48,10 @@ def look(x: F32, add: bool) -> Seen:
         zeros += int(np.count_nonzero(bits == 0))
         if add and largest < _INFINITY:
             total += _sum(bits.view(np.float32))
-    return Seen(total, zeros, largest < _INFINITY)
+    return ScanResult(total, zeros, largest < _INFINITY)
 
 
-def pack_binary(x: F32, lines: U8, add: bool) -> Seen:
+def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
     """Lines of G_BINARY, bit = x < 0, into ``lines``; and what `look` gives."""
     out, at = lines.reshape(-1), 0
     for piece in _pieces(x):
@@ -62,7 +62,7 @@ def pack_binary(x: F32, lines: U8, add: bool) -> Seen:
     return look(x, add)
 
 
-def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
+def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> ScanResult:
     """Lines of G_TERNARY, gate = |x| > threshold, into ``lines``; the sum of |x| over open gates
     and their number. ``x`` is finite."""
     out, at = lines.reshape(-1), 0
@@ -78,7 +78,7 @@ def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
         opened += int(np.count_nonzero(gate))
         total += _sum(np.multiply(size, gate, out=size))
     out[at:] = 0
-    return Seen(total, opened, True)
+    return ScanResult(total, opened, True)
 
 
 def _pieces(x: F32) -> Iterator[F32]:

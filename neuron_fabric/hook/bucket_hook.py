@@ -30,12 +30,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.capacity.link_times import LinkTimes
 from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
-from neuron_fabric.hook.capacity import LinkTimes
+from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.payload import (
+    LocalSignal,
     Memory,
-    Signal,
     Vote,
     common_scale,
     decode,
@@ -56,7 +57,6 @@ from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
-from neuron_fabric.tests.ddp.lost_ranks import Peers, is_lost
 from neuron_fabric.wrapped import named_parameters
 
 # How the FP32 parameters of a bucket are reduced; needs torch.
@@ -315,7 +315,7 @@ class BucketRouter(HookState):
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        signals: Sequence[Signal],
+        signals: Sequence[LocalSignal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
@@ -372,7 +372,7 @@ class BucketRouter(HookState):
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[Signal]) -> list[Vote]:
+    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
         self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
@@ -394,7 +394,7 @@ class BucketRouter(HookState):
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> Signal | None:
+    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
@@ -411,7 +411,7 @@ class BucketRouter(HookState):
                 sample *= 1.0 / self.workers
         return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[Signal]) -> list[Vote]:
+    def _packed(self, signals: Sequence[LocalSignal]) -> list[Vote]:
         """Votes, while the maxima of codes are on their way; then the codes."""
         codes = [one for one in signals if one.how.route.codes]
         own = [torch.from_numpy(maxima(one.values)) for one in codes]

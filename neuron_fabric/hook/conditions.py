@@ -65,7 +65,7 @@ def optimizer_name(optimizer: Any) -> str | None:
     return f"{type(optimizer).__name__}({words})"
 
 
-class Watch:
+class ConditionProbe:
     """Forward hook of a DistributedDataParallel model that sees batch, accumulation and autocast.
 
     It removes itself with the first pass that ends in a reduction.
@@ -109,7 +109,7 @@ def watch_untold(model: Any, valid_for: ValidFor, here: Conditions, name: str) -
     }
     asked = replace(valid_for, **untold)
     if asked != ValidFor():
-        Watch(model, asked, name)
+        ConditionProbe(model, asked, name)
 
 
 def valid_for(here: Conditions, seen: Conditions, workers: int) -> ValidFor:

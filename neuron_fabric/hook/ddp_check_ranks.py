@@ -21,8 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import ddp
-from neuron_fabric.hook.attachment import attach
+from neuron_fabric import attach
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.draft import draft
 
@@ -76,7 +75,7 @@ def _gradients(
     elif hook == "capture":
         # A step that does not come: the hook alone.
         env = {"NF_CAPTURE_DIR": f"{folder}/{group.size()} {cap_mb}", "NF_CAPTURE_STEPS": "9999"}
-        ddp.attach(model, env=env)
+        attach(model, env=env)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     draw, seen = torch.Generator().manual_seed(rank), []
     for _ in range(steps):

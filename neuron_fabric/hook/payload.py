@@ -185,7 +185,7 @@ SEED = 2606
 
 
 @dataclass(frozen=True)
-class Signal:
+class LocalSignal:
     """What this worker has to say on a parameter: ``values``, which are to be packed; the rest is
     as in `Vote`. ``kept``: a residual is kept of it."""
 
@@ -236,7 +236,7 @@ def values_of(view: torch.Tensor) -> F32:
 
 def signal_of(
     name: str, region: str, view: torch.Tensor, how: PhaseRoute, memory: Memory | None, **more: Any
-) -> Signal:
+) -> LocalSignal:
     """The signal of this worker on a parameter. ``memory`` is None for a shadow, which leaves no
     trace; ``more``: fields of the signal."""
     values = values_of(view)
@@ -245,15 +245,15 @@ def signal_of(
     if memory is not None and how.feedback:
         values = memory.corrected(name, values)
     kept = memory is not None and how.feedback
-    return Signal(name, region, view, how, values, kept, **more)
+    return LocalSignal(name, region, view, how, values, kept, **more)
 
 
-def packed_vote(one: Signal) -> Vote:
+def packed_vote(one: LocalSignal) -> Vote:
     """The vote of this worker on a parameter."""
     return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
 
 
-def packed_codes(one: Signal, units: F32, step: int, rank: int) -> Vote:
+def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
     """The codes of this worker for a parameter, by the ``units`` that all have agreed on; rounded
     by draws of its own."""
     uniform = None
@@ -266,7 +266,7 @@ def _draws(key: Key, first: int, count: int) -> Any:
     return draws(key, count, first)
 
 
-def _vote(one: Signal, packed: Packed, units: F32 | None = None) -> Vote:
+def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
     what = (one.name, one.region, one.view, one.how, packed, entry, one.shadow)
     signal = one.values if one.kept else None

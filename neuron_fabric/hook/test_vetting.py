@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from neuron_fabric.capacity.cost_model import Device, low_seconds
+from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
+from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
-from neuron_fabric.hook.capacity import FRESH, KEPT, Device, LinkTimes, low_seconds, shipped
 from neuron_fabric.monitor.bench import PHASES, SmallProfile, SmallRegion, WatchedRoute
 from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Protocol
 
+from neuron_fabric.capacity.cost_model import Coefficients, low_seconds
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.hook.capacity import Coefficients, low_seconds
 from neuron_fabric.typed import typed
 
 # Thresholds of the monitor: what `[monitor]` of a profile may set (spec: runtime section 4.1).

@@ -81,8 +81,8 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a reducer can do at all."""
+class ReducerLimits:
+    """Largest job and routes that a reducer supports."""
 
     workers: int
     routes: frozenset[Route]
@@ -93,7 +93,7 @@ class Reducer(Protocol):
     the order of the submits, from one other thread."""
 
     counters: Counters
-    limits: Limits
+    limits: ReducerLimits
 
     @property
     def first_group(self) -> Any:

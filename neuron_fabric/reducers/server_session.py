@@ -34,10 +34,10 @@ from neuron_fabric.reducers.interface import (
     F32,
     BucketLost,
     Counters,
-    Limits,
     Outcome,
     Part,
     Reduced,
+    ReducerLimits,
 )
 from neuron_fabric.reducers.server_wire import (
     Ask,
@@ -623,7 +623,7 @@ class ServerReducer:
         ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
         buckets may have, beside FP32."""
         self.counters = Counters()
-        self.limits = Limits(MOST_WORKERS, frozenset())
+        self.limits = ReducerLimits(MOST_WORKERS, frozenset())
         self.device: dict[str, int | str] = {}
         self._path, self._lines, self._fingerprint = path, lines, fingerprint
         self._routes = tuple(routes)
@@ -644,7 +644,7 @@ class ServerReducer:
             self._server.close()
             raise
         self.device = dict(said.device)
-        self.limits = Limits(MOST_WORKERS, frozenset(said.routes))
+        self.limits = ReducerLimits(MOST_WORKERS, frozenset(said.routes))
         self._first, self._second = (OwnGroup(group, self._timeout_s) for _ in range(2))
 
     @property

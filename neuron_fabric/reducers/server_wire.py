@@ -36,7 +36,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, Limits, as_object, encodable, parse_json
@@ -154,12 +154,12 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Status:
+class StatusRequest:
     """How is it?"""
 
 
 @dataclass(frozen=True)
-class Report:
+class StatusReport:
     """Lines for a person."""
 
     lines: tuple[str, ...]
@@ -177,11 +177,24 @@ class Refused:
     why: str
 
 
-Message = Hello | Welcome | Submit | Skip | Done | Ask | Pending | Status | Report | Bye | Refused
-_KINDS: dict[str, Any] = {
-    kind.__name__.upper(): kind
-    for kind in (Hello, Welcome, Submit, Skip, Done, Ask, Pending, Status, Report, Bye, Refused)
+Message = (
+    Hello
+    | Welcome
+    | Submit
+    | Skip
+    | Done
+    | Ask
+    | Pending
+    | StatusRequest
+    | StatusReport
+    | Bye
+    | Refused
+)
+_WORDS: dict[Any, str] = {kind: kind.__name__.upper() for kind in get_args(Message)} | {
+    StatusRequest: "STATUS",
+    StatusReport: "REPORT",
 }
+_KINDS: dict[str, Any] = {word: kind for kind, word in _WORDS.items()}
 
 
 class WireError(Exception):
@@ -194,7 +207,7 @@ class OtherVersion(WireError):
 
 def encode(message: Message) -> bytes:
     """A message in bytes. ValueError when it is too long."""
-    words = {"nf": VERSION, "say": type(message).__name__.upper(), **encodable(asdict(message))}
+    words = {"nf": VERSION, "say": _WORDS[type(message)], **encodable(asdict(message))}
     data = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
     if len(data) >= MOST_BYTES:
         raise ValueError(f"a message of {len(data)} bytes, {MOST_BYTES - 1} at most")

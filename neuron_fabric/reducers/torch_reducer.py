@@ -22,17 +22,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from neuron_fabric.capacity.link_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
-from neuron_fabric.hook.capacity import usual
 from neuron_fabric.hook.payload import ordered_sum
 from neuron_fabric.reducers.interface import (
     F32,
     U8,
     Counters,
-    Limits,
     Outcome,
     Part,
     Reduced,
+    ReducerLimits,
 )
 
 # A second gloo group over the ranks of a process group, for a thread of its own; needs torch.
@@ -168,7 +168,7 @@ class TorchReducer:
     def __init__(self, timeout_s: float = 60.0) -> None:
         """``timeout_s``: a rank that others wait for so long ends the training."""
         self.counters = Counters()
-        self.limits = Limits(MAX_WORKERS, frozenset(Route))
+        self.limits = ReducerLimits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:

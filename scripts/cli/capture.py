@@ -24,7 +24,7 @@ from scripts.common import run_folders
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.run.torchrun import run_workers
+from scripts.run.workers import run_workers
 from verif.replay.plan import assign_routes, tied_tensors
 from verif.replay.source import ZeroTensors, route_doubts
 

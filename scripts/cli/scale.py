@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from models.line_packing import Mode
+from neuron_fabric.capacity import scale_command
+from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
-from neuron_fabric.hook import scale_command
-from neuron_fabric.hook.scale_command import LowStep
 from scripts.build import registry
 from scripts.cli.replay import Simulators, drive_again
 from scripts.cli.replay_options import add_memory, memory_of
@@ -22,7 +22,7 @@ from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.farm.pieces import Pieces
 from scripts.run import node_network
-from scripts.run.rank_run import rank_run
+from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import planned

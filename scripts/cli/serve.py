@@ -21,9 +21,9 @@ from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError, say, telling
 from neuron_fabric.reducers.server_wire import (
     Refused,
-    Report,
     ServerError,
-    Status,
+    StatusReport,
+    StatusRequest,
     WireError,
     check_path,
     close_all,
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
 def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
     """What a server says of itself, which is of this user or one ``allowed``. ServerError."""
     with connect(path, allowed) as sock:
-        send(sock, Status())
+        send(sock, StatusRequest())
         ready = readable(sock, _ANSWER_S)
         try:
             came = receive(sock) if ready else None
@@ -144,7 +144,7 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
     close_all(came[1] if came is not None else ())
     if came is not None and isinstance(came[0], Refused):
         raise ServerError(path, "refused", came[0].why)
-    if came is None or not isinstance(came[0], Report):
+    if came is None or not isinstance(came[0], StatusReport):
         raise ServerError(path, f"no answer within {_ANSWER_S:g} s", "is the server stopped?")
     return list(came[0].lines)
 

@@ -23,9 +23,9 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric import attach
 from neuron_fabric.calibration import shadow_router
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
-from neuron_fabric.hook import attach
 
 WORLDS = (3, 2)
 STEPS, EVERY = 7, 2

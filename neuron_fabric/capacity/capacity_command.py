@@ -9,21 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.codec.routes import Route, lines_of
-from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import (
+from neuron_fabric.capacity.cost_model import (
     Coefficients,
-    Substrate,
     Traffic,
     admits,
     low_seconds,
     most_elements,
     place,
-    read_substrate,
     refusals,
     ring_seconds,
-    shipped,
 )
+from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
+from neuron_fabric.codec.routes import Route, lines_of
+from neuron_fabric.errors import say
 
 HELP = "whether a reducer can take a bucket, and whether that pays"
 EXAMPLES = """examples:

@@ -37,7 +37,7 @@ class Controls(Protocol):
     def close(self) -> None: ...
 
 
-class Runtime:
+class TrainingSession:
     """One rank's side of a training with a profile. A copy of it is None, as `HookState`.
 
     ``observe(loss)`` after each backward gives the monitor its loss; ``state_dict`` goes into a
