@@ -26,7 +26,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of, spike
-from examples.workload import Data, Workload, workload
+from examples.workloads import WORKLOADS, Data, Workload
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import (
     SEEDS,
@@ -52,7 +52,7 @@ def main(folder: str) -> None:
     """Fork the ranks and wait for them."""
     plan = read_object(Path(folder, "plan.json"))
     name = "pairs100" if plan["check"] == "spike" else plan["check"]
-    work = workload(name)
+    work = WORKLOADS[name]
     gc.freeze()  # a collection in a rank need not look at all of torch
     torch.multiprocessing.start_processes(
         _rank, (folder, plan, name), nprocs=work.workers, start_method="fork"
@@ -71,7 +71,7 @@ def _rank(rank: int, folder: str, plan: dict[str, Any], name: str) -> None:
     _in_turns()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    work = workload(name)
+    work = WORKLOADS[name]
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=work.workers
     )

@@ -11,6 +11,7 @@ from models.commit_check import check_commit
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, record_lines, state_lines
+from neuron_fabric.capacity import cost_model
 from neuron_fabric.codec.routes import Route
 
 MODES = {route: Mode[route.name] for route in Route}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m neuron_fabric.example [FOLDER]`: writes a small capture and reads it back.
 
-Two workers, two steps, without torch. A training writes the same by `neuron_fabric.ddp.attach`.
+Two workers, two steps, without torch. A training writes the same by `neuron_fabric.attach`.
 """
 
 from __future__ import annotations

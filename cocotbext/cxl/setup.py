@@ -7,7 +7,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 
-class BuildWithoutTests(build_py):
+class BuildWithoutTests(build_py):  # type: ignore[misc]
     """Build of all modules but this one and the tests in the folders of the package."""
 
     def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:

@@ -136,7 +136,7 @@ class Traffic(StrEnum):
 class Coefficients:
     """Clocks of the device, as `nf capacity measure` fits them, and rates of the host.
 
-    ``hook/rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
+    ``rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
 
     Args:
         flit_s: seconds of a clock, which is a flit time.

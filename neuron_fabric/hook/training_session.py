@@ -21,6 +21,7 @@ from neuron_fabric.hook.refusal import warn
 from neuron_fabric.monitor import ReducerCounters, StepReport
 from neuron_fabric.monitor.consensus import reduced
 from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.reducers.interface import Counters
 from neuron_fabric.reducers.torch_reducer import OwnGroup
 
 VERSION = 1
@@ -86,6 +87,11 @@ class TrainingSession:
     def received(self) -> Mapping[str, int]:
         """Bytes that it has received."""
         return dict(self._router.reducer.counters.received)
+
+    @property
+    def reducer_counters(self) -> Counters:
+        """Return the counters of the reducer."""
+        return self._router.reducer.counters
 
     def observe(self, loss: Any) -> None:
         """This rank's loss: a number, or a tensor of one element. AttachError for another."""

@@ -54,7 +54,7 @@ _LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
   nf serve --workers 4                       the RTL reduces for a training of four workers here
-  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.hook.attach
+  NF_REDUCER=unix torchrun ...               that training: neuron_fabric.attach
   nf serve --status                          what a server is doing
   nf serve --device model --workers 4        the reference models: fast
   nf serve --workers 2 --socket PATH         at a socket of that name: NF_REDUCER=unix:PATH

@@ -123,9 +123,9 @@ BAD = {
     "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
     "check alone": (["check"], "nf capture check DIR"),
     "check nothing": (["check", "none"], "no such folder"),
-    "steps": (["--steps", "9-1", "train_digits"], "steps '9-1': no such range"),
-    "ranks": (["--ranks", "4", "train_digits"], "rank 4: there are 4 ranks"),
-    "workers": (["--workers", "65", "train_digits"], "'65' is not a number from 1 to 64"),
+    "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
+    "ranks": (["--ranks", "4", "train"], "rank 4: there are 4 ranks"),
+    "workers": (["--workers", "65", "train"], "'65' is not a number from 1 to 64"),
 }
 
 
@@ -161,7 +161,7 @@ def test_a_folder_that_another_command_fills(
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
     with Lock(tmp_path / "c"):
-        assert capture("--out", tmp_path / "c", "train_digits") == 2
+        assert capture("--out", tmp_path / "c", "train") == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert f"{tmp_path / 'c'} is in use by `" in line
     assert line.endswith("choose another --out.")
@@ -169,7 +169,7 @@ def test_a_folder_that_another_command_fills(
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    assert capture("train_digits") == 2
+    assert capture("train") == 2
     assert "torch is not installed: `make torch`" in capfd.readouterr().err
 
 

@@ -29,7 +29,14 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     """Exit code and output of the example, whose two trainings are by that device and by torch."""
     with serving(4, device, timeout_s=300.0) as served:
         done = subprocess.run(
-            [sys.executable, "-m", "examples.by_server", "--socket", str(served.path), *words],
+            [
+                sys.executable,
+                "-m",
+                "examples.train_on_device",
+                "--socket",
+                str(served.path),
+                *words,
+            ],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -534,7 +534,7 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 
 
 @law("codes: the mean of what all have sent", 4)
-@law("codes: one worker gets its own", 1)
+@law("codes: one worker gets its own", 1, twin=False)
 def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Compare with the formula over every rank's gradient; the twin: ranks share their draws."""
 

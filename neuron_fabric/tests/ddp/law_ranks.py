@@ -157,12 +157,17 @@ CASES: dict[str, tuple[int, Case]] = {}
 """Number of workers and case by the name of the law."""
 
 
-def law(name: str, workers: int, **words: Any) -> Callable[[Callable[..., None]], Any]:
-    """Register a case under a name; with a twin that must fail if it has a parameter ``wrong``."""
+def law(
+    name: str, workers: int, twin: bool = True, **words: Any
+) -> Callable[[Callable[..., None]], Any]:
+    """Register a case under a name; with a twin that must fail if it has a parameter ``wrong``.
+
+    ``twin`` False: register no twin.
+    """
 
     def register(case: Callable[..., None]) -> Callable[..., None]:
         CASES[name] = workers, partial(case, **words)
-        if "wrong" in inspect.signature(case).parameters:
+        if twin and "wrong" in inspect.signature(case).parameters:
             CASES[TWIN + name] = workers, partial(case, **words, wrong=True)
         return case
 
