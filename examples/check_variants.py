@@ -35,8 +35,10 @@ _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.S
 def profile_of(
     variant: str, parameters: tuple[Parameter, ...], guided: Profile | None = None
 ) -> Profile:
-    """The profile of a variant; ``guided``: the calibrator's. Those that are written down here
-    count as verified: what is tried is what they say."""
+    """Return the profile of a variant; ``guided``: that of the calibrator.
+
+    The profiles that are written down here count as verified.
+    """
     if variant == GUIDED:
         assert guided is not None
         return guided
@@ -62,7 +64,7 @@ def _low(profile: Profile, route: Route, head: bool = True) -> Profile:
 
 
 def spike_at(steps: int) -> int:
-    """First step of the spike: 120 of 300."""
+    """Return the first step of the spike: 120 of 300."""
     return round(SPIKE_AT * steps)
 
 

@@ -44,7 +44,7 @@ def run(folder: Path) -> None:
 
 
 def main() -> None:
-    """In the folder of the command line, or in a temporary one."""
+    """Run in the folder of the command line, or in a temporary one."""
     if len(sys.argv) > 1:
         run(Path(sys.argv[1]))
     else:

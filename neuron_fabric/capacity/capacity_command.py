@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
-    """The same, for who has more to add."""
+    """Add `table` and `fits`; return the subparsers, for a caller that adds more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
     table.add_argument(
@@ -118,7 +118,7 @@ def _short(value: float) -> str:
 
 
 def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
-    """For every route of the device: why not, or how a bucket lies in it."""
+    """Return, for every route of the device, a refusal or the placement of a bucket."""
     out = [f"{elements:,} elements, {workers} workers, {substrate.name}:"]
     for route in substrate.device.routes:
         reasons = refusals(substrate.device, route, elements, workers)

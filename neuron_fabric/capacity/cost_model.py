@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a reducer can take a bucket, and whether that pays (spec: runtime section 5).
+"""Capacity model of a reducer: hard limits and time of a bucket (spec: runtime section 5).
 
-Hard limits first, each with its own line; then time: the low-bit path is modelled from measured
-coefficients (`runtime.substrate`), the network's all-reduce from a line through the times that
-warm-up has seen. `nf capacity clocks` compares the model with the RTL. The name "reducer-capacity
-checks" is that of the NEURON-Fabric papers, which are public as abstracts alone; model and numbers
-are this project's.
+Hard limits come first, each with its own line. The time of the low-bit path is modelled from
+measured coefficients (`capacity.substrate`); the all-reduce of the network is a line fitted to the
+times of the warm-up (`capacity.link_times`). `nf capacity clocks` compares the model with the RTL.
+The name "reducer-capacity checks" is that of the NEURON-Fabric papers, which are public as
+abstracts alone; model and numbers are this project's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IN_TURN = 2
 
 @dataclass(frozen=True)
 class Device:
-    """What VERSION and PARAMS of a device say; the defaults are the RTL's."""
+    """Limits of a device, as VERSION and PARAMS report them; the defaults are those of the RTL."""
 
     regions: int = 8
     slots: int = 64
@@ -41,8 +41,13 @@ class Device:
 
 @dataclass(frozen=True)
 class Placed:
-    """How a bucket lies in a device: ``lines_log2`` of one region, ``state`` lines of device memory
-    for all its regions in turn, and in how many ``rounds`` the bucket goes through them."""
+    """Placement of a bucket in a device.
+
+    Attributes:
+        lines_log2: log2 of the lines of one region.
+        state: lines of device memory for all its regions in turn.
+        rounds: number of passes through the regions.
+    """
 
     lines_log2: int
     state: int
@@ -50,14 +55,16 @@ class Placed:
 
 
 def record_lines(workers: int, cnt_w: int) -> int:
-    """Lines of a low-bit state record: bookkeeping and count planes, to a power of two."""
+    """Return the lines of a low-bit state record: bookkeeping and count planes, a power of two."""
     planes = min(cnt_w, workers.bit_length())
     return 1 << planes.bit_length()
 
 
 def state_lines(route: Route, workers: int, lines: int, cnt_w: int) -> int:
-    """Lines of device memory that a region of ``lines`` lines a worker needs: FP32 keeps every
-    worker's line and its bookkeeping, low-bit a record."""
+    """Return the lines of device memory for a region of ``lines`` lines per worker.
+
+    FP32 keeps the line of every worker and its bookkeeping, low-bit a record.
+    """
     if route == Route.FP32:
         return (workers + 1) * lines
     return lines * record_lines(workers, cnt_w)
@@ -66,8 +73,10 @@ def state_lines(route: Route, workers: int, lines: int, cnt_w: int) -> int:
 def refusals(
     device: Device, route: Route, elements: int, workers: int, job: Iterable[Route] = ()
 ) -> list[str]:
-    """Why a bucket cannot go through a device at all, a line a reason; none: it can. ``job``: the
-    routes that the job has on the device already."""
+    """Return the reasons why a bucket cannot go through a device, one line each.
+
+    ``job``: routes that the job uses on the device already.
+    """
     routes = {*job, route}
     out = []
     if workers > MOST_WORKERS:
@@ -100,7 +109,7 @@ def lines_log2(elements: int, route: Route) -> int:
 def place(
     device: Device, route: Route, elements: int, workers: int, others: int = 0
 ) -> Placed | None:
-    """The largest regions for a bucket beside ``others`` lines of state; None: not one line."""
+    """Return the placement with the largest regions next to ``others`` lines of state, or None."""
     for log2 in range(lines_log2(elements, route), -1, -1):
         state = IN_TURN * state_lines(route, workers, 1 << log2, device.cnt_w)
         if state + others <= _memory(device):
@@ -109,7 +118,7 @@ def place(
 
 
 def most_elements(device: Device, route: Route, workers: int) -> int:
-    """Elements that one region may hold when it has the memory for itself."""
+    """Return the elements of one region that has the memory for itself."""
     lines = _memory(device) // state_lines(route, workers, 1, device.cnt_w)
     return (1 << max(lines.bit_length() - 1, 0)) * elements_of_line(route) if lines else 0
 
@@ -287,7 +296,7 @@ def _apart(known: Coefficients, route: Route, workers: int, reads: int) -> float
 
 
 def ring_seconds(elements: int, workers: int, bytes_a_second: float, latency: float = 0.0) -> float:
-    """An FP32 ring all-reduce by its volume: 2 (W - 1) / W of the bytes each way, and a latency."""
+    """Return the time of an FP32 ring all-reduce: 2 (W - 1) / W of the bytes, and a latency."""
     return latency + 2 * (workers - 1) / workers * 4 * elements / bytes_a_second
 
 

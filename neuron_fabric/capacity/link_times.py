@@ -22,9 +22,12 @@ _SHORTEST = 1e-6  # seconds below which a time is not weighed more
 
 @dataclass
 class LinkFit:
-    """The network's all-reduce as a line over its bytes: least squares over what was measured, as
-    shares of each time. Times vary in proportion to what they are, and decisions go by ratios: by
-    seconds, the latency was what a 64 MiB all-reduce left over, 0.3 ms where 64 KiB took 4."""
+    """Line through the times of all-reduces over their bytes: weighted least squares.
+
+    Errors are weighted as shares of each time, since times vary in proportion and decisions use
+    ratios: unweighted, the residual of a 64 MiB all-reduce set the latency, 0.3 ms where 64 KiB
+    took 4 ms.
+    """
 
     weight: float = 0.0
     bytes: float = 0.0
@@ -33,7 +36,7 @@ class LinkFit:
     products: float = 0.0
 
     def add(self, size: int, seconds: float) -> None:
-        """One all-reduce of ``size`` bytes. ValueError for times that are none."""
+        """Add one all-reduce of ``size`` bytes. Raise ValueError for a bad time."""
         if not (size > 0 and 0 <= seconds < math.inf):
             raise ValueError(f"{size} bytes in {seconds} s")
         weight = 1 / max(seconds, _SHORTEST) ** 2
@@ -67,9 +70,12 @@ changes."""
 
 
 def usual(times: Sequence[float]) -> float:
-    """The lower quartile. A rank that comes late makes all wait, and is not the network, so not
-    more; the least is not what a training will see where ranks share cores, and collectives of more
-    rounds are further from it: 64 KiB on two cores took 0.3 ms at the least, and mostly 2."""
+    """Return the lower quartile.
+
+    Not more, since a late rank delays all and is not the network. Not the minimum, which a
+    training does not reach where ranks share cores: 64 KiB on two cores took 0.3 ms at the least,
+    and mostly 2 ms.
+    """
     return sorted(times)[(len(times) - 1) // 4]
 
 
@@ -90,12 +96,12 @@ class LinkTimes:
         self._step = 0
 
     def watch(self, step: int, size: int, future: Any) -> None:
-        """An all-reduce of ``size`` bytes starts now, and ends when ``future`` is there."""
+        """Time an all-reduce of ``size`` bytes that starts now and ends with ``future``."""
         start = self._clock()
         future.add_done_callback(lambda _: self.ended(step, size, start))
 
     def ended(self, step: int, size: int, start: float) -> None:
-        """An all-reduce of ``size`` bytes has just ended."""
+        """Record an all-reduce of ``size`` bytes that has just ended."""
         with self._lock:
             now = self._clock()  # in here: whoever comes second has the later time
             begin, self._last = max(start, self._last), now

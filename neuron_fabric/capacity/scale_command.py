@@ -46,8 +46,9 @@ WINDOW = 1024
 
 @dataclass(frozen=True)
 class BucketDecision:
-    """What is decided of a bucket: elements that go by the route, and all; and why. ``votes``: the
-    parameters that they are of, where they go."""
+    """Decision on a bucket: low-bit elements, all elements, and the reason; ``votes``: its low-bit
+    parameters.
+    """
 
     low: int
     elements: int
@@ -58,8 +59,8 @@ class BucketDecision:
 
 @dataclass(frozen=True)
 class LowStep:
-    """What of one step goes to a device: ``votes`` by the route, from each of the workers; and the
-    elements of the ``rest``, which go in FP32."""
+    """Low-bit part of one step: ``votes`` of each worker, and the elements of the ``rest`` in
+    FP32."""
 
     model: str
     route: Route
@@ -123,7 +124,7 @@ def run(
 
 
 def model_of(name: str) -> tuple[Any, Sequence[str]]:
-    """A model on the meta device, and its head where an input of it is known."""
+    """Return a model on the meta device, and its head if an input is known."""
     if name in MODELS:
         from neuron_fabric.capacity.gpt_model import made
 
@@ -165,7 +166,7 @@ def _is_low(one: Parameter) -> bool:
 def decided(
     model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
 ) -> Iterator[BucketDecision]:
-    """Each bucket of DDP's own assignment, in its order."""
+    """Yield the decision on each bucket of the assignment of DDP, in its order."""
     from neuron_fabric.hook.attachment import assignment
 
     known = {one.name: one for one in parameters}
@@ -239,7 +240,7 @@ def _buckets(verdicts: Sequence[BucketDecision], args: argparse.Namespace) -> li
 def _threshold(
     verdicts: Sequence[BucketDecision], args: argparse.Namespace, substrate: Substrate
 ) -> list[str]:
-    """What a device's own capacity check is to be set to for the largest bucket."""
+    """Return the setting of the capacity check of a device for the largest bucket."""
     low = max((one.low for one in verdicts if one.admitted), default=0)
     if not low:
         return []
@@ -274,5 +275,5 @@ def _traffic(
 
 
 def _peak() -> int:
-    """Bytes of memory that this process has had at most."""
+    """Return the peak resident memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -45,7 +45,7 @@ class Substrate:
 
 
 def read_substrate(path: Path) -> Substrate:
-    """A substrate file. SubstrateError of one line, whatever it holds."""
+    """Read a substrate file. Raise SubstrateError, in one line, for any content."""
     try:
         values = parse_toml(read_text(path, MOST_BYTES))
         if values.pop("format", None) != FORMAT:
@@ -64,7 +64,7 @@ def read_substrate(path: Path) -> Substrate:
 
 
 def shipped() -> Substrate:
-    """The RTL as it was measured, where no file is given."""
+    """Return the measured substrate of the RTL, for use without a file."""
     return read_substrate(SHIPPED)
 
 

@@ -24,10 +24,10 @@ class Engine(Protocol):
         """Sum, zeros and finiteness."""
 
     def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
-        """Lines of G_BINARY."""
+        """Pack G_BINARY lines."""
 
     def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Lines of G_TERNARY."""
+        """Pack G_TERNARY lines."""
 
     def count(
         self,
@@ -69,7 +69,7 @@ def choose(env: Mapping[str, str] = os.environ) -> EngineChoice:
 
 @functools.cache
 def chosen() -> EngineChoice:
-    """The loops of this process, chosen when they are needed first."""
+    """Return the loops of this process, chosen at the first use."""
     return choose()
 
 
@@ -78,7 +78,7 @@ _used: list[Engine] = []
 
 @contextmanager
 def using(loops: Engine) -> Iterator[None]:
-    """The block runs with these loops: for tests and benchmarks."""
+    """Run the block with these loops: for tests and benchmarks."""
     _used.append(loops)
     try:
         yield
@@ -87,5 +87,5 @@ def using(loops: Engine) -> Iterator[None]:
 
 
 def engine() -> Engine:
-    """The loops to run."""
+    """Return the loops to run."""
     return _used[-1] if _used else chosen().engine

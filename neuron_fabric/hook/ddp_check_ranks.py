@@ -64,7 +64,7 @@ def _rank(rank: int, folder: str, steps: int, workers: Sequence[int]) -> None:
 def _gradients(
     group: Any, rank: int, steps: int, cap_mb: float, hook: str, folder: str
 ) -> torch.Tensor:
-    """All gradients of a training, float32[n]."""
+    """Return all gradients of a training, float32[n]."""
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.LayerNorm(96), nn.Linear(96, 10))
     model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=cap_mb)

@@ -67,8 +67,10 @@ class OwnGroup:
     """Tensors are on the host, whatever the backend of the other group."""
 
     def __init__(self, group: Any, timeout_s: float) -> None:
-        """Every rank of ``group`` comes. A rank that is waited for longer than ``timeout_s`` is an
-        error on those that wait."""
+        """Create the group, on every rank of ``group``.
+
+        A wait for a rank of more than ``timeout_s`` seconds is an error.
+        """
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         name = [os.urandom(8).hex()]
         dist.broadcast_object_list(name, src=dist.get_global_rank(group, 0), group=group)
@@ -84,7 +86,7 @@ class OwnGroup:
         return self._gloo.alltoall_base(inbox, sent, [], [])
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
-        """``own`` [n] of every rank, [ranks, n]."""
+        """Return ``own`` [n] of every rank, [ranks, n]."""
         return self.start_gather(own)()
 
     def start_gather(self, own: torch.Tensor) -> Callable[[], torch.Tensor]:
@@ -166,7 +168,7 @@ class TorchReducer:
     """See `Reducer`. Lines are on the host, so its groups are of gloo, whatever DDP's is."""
 
     def __init__(self, timeout_s: float = 60.0) -> None:
-        """``timeout_s``: a rank that others wait for so long ends the training."""
+        """Set the time-out in seconds after which a missing rank ends the training."""
         self.counters = Counters()
         self.limits = ReducerLimits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
@@ -235,7 +237,7 @@ class TorchReducer:
         del self._scatter, self._gather
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
-        """This rank's share of a part: uint8[P, v or 1, size, 64]."""
+        """Count the share of this rank of a part: uint8[P, v or 1, size, 64]."""
         part = share.part
         shape = (self._workers, share.size, LINE)
         lines = inbox[:, share.at : share.at + share.size * LINE].reshape(shape)
@@ -256,7 +258,7 @@ class TorchReducer:
 
 
 def _put(message: U8, share: _Share, lines: U8) -> None:
-    """The lines of a part into the messages [rank, bytes] to all ranks, a share each."""
+    """Copy the lines of a part into the messages [rank, bytes], a share for each rank."""
     size = share.size * LINE
     whole, rest = divmod(lines.nbytes, size) if size else (0, 0)
     flat = lines.reshape(-1)
@@ -266,7 +268,7 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
 
 
 def _whole(gathered: U8, share: _Share, layers: int) -> Reduced:
-    """A part from the shares of all ranks, uint8[W, bytes of one]."""
+    """Join the shares of all ranks, uint8[W, bytes], into the result of a part."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
     layered = layered[:, : len(share.part.lines)]

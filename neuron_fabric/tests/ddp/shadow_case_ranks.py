@@ -99,7 +99,7 @@ def _world(rank: int, world: int, group: Any, folder: Path) -> None:
 
 
 def _train(rank: int, group: Any, place: Path | None) -> tuple[torch.Tensor, list[dict[str, Any]]]:
-    """All gradients and weights of a training, and this worker's own gradients."""
+    """Return all gradients and weights of a training, and the gradients of this worker."""
     torch.manual_seed(1)
     net = CaseNet()
     model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=0.02)
