@@ -35,13 +35,6 @@ from neuron_fabric.reducers.interface import (
     ReducerLimits,
 )
 
-# A second gloo group over the ranks of a process group, for a thread of its own; needs torch.
-#
-# Collectives of a group have to start in one order on every rank, so two threads take two groups.
-# `dist.new_group` cannot make it: it is called by the whole world, not by the ranks of a part of
-# it alone, unless with ``use_local_synchronization``, whose names for groups count what other
-# groups a rank is in.
-
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 AT_ONCE = 1 << 22
 """Bytes of all ranks together up to which each sends its own to every other at once: as many
@@ -64,7 +57,13 @@ os.register_at_fork(after_in_child=_keep_groups)
 
 
 class OwnGroup:
-    """Tensors are on the host, whatever the backend of the other group."""
+    """Second gloo group over the ranks of a process group, for one thread; tensors are on the host.
+
+    Collectives of a group must start in one order on every rank, so two threads need two groups.
+    `dist.new_group` cannot create it: the whole world must call it, not only the ranks of the
+    group, unless ``use_local_synchronization`` is set, whose group names depend on the other groups
+    of a rank.
+    """
 
     def __init__(self, group: Any, timeout_s: float) -> None:
         """Create the group, on every rank of ``group``.
@@ -82,7 +81,7 @@ class OwnGroup:
         _GROUPS.add(self)
 
     def exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
-        """Start it: row n of ``sent`` goes to rank n; what waits."""
+        """Start an exchange in which row n of ``sent`` is sent to rank n; return its work."""
         return self._gloo.alltoall_base(inbox, sent, [], [])
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
@@ -90,7 +89,7 @@ class OwnGroup:
         return self.start_gather(own)()
 
     def start_gather(self, own: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Start it; what waits and gives `gather`'s."""
+        """Start a gather; return a function that waits for it and returns its result."""
         everything = torch.empty((self.size, own.numel()), dtype=own.dtype)
         if everything.nbytes <= AT_ONCE:
             sent = own.expand(self.size, -1).contiguous()
@@ -106,10 +105,16 @@ class OwnGroup:
         return wait
 
     def latencies(self, runs: int = 17) -> tuple[float, float]:
-        """What an exchange and a gather of a few bytes take together, in times of an all-reduce of
-        as many, and in seconds: of each what it usually takes, as the line through all-reduces goes
-        by that; rank 0's on every rank. With eight ranks on two cores 0.4 times; with a core for
-        each, and a network that is slow to answer, 2 / (2 W - 2): it is measured, not assumed."""
+        """Measure an exchange and a gather of a few bytes.
+
+        The ratio depends on ranks and cores: 0.4 with eight ranks on two cores, 2 / (2 W - 2) with
+        a core for each and a slow network. So it is measured, by the lower quartile as for
+        all-reduces.
+
+        Returns:
+            Their time as a multiple of an all-reduce of as many bytes, and in seconds; the result
+            of rank 0 on every rank.
+        """
         few = torch.zeros(self.size, _FEW, dtype=torch.uint8)
         ways: list[Callable[[], object]] = [
             lambda: (self.exchange(torch.empty_like(few), few).wait(), self.gather(few[0])),
@@ -127,7 +132,7 @@ class OwnGroup:
         return ratio, seconds
 
     def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
-        """Start it, in place; what waits and gives ``values``."""
+        """Start an all-reduce in place; return a function that waits and returns ``values``."""
         options = dist.AllreduceOptions()
         options.reduceOp = OPS[op]
         work = self._gloo.allreduce([values], options)
