@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trainings that are captured, and one that trains on the device's votes."""
+"""Example trainings: captured, by a profile, and reduced by the device."""

@@ -26,7 +26,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from examples.check_variants import profile_of, spike
-from examples.workload import Data, Workload, workload
+from examples.workloads import WORKLOADS, Data, Workload
+from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import (
     SEEDS,
     Asked,
@@ -39,7 +40,6 @@ from neuron_fabric.calibration.calibrating import (
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.calibration.shadow_run import weights_of
 from neuron_fabric.data import read_object
-from neuron_fabric.hook import attach
 from neuron_fabric.profile import Profile, sketch, traced_head, write_profile
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
@@ -52,7 +52,7 @@ def main(folder: str) -> None:
     """Fork the ranks and wait for them."""
     plan = read_object(Path(folder, "plan.json"))
     name = "pairs100" if plan["check"] == "spike" else plan["check"]
-    work = workload(name)
+    work = WORKLOADS[name]
     gc.freeze()  # a collection in a rank need not look at all of torch
     torch.multiprocessing.start_processes(
         _rank, (folder, plan, name), nprocs=work.workers, start_method="fork"
@@ -71,7 +71,7 @@ def _rank(rank: int, folder: str, plan: dict[str, Any], name: str) -> None:
     _in_turns()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    work = workload(name)
+    work = WORKLOADS[name]
     dist.init_process_group(
         "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=work.workers
     )
@@ -100,8 +100,11 @@ class Check:
                     self.train(variant, seed, guided, "torch")
 
     def calibrated(self, seed: int) -> Profile:
-        """The calibrator's profile, of seeds that no table shows: verified, or as far as that has
-        come. A training that is too short to be judged is none to verify by."""
+        """Return the profile of the calibrator, from seeds that no table shows.
+
+        It is verified as far as verification comes. A training that is too short to be judged is
+        not used to verify.
+        """
         folder = self.folder / "calibration"
         folder.mkdir(exist_ok=True)
         # Integer codes take as long to pack as all else of a sample, and no check chooses them.
@@ -139,7 +142,7 @@ class Check:
         return profile if self.plan["verify"] else replace(profile, verified=True)
 
     def _verified(self, profile: Profile, asked: Asked, first: float) -> Verification:
-        """As `nf calibrate` does it; ``first``: what the training that was measured has reached."""
+        """Verify as `nf calibrate` does; ``first``: the result of the measured training."""
         seeds = [asked.seed + n for n in range(SEEDS)]
         full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
         # By the means, as all goals of the checks are.
@@ -163,7 +166,7 @@ class Check:
         return found
 
     def _reached(self, profile: Profile, seed: int) -> float:
-        """By a training with a profile."""
+        """Return the result of a training with a profile."""
         value, *_ = self._train(seed, profile, {"reducer": "torch", "env": {}}, spiked=False)
         return value
 
@@ -174,7 +177,7 @@ class Check:
         return profile_of(variant, sketch(net, head), guided)
 
     def train(self, variant: str, seed: int, guided: Profile, reducer: str) -> None:
-        """One training, and its line."""
+        """Run one training, and write its line."""
         profile = self._profile(variant, seed, guided)
         words_of = variant.replace(",", "").split()
         log = self.folder / "-".join([*words_of, str(seed), reducer.partition(":")[0]])
@@ -214,8 +217,9 @@ class Check:
     def _train(
         self, seed: int, profile: Profile | None, words: dict[str, Any], spiked: bool
     ) -> tuple[float, Any, str, dict[str, Any]]:
-        """What it has reached, as rank 0 finds it, so that all decide the same; the runtime, the
-        weights, and bytes of the last steps."""
+        """Train; return the result of rank 0, the session, the weights, and bytes of the last
+        steps.
+        """
         torch.manual_seed(seed)
         net = self.work.net()
         model = DistributedDataParallel(net)

@@ -26,7 +26,7 @@ SPIKE, SPIKE_STEPS = 4.0, 10
 """A learning rate that is 4 times as high for 10 steps: the loss is almost that of the start again,
 and FP32 finds out of it. At 10 or 20 times it stays at chance: there is nothing to come back to."""
 INT4, INT8 = "G_INT4", "G_INT8"
-"""Of `integer_codes_in_the_loop`, everywhere; no check has them."""
+"""Variants of `train_on_device` alone; no check of `nf train-check` has them."""
 _ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
 _WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}
@@ -35,8 +35,10 @@ _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.S
 def profile_of(
     variant: str, parameters: tuple[Parameter, ...], guided: Profile | None = None
 ) -> Profile:
-    """The profile of a variant; ``guided``: the calibrator's. Those that are written down here
-    count as verified: what is tried is what they say."""
+    """Return the profile of a variant; ``guided``: that of the calibrator.
+
+    The profiles that are written down here count as verified.
+    """
     if variant == GUIDED:
         assert guided is not None
         return guided
@@ -62,7 +64,7 @@ def _low(profile: Profile, route: Route, head: bool = True) -> Profile:
 
 
 def spike_at(steps: int) -> int:
-    """First step of the spike: 120 of 300."""
+    """Return the first step of the spike: 120 of 300."""
     return round(SPIKE_AT * steps)
 
 

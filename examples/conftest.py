@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples as a user starts them: processes of their own, from the top folder."""
+"""Examples as a user starts them: separate processes in the top folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def example(name: str, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """``python -m examples.NAME WORDS``, one thread a process, with more environment variables."""
+    """Run ``python -m examples.NAME WORDS`` with one thread and more environment variables."""
     return subprocess.run(
         [sys.executable, "-m", f"examples.{name}", *words],
         cwd=ROOT,

@@ -144,7 +144,7 @@ def step_of(
 
 
 def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
-    """float32[W, *shape] of each tensor ``low``; CaptureError where one has no low-bit code."""
+    """Return float32[W, *shape] of each tensor; raise CaptureError if one has no low-bit code."""
     gradients = capture.load(step)
     for name in low:
         x = gradients[name].reshape(capture.world_size, -1)
@@ -158,7 +158,7 @@ def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
 
 
 def table(path: str, seed: int) -> list[str]:
-    """The lines that are printed. CaptureError."""
+    """Return the lines to print. Raise CaptureError."""
     capture = Capture.open(path)
     routes = default_routes(capture.tensors, capture.modules)
     specs = [one for one in capture.tensors if routes[one.name].low_bit and one.elements]

@@ -51,7 +51,7 @@ def test_the_judge() -> None:
 
 
 def written(folder: Path, workers: int, **tensors: np.ndarray) -> str:
-    """A capture of one step: weights, and a head, which goes by FP32."""
+    """Write a capture of one step: weights, and a head, which is sent in FP32."""
     head = np.ones((workers, 4, 4), np.float32)
     write_capture(folder / "c", "m", {7: {**tensors, "head": head}})
     return str(folder / "c")

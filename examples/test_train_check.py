@@ -15,7 +15,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requir
 import torch
 
 from examples.check_variants import profile_of, spike, spike_at
-from examples.workload import MODULES, workload
+from examples.workloads import WORKLOADS
 from neuron_fabric.profile import read_profile, sketch, traced_head
 from neuron_fabric.profile.draft import draft
 from scripts.cli import main as cli
@@ -26,10 +26,10 @@ ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
 """Of the trial's nets, which these are."""
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads(name: str) -> None:
     """Workers see other examples, seeds other ones; the net learns from what it is judged by."""
-    work, info = workload(name), CHECKS[name]
+    work, info = WORKLOADS[name], CHECKS[name]
     assert (work.workers, work.batch, work.steps) == (info.workers, info.batch, info.steps)
     data, net = work.data(), work.net()
     x, y = data.batch(1, 0, 0, work.workers, work.batch)
@@ -47,7 +47,7 @@ def test_workloads(name: str) -> None:
 
 def test_variants() -> None:
     """What is called head in FP32 has no other region there that is large enough."""
-    work = workload("pairs100")
+    work = WORKLOADS["pairs100"]
     net = work.net()
     parameters = sketch(net, ("head.weight",))
     for variant in CHECKS["pairs100"].variants:

@@ -11,8 +11,8 @@ from models.commit_check import check_commit
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, record_lines, state_lines
+from neuron_fabric.capacity import cost_model
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.hook import capacity
 
 MODES = {route: Mode[route.name] for route in Route}
 
@@ -26,8 +26,8 @@ def committed(route: Route, workers: int, log2: int, params: DeviceParams, state
 @given(st.sampled_from(sorted(MODES)), st.integers(1, 64), st.integers(0, 20), st.integers(1, 8))
 def test_sizes_of_state_are_the_models(route: Route, workers: int, log2: int, cnt_w: int) -> None:
     config = RegionConfig(0, 0, log2, workers, MODES[route])
-    assert capacity.state_lines(route, workers, 1 << log2, cnt_w) == state_lines(config, cnt_w)
-    assert capacity.record_lines(workers, cnt_w) == record_lines(workers, cnt_w)
+    assert cost_model.state_lines(route, workers, 1 << log2, cnt_w) == state_lines(config, cnt_w)
+    assert cost_model.record_lines(workers, cnt_w) == record_lines(workers, cnt_w)
 
 
 @given(
@@ -42,11 +42,11 @@ def test_a_device_commits_what_is_placed(
     """Check that the device accepts two consecutive regions as placed, and refuses twice the
     lines.
     """
-    device = capacity.Device(mem_lines_log2=mem)
+    device = cost_model.Device(mem_lines_log2=mem)
     params = DeviceParams(mem_lines_log2=mem)
-    placed = capacity.place(device, route, elements, workers)
+    placed = cost_model.place(device, route, elements, workers)
     if placed is None:
-        one = capacity.state_lines(route, workers, 1, 8)
+        one = cost_model.state_lines(route, workers, 1, 8)
         assert committed(route, workers, 0, params, one) != CommitCode.OK
         return
     half = placed.state // 2
@@ -59,5 +59,5 @@ def test_a_device_commits_what_is_placed(
 
 @pytest.mark.parametrize(("workers", "cnt_w"), [(8, 3), (64, 6), (1, 8)])
 def test_counters_that_are_too_narrow(workers: int, cnt_w: int) -> None:
-    reasons = capacity.refusals(capacity.Device(cnt_w=cnt_w), Route.G_BINARY, 512, workers)
+    reasons = cost_model.refusals(cost_model.Device(cnt_w=cnt_w), Route.G_BINARY, 512, workers)
     assert bool(reasons) == (workers > DeviceParams(cnt_w=cnt_w).cnt_max)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from models.line_packing import U8, Tie
 from models.reducers import reduce_binary, reduce_ternary
+from neuron_fabric.capacity.cost_model import MOST_WORKERS
 from neuron_fabric.codec import Route, add_planes, count, vote_of, votes
-from neuron_fabric.hook.capacity import MOST_WORKERS
 
 ROUTES = (Route.G_BINARY, Route.G_TERNARY)
 

@@ -21,8 +21,8 @@ VERBS = {
     "profile": "neuron_fabric.profile.profile_command",
     "calibrate": "neuron_fabric.calibration.calibrate_command",
     "monitor": "neuron_fabric.monitor.monitor_command",
-    "capacity": "neuron_fabric.hook.capacity_command",
-    "scale": "neuron_fabric.hook.scale_command",
+    "capacity": "neuron_fabric.capacity.capacity_command",
+    "scale": "neuron_fabric.capacity.scale_command",
     "ddp-check": "neuron_fabric.hook.ddp_check_command",
 }
 

@@ -41,7 +41,7 @@ class ForwardHook:
     function of the standard library that does nothing."""
 
     def __init__(self, action: Callable[..., None]) -> None:
-        """``action`` is given what torch gives a hook."""
+        """Set the action, which is called with the arguments of a hook of torch."""
         self._action = action
 
     def __call__(self, *args: Any) -> None:

@@ -1,22 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The communication hook that captures gradients from DistributedDataParallel; needs torch.
+"""Communication hook of DistributedDataParallel that captures gradients; needs torch.
 
-In a training script, after the model has been wrapped and before the first backward::
-
-    from neuron_fabric.ddp import attach
-
-    model = DistributedDataParallel(net)
-    attach(model)
-
-`attach` does nothing unless NF_CAPTURE_DIR is set (`nf capture` sets it). With choices in the
-script instead of the environment::
+`neuron_fabric.attach` registers it if NF_CAPTURE_DIR is set. A script that sets the choices itself
+registers it in place of `attach`, before the first backward::
 
     state = CaptureState(model, "captures/mine", Selection.parse(steps="0-1000:50"))
     model.register_comm_hook(state, capture_hook)
 
-Gradients are those of each worker before reduction, by parameter, in the dtype of the parameter.
-Training goes on as it would without: the hook hands each bucket to the hook that reduces, which by
-default computes what DDP computes without a hook, bit for bit (`DdpMean`).
+The capture holds the gradients of each worker before reduction, by parameter, in the dtype of the
+parameter. The training does not change: the hook passes each bucket to the hook that reduces, which
+by default computes bit for bit what DDP computes without a hook (`DdpMean`).
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
@@ -40,13 +33,12 @@ from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.selection import FOLDER, Selection
 from neuron_fabric.capture.trained_model import (
     check_model,
-    hook_of,
     modules_of,
     second_hook,
     sparse_tensors,
 )
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
-from neuron_fabric.comm_hooks import HookState, state_of
+from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.errors import CaptureError, warn
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.ranks import is_first, other_rank, silent_rank, together
@@ -55,18 +47,16 @@ from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_param
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[torch.Tensor]]
 
 PENDING = 16
-"""Steps that may wait for files of other workers, which a shared file system may show late."""
+"""Number of steps that wait for files of other workers: shared file systems show them late."""
 _RESTARTS = (("SLURM_RESTART_COUNT", "requeue"), ("TORCHELASTIC_RESTART_COUNT", "restart"))
 _GLOO_SECONDS = 0.1
 _DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 
 class CaptureState(HookState):
-    """State of the hook that captures. ``step`` is the number of the next reduction, from 0; a
-    script that resumes a training may set it.
+    """State of the hook that captures; ``step`` is the number of the next step.
 
-    Whatever fails while a step is written costs the step, with one line on stderr, never the
-    training.
+    A failure while a step is written loses that step, with one line on stderr, never the training.
     """
 
     def __init__(
@@ -79,26 +69,33 @@ class CaptureState(HookState):
         note: str = "",
         reduce: Hook | None = None,
         reduce_state: Any = None,
+        first_step: int = 0,
     ) -> None:
-        """Make the folder; every rank calls it, as it does DistributedDataParallel itself.
+        """Create the folder. Every rank calls it, as it calls DistributedDataParallel.
 
-        ``reduce`` with ``reduce_state`` is the hook that reduces: `DdpMean` by default.
-        CaptureError, on every rank, when nothing can be captured as asked.
+        Args:
+            model: DistributedDataParallel model, before its first backward.
+            folder: folder of the capture.
+            selection: steps, ranks and layers; None: all.
+            name: name of the model in the manifest (its class).
+            note: free text in the manifest.
+            reduce: hook that reduces; None: `DdpMean`.
+            reduce_state: state of that hook.
+            first_step: number of the next step, for a training that resumes.
+
+        Raises:
+            CaptureError: the choices cannot be met; raised on every rank.
         """
         model = ddp_model(model)
         if not isinstance(model, DistributedDataParallel):
             check_model(model)
-        self.step, self.group = 0, model.process_group
-        self.implied = False
-        """Whether a profile's `attach` has made it, which the script did not ask to capture."""
+        self.step, self.group = first_step, model.process_group
         self._path = Path(folder).absolute()  # the script may go to another folder
         chosen = selection or Selection()
         ranks, tensors = together(lambda: self._chosen(model, chosen), self.group)
         if (other := other_rank(repr((chosen, tensors)), self.group)) is not None:
             what = f"rank {other} has another model, or other choices of steps and layers, than"
             raise CaptureError("attach", f"{what} rank 0", "start all ranks alike")
-        self.plain = reduce is None
-        """Whether it reduces as DDP does without a hook."""
         self.reduce, self.reduce_state = reduce or DdpMean(model), reduce_state
         wanted = {spec.name for spec in tensors}
         self._names = {id(p): n for n, p in named_parameters(model) if n in wanted}
@@ -124,16 +121,20 @@ class CaptureState(HookState):
         _sleep_at_exit()
 
     def refuse(self, hook: str) -> NoReturn:
-        """End the script, in one line: it registers another hook on this model."""
-        _refuse(second_hook(hook))
+        """End the script with one line: it registers a second hook on this model."""
+        refuse(second_hook(hook))
 
     def release(self) -> None:
-        """Let the hook that reduces let go, too: torch knows a profile's by this one alone."""
+        """Release the state of the hook that reduces: torch knows it through this one only."""
         if isinstance(self.reduce_state, HookState):
             self.reduce_state.release()
 
     def take(self, bucket: dist.GradBucket) -> bool:
-        """Write what the bucket holds; True when the lead has a step to list once it is reduced."""
+        """Write the gradients of a bucket.
+
+        Returns:
+            True if the lead has a step to list after the reduction of this bucket.
+        """
         if bucket.index() == 0:
             self._collect()
             self._try(self._begin)
@@ -147,7 +148,7 @@ class CaptureState(HookState):
         return closed and self._lead is not None
 
     def finished(self) -> None:
-        """List the step before, now that every rank has entered its last reduction."""
+        """List the last step, as every rank has entered its last reduction."""
         if self._lead is None:
             return
         self._lead.pending.append(self.step - 1)
@@ -158,7 +159,7 @@ class CaptureState(HookState):
     def _chosen(
         self, model: DistributedDataParallel, chosen: Selection
     ) -> tuple[list[int], list[TensorSpec]]:
-        """The ranks and tensors to capture. CaptureError."""
+        """Return the ranks and tensors to capture. Raise CaptureError for bad choices."""
         check_model(model)
         ranks = chosen.workers(dist.get_world_size(self.group))
         ignored = set(map(clean_name, getattr(model, "parameters_to_ignore", ())))
@@ -176,8 +177,11 @@ class CaptureState(HookState):
         return ranks, tensors
 
     def _make_folder(self, lead: int) -> None:
-        """The lead makes the folder, and the ranks that write have to see it. CaptureError, on
-        every rank."""
+        """Create the folder on the lead, and check that the ranks that write see it.
+
+        Raises:
+            CaptureError: on every rank.
+        """
         made: list[Any] = [None]
         if self._lead is not None:
             try:
@@ -196,7 +200,7 @@ class CaptureState(HookState):
         together(look, self.group)
 
     def _begin(self) -> None:
-        self._give_up()  # what a backward that an exception ended has left
+        self._give_up()  # the file of a backward that an exception has ended
         if self._worker is not None and self.step in self._steps and self.step <= MAX_STEP:
             self._file = worker_writer(
                 self._path, self.step, self._worker, self._tensors, self._metadata
@@ -220,7 +224,7 @@ class CaptureState(HookState):
             _list_steps(self._lead)
 
     def _try(self, action: Callable[[], None]) -> None:
-        """What fails costs the step."""
+        """Run an action of a capture; a failure loses the step."""
         try:
             action()
         except Exception as error:  # of the disk mostly; no memory for a copy is one too
@@ -236,8 +240,10 @@ def _list_steps(lead: CaptureFolder) -> None:
 
 
 def _last_look(lead: CaptureFolder | None, process: int) -> None:
-    """List the steps that are still to be listed, and say which are lost. A process that the
-    training has forked has nothing to list."""
+    """List the pending steps at the end, and report those that are lost.
+
+    A process that the training has forked lists nothing.
+    """
     if lead is None or process != os.getpid():
         return
     _list_steps(lead)
@@ -252,8 +258,7 @@ def _say_missing(lead: CaptureFolder, step: int) -> None:
 
 @cache
 def _sleep_at_exit() -> None:
-    """Give gloo a moment: its threads abort the process when they let go of the last gradients
-    after Python has ended."""
+    """Delay the exit: threads of gloo that release gradients after Python has ended abort it."""
     atexit.register(time.sleep, _GLOO_SECONDS)
 
 
@@ -264,7 +269,7 @@ def _warn(text: str) -> None:
 def capture_hook(
     state: CaptureState, bucket: dist.GradBucket
 ) -> torch.futures.Future[torch.Tensor]:
-    """For `register_comm_hook`: captures the bucket, then reduces it with ``state.reduce``."""
+    """Capture a bucket, then reduce it with ``state.reduce``: the hook for `register_comm_hook`."""
     listing = state.take(bucket)
     reduced = state.reduce(state.reduce_state, bucket)
     if not listing:
@@ -280,63 +285,41 @@ def capture_hook(
     return reduced.then(listed)
 
 
-def attach(
-    model: DistributedDataParallel,
-    *,
-    name: str = "",
-    reduce: Hook | None = None,
-    reduce_state: Any = None,
-    env: Mapping[str, str] = os.environ,
-) -> CaptureState | None:
-    """Capture as the environment says (NF_CAPTURE_DIR, _STEPS, _RANKS, _LAYERS).
-
-    Without NF_CAPTURE_DIR, or with it empty, nothing is registered and None returned. When nothing
-    can be captured as asked the script ends with one line and exit code 2; but in a restart (by
-    torchrun or Slurm) the training goes on: into a folder for this restart where the folder holds
-    what was captured before, else without a capture.
-    """
-    model = ddp_model(model)
-    if isinstance(held := state_of(model), CaptureState) and held.implied:
-        held.implied = False
-        return held
-    try:
-        state = captured(model, env, name=name, reduce=reduce, reduce_state=reduce_state)
-        if state is not None:
-            model.register_comm_hook(state, capture_hook)
-    except CaptureError as error:
-        _refuse(error)
-    return state
-
-
 def register(
-    model: DistributedDataParallel, reduce_state: Any, reduce: Hook | None, env: Mapping[str, str]
+    model: Any, env: Mapping[str, str], reduce: Hook | None, reduce_state: Any, **words: Any
 ) -> CaptureState | None:
-    """Register a hook that reduces (None: DDP's own reduction), with the capture that the model has
-    or the environment asks for, which is returned. CaptureError, on every rank."""
-    state = state_of(model)
-    if not isinstance(state, CaptureState):
-        state = captured(model, env, reduce=reduce, reduce_state=reduce_state)
-        if state is not None:
-            state.implied = True
-            model.register_comm_hook(state, capture_hook)
-        elif reduce is not None:
-            model.register_comm_hook(reduce_state, reduce)
+    """Register the hook that reduces, wrapped in a capture if the environment asks for one.
+
+    Args:
+        model: DistributedDataParallel model, before its first backward.
+        env: environment variables (NF_CAPTURE_DIR, _STEPS, _RANKS, _LAYERS).
+        reduce: hook that reduces; None: the reduction of DDP.
+        reduce_state: state of that hook.
+        words: further arguments of `CaptureState`.
+
+    Returns:
+        The capture, or None.
+
+    Raises:
+        CaptureError: the choices cannot be met; raised on every rank.
+    """
+    state = captured(model, env, reduce=reduce, reduce_state=reduce_state, **words)
+    if state is not None:
+        model.register_comm_hook(state, capture_hook)
     elif reduce is not None:
-        state.reduce, state.reduce_state, state.plain = reduce, reduce_state, False
+        model.register_comm_hook(reduce_state, reduce)
     return state
-
-
-def reducing_hook(model: Any) -> str:
-    """Return the name of the hook that reduces, or nothing where `register` can set one."""
-    state = state_of(model)
-    if not isinstance(state, CaptureState):
-        return hook_of(model)
-    return "" if state.plain else str(getattr(state.reduce, "__name__", state.reduce))
 
 
 def captured(model: Any, env: Mapping[str, str], **words: Any) -> CaptureState | None:
-    """The state that the environment asks for, which is to be registered; None: none. CaptureError,
-    on every rank."""
+    """Return the state for the capture that the environment asks for, or None.
+
+    In a restart (by torchrun or Slurm) the training goes on in any case: into a folder for this
+    restart if the folder holds what was captured before, else without a capture.
+
+    Raises:
+        CaptureError: the choices cannot be met; raised on every rank.
+    """
     folder = env.get(FOLDER, "")
     if isinstance(model, DistributedDataParallel) and (
         silent := silent_rank(FOLDER, bool(folder), model.process_group)
@@ -365,15 +348,15 @@ def captured(model: Any, env: Mapping[str, str], **words: Any) -> CaptureState |
     return state
 
 
-def _refuse(error: CaptureError) -> NoReturn:
-    """One line for all ranks."""
+def refuse(error: CaptureError) -> NoReturn:
+    """End the script with exit code 2 and one line for all ranks."""
     if is_first(str(error)):
         _warn(str(error))
     raise SystemExit(2) from None
 
 
 def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """(parameter, its gradient) of a bucket; the gradient is a view of the bucket's buffer.
+    """Yield each parameter of a bucket with its gradient, a view of the buffer of the bucket.
 
     The buffer keeps the elements in the parameter's own memory order (channels last, say), while
     ``bucket.gradients()`` shapes them as if every parameter were contiguous.
@@ -387,7 +370,7 @@ def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Every element at a place of its own, without holes, in whatever order of dimensions."""
+    """Return whether the elements fill a block of memory, in any order of dimensions."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
         if size != 1:
@@ -398,6 +381,6 @@ def _dense(tensor: torch.Tensor) -> bool:
 
 
 def _bytes(gradient: torch.Tensor) -> Any:
-    """The elements in C order as uint8[n]: a view where the tensor is contiguous and on the CPU."""
+    """Return the elements in C order as uint8[n]; no copy of a contiguous tensor on the CPU."""
     flat = gradient.detach().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy()

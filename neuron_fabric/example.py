@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m neuron_fabric.example [FOLDER]`: writes a small capture and reads it back.
 
-Two workers, two steps, without torch. A training writes the same by `neuron_fabric.ddp.attach`.
+Two workers, two steps, without torch. A training writes the same by `neuron_fabric.attach`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def run(folder: Path) -> None:
 
 
 def main() -> None:
-    """In the folder of the command line, or in a temporary one."""
+    """Run in the folder of the command line, or in a temporary one."""
     if len(sys.argv) > 1:
         run(Path(sys.argv[1]))
     else:

@@ -53,8 +53,9 @@ class DdpMean:
     def scale(self, bucket: dist.GradBucket, chosen: Collection[int]) -> None:
         """Scale the gradients at these places of a dense bucket, each as DDP would scale it.
 
-        It goes by the place that each had when it was accumulated: by now all are views. Every
-        bucket has to come by, with whatever choice: what is not chosen is noted all the same.
+        The decision uses the address of each gradient when it was accumulated: by now all are
+        views. Call it for every bucket, with whatever choice: the other gradients are noted all
+        the same.
         """
         own = bucket.buffer().untyped_storage().data_ptr() if self._watch else 0
         parameters = bucket.parameters() if self._watch else [None] * len(bucket.gradients())
@@ -74,7 +75,10 @@ class DdpMean:
 
 
 def _note(storage: dict[int, int], parameter: torch.Tensor) -> None:
-    """Where the gradient lies before DDP takes it. A function: parameters outlive the group."""
+    """Note where the gradient lies before DDP takes it.
+
+    A function, not a method: parameters outlive the group.
+    """
     gradient = parameter.grad
     if gradient is not None and not gradient.is_sparse:
         storage[id(parameter)] = gradient.untyped_storage().data_ptr()

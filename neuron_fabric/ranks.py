@@ -21,8 +21,11 @@ _ASKED: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
 
 
 def is_first(text: str, group: Any = None) -> bool:
-    """Whether this rank is the first of ``group`` (the world) to say ``text``: a launcher that sees
-    one rank fail ends the others, which may not have come so far, so it need not be rank 0."""
+    """Return whether this rank is the first of ``group`` (the world) to report ``text``.
+
+    A launcher that sees one rank fail ends the others, which may not have reached the error, so the
+    first need not be rank 0.
+    """
     if not dist.is_initialized():
         return True
     try:

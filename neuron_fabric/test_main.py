@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from neuron_fabric import __main__
-from neuron_fabric.hook import capacity_command
+from neuron_fabric.capacity import capacity_command
 from neuron_fabric.monitor import monitor_command
 from neuron_fabric.profile import profile_command
 

@@ -22,7 +22,7 @@ import json, sys, warnings
 import torch, torch.distributed as dist, torch.multiprocessing as mp
 import torch._dynamo  # here and not in every rank: DDP imports it
 from torch.nn.parallel import DistributedDataParallel as DDP
-from neuron_fabric.ddp import attach
+from neuron_fabric import attach
 
 OPTIONS = {
     "plain": {}, "static": {"static_graph": True}, "view": {"gradient_as_bucket_view": True},

@@ -1,27 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits chosen layer by layer: a quantiser of 2 to 8 bits, measured errors, and the choice.
+"""Bit allocation: the route of each layer, chosen from measured errors and modelled costs.
 
-The ideas are CGX's and L-GreCo's; buckets, rounding and formats are this project's.
+The method is L-GreCo's (arXiv 2210.17357); formats and figures are this project's.
 """
 
-from neuron_fabric.bits.assignment import Layer, Option, kmeans, lgreco, settle, uniform
-from neuron_fabric.bits.quantizer import Coded, Quantizer, decode, encode, mean_of
+from neuron_fabric.bits.assignment import Assignment, Layer, Option, lgreco, settle
 from neuron_fabric.bits.route_errors import route_errors
-from neuron_fabric.codec.draws import Key, draws
 
-__all__ = [
-    "Coded",
-    "Key",
-    "Layer",
-    "Option",
-    "Quantizer",
-    "decode",
-    "draws",
-    "encode",
-    "kmeans",
-    "lgreco",
-    "mean_of",
-    "route_errors",
-    "settle",
-    "uniform",
-]
+__all__ = ["Assignment", "Layer", "Option", "lgreco", "route_errors", "settle"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which route each layer takes: of all routes, by measured errors and modelled costs.
+"""Assignment of routes to layers from measured errors and modelled costs.
 
-All of it is a function of its arguments, without a random number: ranks that are given the same
-reduced errors decide the same. A route that a reducer lacks is no option of a layer.
+Every function is deterministic, so ranks with the same reduced errors choose the same routes. A
+route that the reducer lacks is left out of the options of a layer.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 ERROR_BUCKETS = 10_000
-"""Steps that the error of the whole model is counted in, as in L-GreCo."""
+"""Resolution of the error of the whole model in the dynamic program, as in L-GreCo."""
 HYSTERESIS = 0.02
-"""Share of the cost that another assignment has to save."""
-_ROUNDS = 100
+"""Least saving, as a share of the cost, for which an assignment is replaced."""
 
 
 @dataclass(frozen=True)
 class Option:
-    """What a route does to a layer: squared error, and cost in bytes or seconds."""
+    """Squared error of a route on a layer, and its cost in bytes or seconds."""
 
     error: float
     cost: float
@@ -30,41 +29,42 @@ class Option:
 
 @dataclass(frozen=True)
 class Layer:
-    """``norm``: of the 100 largest accumulated |g|, what `kmeans` goes by."""
+    """A layer with the routes that it may take."""
 
     name: str
     elements: int
     options: Mapping[str, Option]
-    norm: float = 0.0
 
 
 Assignment = dict[str, str]
 """Route by layer."""
 
 
-def uniform(layers: Sequence[Layer], route: str) -> Assignment:
-    """The same route everywhere. ValueError for a layer that lacks it."""
-    for layer in layers:
-        if route not in layer.options:
-            raise ValueError(f"layer {layer.name} has no route {route}")
-    return {layer.name: route for layer in layers}
-
-
 def error_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
-    """Sum of the errors."""
+    """Return the sum of the squared errors of an assignment."""
     return sum(layer.options[chosen[layer.name]].error for layer in layers)
 
 
 def cost_of(layers: Sequence[Layer], chosen: Mapping[str, str]) -> float:
-    """Sum of the costs."""
+    """Return the sum of the costs of an assignment."""
     return sum(layer.options[chosen[layer.name]].cost for layer in layers)
 
 
 def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float = 1.0) -> Assignment:
-    """The cheapest assignment whose error is at most ``alpha`` times that of ``reference``.
+    """Return the cheapest assignment whose error is at most ``alpha`` times that of ``reference``.
 
-    By dynamic programming over layers and `ERROR_BUCKETS` steps of the allowed error; errors are
-    rounded up to a step, so the bound is kept. ``reference`` itself where nothing cheaper is found.
+    The dynamic program of L-GreCo (arXiv 2210.17357, algorithm 1): ``least[e]`` is the least cost
+    of the layers so far with a total error of exactly ``e`` steps, of which `ERROR_BUCKETS` make
+    the allowed error. Errors are rounded up to a step, so a total within `ERROR_BUCKETS` steps is
+    within the bound. The routes are read back from the argmin of each layer, from the last one on.
+
+    Args:
+        layers: layers with their options.
+        reference: assignment that sets the bound; returned if no cheaper one is found.
+        alpha: factor on the error of ``reference``.
+
+    Returns:
+        Route by the name of the layer.
     """
     allowed = alpha * error_of(layers, reference)
     least = np.full(ERROR_BUCKETS + 1, np.inf)
@@ -95,7 +95,7 @@ def lgreco(layers: Sequence[Layer], reference: Mapping[str, str], alpha: float =
 
 
 def _steps(layer: Layer, allowed: float) -> dict[str, int]:
-    """Errors in steps, rounded up; those beyond what is allowed at one step more."""
+    """Return errors in steps, rounded up; one step too many for errors above the bound."""
     found = {}
     for name, option in layer.options.items():
         if option.error <= 0:
@@ -107,44 +107,24 @@ def _steps(layer: Layer, allowed: float) -> dict[str, int]:
     return found
 
 
-def kmeans(layers: Sequence[Layer], routes: Sequence[str] = ("Q2", "Q3", "Q4")) -> Assignment:
-    """Clusters of (elements, norm), as many as ``routes``, which go from few bits to many: large
-    layers with small norms get few. As CGX does it, after the warm-up.
-
-    Both axes are scaled to [0, 1]; clusters start from layers at equal ranks of norm - elements.
-    """
-    if not layers:
-        return {}
-    points = np.array([[layer.elements, layer.norm] for layer in layers], np.float64)
-    spans = np.ptp(points, axis=0)
-    points = (points - points.min(axis=0)) / np.where(spans > 0, spans, 1)
-    order = np.argsort(points[:, 1] - points[:, 0], kind="stable")
-    ranks = np.linspace(0, len(layers) - 1, len(routes)).round().astype(int)
-    centres = points[order[ranks]]
-    nearest = np.zeros(len(layers), np.intp)
-    for _ in range(_ROUNDS):
-        nearest = ((points[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
-        moved = np.array(
-            [
-                points[nearest == n].mean(axis=0) if (nearest == n).any() else centre
-                for n, centre in enumerate(centres)
-            ]
-        )
-        if np.array_equal(moved, centres):
-            break
-        centres = moved
-    rank = np.argsort(np.argsort(centres[:, 1] - centres[:, 0], kind="stable"), kind="stable")
-    return {layer.name: routes[rank[n]] for layer, n in zip(layers, nearest, strict=True)}
-
-
 def settle(
     layers: Sequence[Layer],
     now: Mapping[str, str],
     wanted: Mapping[str, str],
     allowed: float,
 ) -> Assignment:
-    """``wanted`` where it saves `HYSTERESIS` of the cost, or ``now`` exceeds the allowed error or
-    has a route that is no option any more; else ``now``."""
+    """Choose between the current and a new assignment, with hysteresis.
+
+    Args:
+        layers: layers with the options of today.
+        now: current assignment.
+        wanted: new assignment.
+        allowed: bound of the squared error.
+
+    Returns:
+        ``wanted`` if it saves `HYSTERESIS` of the cost, if ``now`` exceeds the bound, or if ``now``
+        has a route that is no longer an option; else ``now``.
+    """
     known = all(now.get(layer.name) in layer.options for layer in layers)
     if not known or error_of(layers, now) > allowed:
         return dict(wanted)

@@ -27,14 +27,15 @@ from neuron_fabric.calibration.calibrating import (
     calibrate,
 )
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
+from neuron_fabric.capacity.substrate import read_substrate
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.command_line import real, whole
 from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import read_substrate
 from neuron_fabric.output import check_output
 from neuron_fabric.profile.profile_command import PROTECT, kinds_of, routes_of
 from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
+from neuron_fabric.workers import run_workers
 
 HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
 EXAMPLES = """examples:

@@ -20,16 +20,16 @@ from neuron_fabric.calibration.calibration_job import Job, Report, write_report
 from neuron_fabric.calibration.shadow_router import ShadowRouter
 from neuron_fabric.codec import Route
 from neuron_fabric.comm_hooks import ForwardHook
-from neuron_fabric.hook.attached import Runtime
 from neuron_fabric.hook.bucket_hook import bucket_hook
-from neuron_fabric.hook.conditions import Watch, valid_for
+from neuron_fabric.hook.conditions import ConditionProbe, valid_for
+from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, warn
+from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute, sketch
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
 from neuron_fabric.reducers.torch_reducer import TorchReducer
-from neuron_fabric.tests.ddp.lost_ranks import Peers, watch
 from neuron_fabric.wrapped import bare_model
 
 ROUTES = tuple(route for route in Route if route != Route.FP32)
@@ -44,7 +44,7 @@ def shadowed(
     steps: int | None,
     here: Conditions,
     timeout_s: float,
-) -> Runtime:
+) -> TrainingSession:
     """Attach the shadow to a model; the training stays in FP32, bit-identical to DDP without a
     hook.
 
@@ -69,7 +69,7 @@ def shadowed(
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:
         about = partial(About, router.workers, job.every, tuple(map(str, routes)), steps=steps)
-        seen = Watch(model)
+        seen = ConditionProbe(model)
 
         def begin(head: Collection[str]) -> None:
             parameters = sketch(model, head)
@@ -81,7 +81,7 @@ def shadowed(
             recorder.begin = rows
 
         watch_forward(model, begin)
-    runtime = Runtime(router, recorder)
+    runtime = TrainingSession(router, recorder)
     model.register_comm_hook(router, bucket_hook)
     router.peers = Peers(group)
     watch(router.tell_lost)
@@ -160,7 +160,7 @@ def watch_forward(model: Any, done: Any) -> None:
     )
 
 
-def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
+def told(runtime: TrainingSession, model: Any, folder: Path, job: Job) -> None:
     """Make ``runtime.report`` write a report, and stop the training if the job says so."""
     bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
@@ -176,9 +176,9 @@ def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
         runtime.observe = partial(_last, runtime, job.stop)  # type: ignore[method-assign]
 
 
-def _last(runtime: Runtime, stop: int, loss: Any) -> None:
+def _last(runtime: TrainingSession, stop: int, loss: Any) -> None:
     """Observe a loss in a training that ends after ``stop`` steps."""
-    Runtime.observe(runtime, loss)
+    TrainingSession.observe(runtime, loss)
     if runtime.step + 1 < stop:
         return
     runtime.close()

@@ -22,19 +22,21 @@ from neuron_fabric.calibration.calibrate_command import run_workers
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.calibration.test_calibrating import Script, calibrated, good
+from neuron_fabric.capacity.cost_model import Device
+from neuron_fabric.capacity.substrate import shipped, write_substrate
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import CaptureError
-from neuron_fabric.hook.capacity import Device, shipped, write_substrate
 from neuron_fabric.monitor import log
 from neuron_fabric.profile import PhaseRoute, read_profile
 from neuron_fabric.profile.profile_types import ValidFor
 from neuron_fabric.profile.samples import samples_path
+from neuron_fabric.workers import run_workers
 
 TRAINING = """
 import os, sys
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")

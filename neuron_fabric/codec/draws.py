@@ -18,8 +18,10 @@ _OF_A_BLOCK = 8
 
 @dataclass(frozen=True)
 class Key:
-    """What a stream of draws is for. ``stage``: several quantisations of a step, such as `send` and
-    `reduced`."""
+    """Key of a stream of draws.
+
+    ``stage`` separates several quantisations of a step, such as `send` and `reduced`.
+    """
 
     seed: int
     step: int
@@ -36,7 +38,7 @@ class Key:
 
 
 def draws(key: Key, count: int, first: int = 0) -> NDArray[np.float64]:
-    """Draw number ``first`` and those behind it, uniform in [0, 1) in steps of 2^-32."""
+    """Return ``count`` draws from number ``first`` on, uniform in [0, 1) in steps of 2^-32."""
     block, skip = divmod(first, _OF_A_BLOCK)
     blocks = -(-(skip + count) // _OF_A_BLOCK)
     # A generator counts before it draws.

@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neuron_fabric.codec import native, numpy_engine
-from neuron_fabric.codec.numpy_engine import F32, U8, Seen
+from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
 from neuron_fabric.codec.routes import Route
 
 
 class Engine(Protocol):
     """The loops; `numpy_engine` says what each does. All arrays are contiguous."""
 
-    def look(self, x: F32, add: bool) -> Seen:
+    def look(self, x: F32, add: bool) -> ScanResult:
         """Sum, zeros and finiteness."""
 
-    def pack_binary(self, x: F32, lines: U8, add: bool) -> Seen:
-        """Lines of G_BINARY."""
+    def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
+        """Pack G_BINARY lines."""
 
-    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> Seen:
-        """Lines of G_TERNARY."""
+    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
+        """Pack G_TERNARY lines."""
 
     def count(
         self,
@@ -49,27 +49,27 @@ class Engine(Protocol):
         """Counts as values."""
 
 
-class Choice(NamedTuple):
+class EngineChoice(NamedTuple):
     """Loops, and why these: one line for a person."""
 
     engine: Engine
     why: str
 
 
-def choose(env: Mapping[str, str] = os.environ) -> Choice:
+def choose(env: Mapping[str, str] = os.environ) -> EngineChoice:
     """Those of `pack.c`, unless NF_NATIVE is 0 or it cannot be built here."""
     if env.get("NF_NATIVE", "") == "0":
-        return Choice(numpy_engine, "numpy: NF_NATIVE is 0")
+        return EngineChoice(numpy_engine, "numpy: NF_NATIVE is 0")
     try:
         library = native.library(env)
-        return Choice(native.NativeEngine(library), f"native: {library}")
+        return EngineChoice(native.NativeEngine(library), f"native: {library}")
     except native.NoLibraryError as error:
-        return Choice(numpy_engine, f"numpy: {error}")
+        return EngineChoice(numpy_engine, f"numpy: {error}")
 
 
 @functools.cache
-def chosen() -> Choice:
-    """The loops of this process, chosen when they are needed first."""
+def chosen() -> EngineChoice:
+    """Return the loops of this process, chosen at the first use."""
     return choose()
 
 
@@ -78,7 +78,7 @@ _used: list[Engine] = []
 
 @contextmanager
 def using(loops: Engine) -> Iterator[None]:
-    """The block runs with these loops: for tests and benchmarks."""
+    """Run the block with these loops: for tests and benchmarks."""
     _used.append(loops)
     try:
         yield
@@ -87,5 +87,5 @@ def using(loops: Engine) -> Iterator[None]:
 
 
 def engine() -> Engine:
-    """The loops to run."""
+    """Return the loops to run."""
     return _used[-1] if _used else chosen().engine

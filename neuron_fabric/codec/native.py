@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from neuron_fabric.codec.array_checks import check
-from neuron_fabric.codec.numpy_engine import F32, U8, Seen
+from neuron_fabric.codec.numpy_engine import F32, U8, ScanResult
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_bytes
 from neuron_fabric.private_folder import NAME, make_private, private_temporary
@@ -70,8 +70,8 @@ class _Seen(ctypes.Structure):
         ("finite", ctypes.c_uint64),
     )
 
-    def value(self) -> Seen:
-        return Seen(self.total, self.number, bool(self.finite))
+    def value(self) -> ScanResult:
+        return ScanResult(self.total, self.number, bool(self.finite))
 
 
 class NativeEngine:
@@ -90,19 +90,19 @@ class NativeEngine:
         self.c = loaded
         """The library itself."""
 
-    def look(self, x: F32, add: bool) -> Seen:
+    def look(self, x: F32, add: bool) -> ScanResult:
         """Sum, zeros and finiteness."""
         seen = _Seen()
         self.c.nf_look(*_f32(x), x.size, add, ctypes.byref(seen))
         return seen.value()
 
-    def pack_binary(self, x: F32, lines: U8, add: bool) -> Seen:
+    def pack_binary(self, x: F32, lines: U8, add: bool) -> ScanResult:
         """Lines of G_BINARY."""
         seen = _Seen()
         self.c.nf_pack_binary(*_f32(x), x.size, *_u8(lines, True), add, ctypes.byref(seen))
         return seen.value()
 
-    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> Seen:
+    def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
         """Lines of G_TERNARY."""
         seen, out = _Seen(), _u8(lines, True)
         self.c.nf_pack_ternary(*_f32(x), x.size, threshold, *out, ctypes.byref(seen))

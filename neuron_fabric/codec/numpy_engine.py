@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of the codec in numpy: what `pack.c` does, bit for bit, where no compiler is.
+"""Loops of the codec in numpy, bit for bit as in `pack.c`, for machines without a compiler.
 
-Sums of |x| are taken in float64 in an order of their own, so that both agree: a piece is 128 lines
-of 512 elements (the last one padded with 0.0); element j of each line is added to sum j, line by
-line; the 512 sums are folded in halves; pieces are added in order.
+Both take sums of |x| in float64 in one fixed order: a piece is 128 lines of 512 elements (the last
+one padded with 0.0); element j of each line is added to sum j, line by line; the 512 sums are
+folded in halves; pieces are added in order.
 """
 
 from __future__ import annotations
@@ -30,17 +30,22 @@ _SPREAD = np.array([sum((n >> k & 1) << 2 * k for k in range(8)) for n in range(
 _ALL = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 
 
-class Seen(NamedTuple):
-    """What a pass over a tensor has seen: the sum of |x| (0.0 unless asked for) and the number of
-    zeros, or both of its open gates; and whether all of it is finite."""
+class ScanResult(NamedTuple):
+    """Result of one pass over a tensor.
+
+    Attributes:
+        total: sum of |x|, or 0.0 unless requested; over open gates in G_TERNARY.
+        number: number of zeros; of open gates in G_TERNARY.
+        finite: whether all elements are finite.
+    """
 
     total: float
     number: int
     finite: bool
 
 
-def look(x: F32, add: bool) -> Seen:
-    """The sum of |x| where ``add``, the number of zeros, and whether all are finite."""
+def look(x: F32, add: bool) -> ScanResult:
+    """Return the sum of |x| if ``add``, the number of zeros, and whether all are finite."""
     total, zeros, largest = 0.0, 0, 0
     for piece in _pieces(x):
         bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
@@ -48,11 +53,11 @@ def look(x: F32, add: bool) -> Seen:
         zeros += int(np.count_nonzero(bits == 0))
         if add and largest < _INFINITY:
             total += _sum(bits.view(np.float32))
-    return Seen(total, zeros, largest < _INFINITY)
+    return ScanResult(total, zeros, largest < _INFINITY)
 
 
-def pack_binary(x: F32, lines: U8, add: bool) -> Seen:
-    """Lines of G_BINARY, bit = x < 0, into ``lines``; and what `look` gives."""
+def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
+    """Pack G_BINARY lines, bit = x < 0, and return the result of `look`."""
     out, at = lines.reshape(-1), 0
     for piece in _pieces(x):
         packed = np.packbits(piece < 0, bitorder="little")
@@ -62,9 +67,11 @@ def pack_binary(x: F32, lines: U8, add: bool) -> Seen:
     return look(x, add)
 
 
-def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
-    """Lines of G_TERNARY, gate = |x| > threshold, into ``lines``; the sum of |x| over open gates
-    and their number. ``x`` is finite."""
+def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> ScanResult:
+    """Pack G_TERNARY lines, gate = |x| > threshold; ``x`` is finite.
+
+    Return the sum of |x| over open gates and their number.
+    """
     out, at = lines.reshape(-1), 0
     total, opened = 0.0, 0
     for piece in _pieces(x):
@@ -78,7 +85,7 @@ def pack_ternary(x: F32, threshold: np.float32, lines: U8) -> Seen:
         opened += int(np.count_nonzero(gate))
         total += _sum(np.multiply(size, gate, out=size))
     out[at:] = 0
-    return Seen(total, opened, True)
+    return ScanResult(total, opened, True)
 
 
 def _pieces(x: F32) -> Iterator[F32]:
@@ -117,15 +124,18 @@ def count(
 
 
 def decide(counts: list[Words], route: Route, workers: Words) -> Words:
-    """What counts [P][n, 8] of ``workers`` [n, 1] decide: the words of the vote."""
+    """Return the words of the vote from counts [P][n, 8] of ``workers`` [n, 1]."""
     if route == Route.G_BINARY:
         return _decide_binary(counts, workers)
     return _decide_ternary(counts, workers)
 
 
 def _votes(line: Words, route: Route) -> Words:
-    """What is counted of a line: G_BINARY its + votes, G_TERNARY + in the even bits, - in the odd
-    ones. The illegal code 01 has no open gate."""
+    """Return the counted bits of a line.
+
+    G_BINARY: its + votes. G_TERNARY: + in the even bits, - in the odd ones; the illegal code 01
+    has no open gate.
+    """
     if route == Route.G_BINARY:
         return ~line
     gate, sign = line >> _ONE & _EVEN, line & _EVEN
@@ -154,7 +164,7 @@ def _decide_ternary(counts: list[Words], workers: Words) -> Words:
 
 
 def unpack(lines: U8, route: Route, values: F32, out: F32) -> None:
-    """The codes of lines as ``values`` [2 or 4], the first ``out.size`` of them."""
+    """Decode lines: each code becomes its entry of ``values`` [2 or 4]."""
     per_byte = 8 // route.bits
     every = np.arange(256)[:, None] >> route.bits * np.arange(per_byte)
     _expand(lines, values[every & (len(values) - 1)], out)
@@ -169,7 +179,7 @@ def _expand(lines: U8, table: F32, out: F32) -> None:
 
 
 def counts(planes: U8, route: Route, elements: int) -> U8:
-    """uint8[c, elements] of planes uint8[P, n, 64]: plus (and in G_TERNARY minus) of each."""
+    """Return the counts as uint8[c, elements]: plus, and in G_TERNARY minus."""
     each = elements_of_line(Route.G_BINARY) // elements_of_line(route)
     need = -(-elements * each // 8)
     out = np.zeros(need * 8, np.uint8)

@@ -15,7 +15,7 @@ LINE = 64
 
 
 class Route(StrEnum):
-    """How a gradient travels: as it is, or as a vote of 1 or 2 bits, or as integer codes."""
+    """Format in which a gradient is sent: FP32, votes of 1 or 2 bits, or integer codes."""
 
     FP32 = "FP32"
     G_BINARY = "G_BINARY"
@@ -25,17 +25,17 @@ class Route(StrEnum):
 
     @property
     def bits(self) -> int:
-        """Bits of an element."""
+        """Return the bits of an element."""
         return _BITS[self]
 
     @property
     def votes(self) -> bool:
-        """Whether its elements are votes, which are counted."""
+        """Return whether its elements are votes, which are counted."""
         return self in (Route.G_BINARY, Route.G_TERNARY)
 
     @property
     def codes(self) -> bool:
-        """Whether its elements are integer codes, which are added."""
+        """Return whether its elements are integer codes, which are added."""
         return self in (Route.G_INT4, Route.G_INT8)
 
 
@@ -55,11 +55,11 @@ def check_route(route: object) -> None:
 
 
 def elements_of_line(route: Route) -> int:
-    """Elements that a line of ``route`` holds."""
+    """Return the number of elements in a line."""
     check_route(route)
     return 8 * LINE // route.bits
 
 
 def lines_of(elements: int, route: Route) -> int:
-    """Lines that ``elements`` elements of a tensor take."""
+    """Return the number of lines for ``elements`` elements of a tensor."""
     return -(-elements // elements_of_line(route))

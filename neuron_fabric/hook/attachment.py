@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`attach`: a profile in a training of the user's own; needs torch.
+"""`attach`: registration of the communication hook on a training; needs torch.
 
-Nothing is registered unless all ranks agree on everything that decides: profile, model, options,
-version. What is refused is one line and exit code 2 on every rank.
+A hook is registered only if all ranks agree on profile, model, options and version. A refusal is
+one line for all ranks and exit code 2 on each.
 """
 
-# No postponed annotations here, as in the hook's own module.
+# No postponed annotations here, as in the module of the hook.
 
 import errno
 import hashlib
@@ -21,13 +21,13 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import __version__
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
+from neuron_fabric.capacity.cost_model import place, refusals
+from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route
-from neuron_fabric.ddp import reducing_hook, register
-from neuron_fabric.errors import AttachError, LineError
-from neuron_fabric.hook.attached import Runtime, all_reducer
+from neuron_fabric.ddp import Hook, refuse, register
+from neuron_fabric.errors import AttachError, CaptureError, LineError
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -37,10 +37,11 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
-from neuron_fabric.hook.capacity import Substrate, place, read_substrate, refusals
 from neuron_fabric.hook.conditions import told as told_conditions
 from neuron_fabric.hook.conditions import watch_untold
+from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, end, warn
+from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import (
     WARMUP,
@@ -56,16 +57,23 @@ from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.choice import TORCH, check_reducer, reducer_of
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS
-from neuron_fabric.tests.ddp.lost_ranks import Peers, watch
+from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
-
-# Which parameters DDP puts into one bucket, by torch's own assignment; needs torch.
 
 
 def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
-    """Places of ``parameters`` (in the order of `named_parameters`, on whatever device) in the
-    buckets that DDP makes once it has seen a backward: from the last parameter on, the first bucket
-    small. Order and cuts may differ a little from a model's own order of gradients."""
+    """Return the assignment of parameters to the buckets of DDP, by the function of torch itself.
+
+    DDP makes these buckets once it has seen a backward: from the last parameter on, with a small
+    first bucket. The order of the gradients of a model may differ a little from that.
+
+    Args:
+        parameters: parameters in the order of `named_parameters`, on any device.
+        cap_bytes: size of a bucket.
+
+    Returns:
+        Positions in ``parameters`` of the members of each bucket.
+    """
     order = [n for n in reversed(range(len(parameters))) if parameters[n].requires_grad]
     if not order:
         return []
@@ -79,7 +87,7 @@ def assignment(parameters: Sequence[Any], cap_bytes: int) -> list[list[int]]:
 def buckets_by_region(
     named: Iterable[tuple[str, Any]], cap_bytes: int, regions: Mapping[str, str]
 ) -> Counter[str]:
-    """How many buckets hold a parameter of each region; ``regions`` by the parameter's name."""
+    """Count the buckets with a parameter of each region; ``regions`` is keyed by parameter."""
     names, parameters = zip(*named, strict=True)
     return Counter(
         region
@@ -88,9 +96,6 @@ def buckets_by_region(
     )
 
 
-# What capacity says of a profile's regions before a training: hard limits, each in one line, and
-# the modelled times that the monitor holds against the network's (spec: runtime section 5).
-
 NO_SUBSTRATE = (
     "capacity: no substrate file (NF_SUBSTRATE), so low-bit is used whether or not it pays"
 )
@@ -98,8 +103,13 @@ NO_SUBSTRATE = (
 
 @dataclass(frozen=True)
 class Vetted:
-    """``costs`` of the regions that can go through; why the others cannot, by region; and what a
-    user should know."""
+    """Result of the capacity check of a profile.
+
+    Attributes:
+        costs: modelled cost of each admitted region.
+        refused: reason for each region that exceeds a hard limit.
+        notes: lines to print.
+    """
 
     costs: Mapping[str, Cost] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -115,10 +125,16 @@ def vet(
     buckets: Mapping[str, int] | None = None,
     waits: tuple[float, float] = (2.0, 0.0),
 ) -> Vetted:
-    """``device``: the reducer is what the substrate describes; else packed gradients go by the same
-    network, and of the substrate the host's rates count alone, no limit of the device.
-    ``buckets``: how many hold each region; ``waits``: as of `costs_of`. Without a substrate nothing
-    is vetoed; regions of integer codes are held against the hard limits alone, and a note says so.
+    """Check the regions of a profile against a reducer before a training (spec: runtime section 5).
+
+    Args:
+        profile: profile to check.
+        substrate: measured reducer and host; None: every region is admitted.
+        workers: number of workers.
+        device: the reducer is the device of the substrate. Otherwise packed gradients use the same
+            network as FP32, so only the rates of the host count, and no limit of the device.
+        buckets: number of buckets that hold each region.
+        waits: waiting times, as in `costs_of`.
     """
     if substrate is None:
         return Vetted(notes=(NO_SUBSTRATE,))
@@ -140,7 +156,7 @@ def vet(
     if not device:
         return Vetted(costs, notes=tuple(notes))
     refused: dict[str, str] = {}
-    job = [Route.FP32]  # by which sidecars go
+    job = [Route.FP32]  # sidecars are FP32 lines
     for region in profile.regions:
         for phase in (Phase.STEADY, Phase.RECOVERY):
             route = _route(region, phase)
@@ -168,12 +184,12 @@ def _route(region: Region, phase: Phase) -> Route:
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
 LEAST_WARMUP = 3
-"""Steps that are FP32 in any case: DDP makes its buckets anew after the first."""
+"""Least number of FP32 steps: DDP rebuilds its buckets after the first step."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What `attach` was told beside model and profile; the ranks have to agree on it."""
+    """Options of `attach` on which all ranks must agree."""
 
     reducer: str = TORCH
     fp32: str = RING
@@ -184,15 +200,15 @@ class Options:
     substrate: Substrate | None = None
 
     def __post_init__(self) -> None:
-        """AttachError for a choice that there is not."""
+        """Raise AttachError for an unknown choice or a number out of range."""
         check_reducer(self.reducer)
         for name, value, known in (
             ("fp32", self.fp32, PATHS),
             ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
         ):
             if value not in known:
-                what = f"{name} {value!r} is none of {', '.join(known)}"
-                raise AttachError("attach", what, "choose one")
+                what = f"unknown {name} {value!r}"
+                raise AttachError("attach", what, f"use one of {', '.join(known)}")
         for name, number in (("steps", self.steps), ("timeout_s", self.timeout_s)):
             if number is not None and not (isinstance(number, Real) and 0 < number < 1e9):
                 raise AttachError("attach", f"{name} is {number!r}", "give a number above 0")
@@ -202,6 +218,10 @@ def attach(
     model: Any,
     profile: str | os.PathLike[str] | Profile | None = None,
     *,
+    name: str = "",
+    reduce: Hook | None = None,
+    reduce_state: Any = None,
+    first_step: int = 0,
     reducer: str | None = None,
     monitor: str | os.PathLike[str] | None = None,
     fp32: str = RING,
@@ -217,37 +237,60 @@ def attach(
     clipping: bool | None = None,
     amp: Any = None,
     env: Mapping[str, str] = os.environ,
-) -> Runtime | None:
-    """Low-bit gradients for a DistributedDataParallel ``model``, before its first backward.
+) -> TrainingSession | None:
+    """Register the communication hook of this package on a model, before its first backward.
 
-    ``profile``: a file (default: NF_PROFILE; without either nothing is registered and None
-    returned). ``reducer``: `torch`, or `unix`, `unix:PATH` of a server (NF_REDUCER). ``monitor``: a
-    folder for the log (NF_MONITOR).
-    ``fp32``: see `fp32_paths`. ``nonfinite``: `nan`, for GradScaler or a training that stops at it;
-    `fallback` reduces such a parameter once more, in FP32. ``strict``: a profile that was not
-    verified for this training is refused. ``steps`` of the training: warm-up is a share of them.
-    ``substrate``: what was measured of reducer and host (NF_SUBSTRATE), by which a region goes in
-    FP32 while that is faster; without it none does.
-    ``scaler``: the GradScaler of the training, which residuals and momenta follow; False: it has
-    none. ``optimizer``: the training's, where it is there already; what a profile asks of both is
-    checked. ``batch`` of a worker in one backward, ``accumulation`` (backwards to a step),
-    ``clipping``, ``amp`` (`off`, `float16`, `bfloat16`): compared with those of the calibration, as
-    is the optimizer. ``strict`` asks for each that the profile has.
+    With a profile the gradients are low-bit where the profile admits it. Without one the reduction
+    is bit for bit that of DDP. In both cases NF_CAPTURE_DIR captures the gradients of each worker
+    before reduction (also NF_CAPTURE_STEPS, _RANKS, _LAYERS); a restart goes on without a capture
+    if it must. Without profile, capture and ``reduce`` nothing is registered.
 
-    With NF_CAPTURE_DIR the gradients are captured too, as by `neuron_fabric.ddp.attach`, with a
-    profile and without.
+    Args:
+        model: DistributedDataParallel model.
+        profile: profile or its file (NF_PROFILE).
+        name: name of the model in the capture (its class).
+        reduce: hook that reduces, for a script with a communication hook; not with a profile.
+        reduce_state: state of that hook.
+        first_step: number of the first step in a capture without a profile, in a resumed training.
+        reducer: "torch", or "unix" or "unix:PATH" of a reducer server (NF_REDUCER).
+        monitor: folder of the log (NF_MONITOR).
+        fp32: "ring", "ordered" or "whole", see `bucket_hook`.
+        nonfinite: "nan", for GradScaler or a training that stops on NaN; "fallback" reduces a
+            parameter that is not finite once more, in FP32.
+        strict: refuse a profile that was not verified for this training. It requires each condition
+            that the profile lists.
+        steps: number of steps of the training; the warm-up is a share of them.
+        timeout_s: time-out of the reducer in seconds.
+        substrate: file of measured reducer and host (NF_SUBSTRATE). Regions use FP32 while that is
+            faster; without the file no region is vetoed.
+        scaler: GradScaler, whose scale residuals and momenta follow; False: the training has none.
+        optimizer: optimizer, compared with that of the calibration.
+        batch: examples of a worker in one backward, compared likewise.
+        accumulation: backward passes to a step, compared likewise.
+        clipping: whether gradients are clipped, compared likewise.
+        amp: "off", "float16" or "bfloat16", compared likewise.
+        env: environment variables.
+
+    Returns:
+        The session of the training, with a profile; else None.
+
+    Raises:
+        SystemExit: with code 2 on every rank, after one line, if the request cannot be met.
     """
     chosen = profile if profile is not None else env.get(PROFILE) or None
     model = ddp_model(model)
     try:
         asks = chosen is not None or bool(env.get(CALIBRATE))
-        if isinstance(model, DistributedDataParallel):
-            if silent := silent_rank("profile", asks, model.process_group):
-                raise AttachError("attach", silent, "start all ranks alike")
-            if not asks:
-                register(model, None, None, env)
+        if isinstance(model, DistributedDataParallel) and (
+            silent := silent_rank("profile", asks, model.process_group)
+        ):
+            raise AttachError("attach", silent, "start all ranks alike")
         if not asks:
+            register(model, env, reduce, reduce_state, name=name, first_step=first_step)
             return None
+        if reduce is not None:
+            what = "reduce= and a profile are two hooks that reduce"
+            raise AttachError("attach", what, "choose one")
         conditions = partial(
             told_conditions,
             batch=batch,
@@ -265,7 +308,7 @@ def attach(
             here = together(conditions, model.process_group)
             return shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
         assert chosen is not None
-        runtime = _agreed(
+        session = _agreed(
             model,
             chosen,
             {
@@ -282,17 +325,20 @@ def attach(
             scaler,
             optimizer,
             env,
+            name,
         )
+    except CaptureError as error:
+        refuse(error)
     except LineError as error:
         end(error, getattr(model, "process_group", None))
     if asked:
-        told(runtime, model, *asked)
-    return runtime
+        told(session, model, *asked)
+    return session
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """What one rank would attach."""
+    """Request of one rank."""
 
     profile: Profile
     fit: Fit
@@ -310,8 +356,9 @@ def _agreed(
     scaler: Any,
     optimizer: Any,
     env: Mapping[str, str],
-) -> Runtime:
-    """The same on every rank, or the same error on every rank."""
+    name: str,
+) -> TrainingSession:
+    """Attach a profile on every rank, or raise the same error on every rank."""
     group = model.process_group
 
     def ask() -> _Asked:
@@ -321,7 +368,7 @@ def _agreed(
     if (other := other_rank(asked.digest, group)) is not None:
         what = f"rank {other} has another profile, model, version or other options than rank 0"
         raise AttachError("attach", what, "start all ranks alike")
-    return _attached(model, asked, folder, scaler, env)
+    return _attached(model, asked, folder, scaler, env, name)
 
 
 def _options(substrate: str | os.PathLike[str] | None, **words: Any) -> Options:
@@ -337,7 +384,7 @@ def _asked(
 ) -> _Asked:
     read = profile if isinstance(profile, Profile) else read_profile(Path(profile))
     check_monitor(read, f"profile {read.name!r}")
-    check_model(model, reducing_hook(model))
+    check_model(model)
     world = dist.get_world_size(model.process_group)
     if world > MAX_WORKERS:
         what = f"{world} workers, and a count of votes holds {MAX_WORKERS}"
@@ -346,12 +393,12 @@ def _asked(
     found = fit(read, model, here, strict=options.strict)
     _check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
-    digest = hashlib.sha256(repr((__version__, read, shape, options, here)).encode()).hexdigest()
+    digest = hashlib.sha256(repr((VERSION, read, shape, options, here)).encode()).hexdigest()
     return _Asked(read, found, here, options, digest)
 
 
 def _check_momentum(profile: Profile, optimizer: Any) -> None:
-    """A region that votes with its momentum leaves the optimizer none to add."""
+    """Refuse an optimizer with momentum if a region votes with its momentum."""
     for region in profile.regions:
         if not any(how.signal == "momentum" for how in region.phases.values()):
             continue
@@ -367,7 +414,8 @@ def _attached(
     folder: Path | None,
     scaler: Any,
     env: Mapping[str, str],
-) -> Runtime:
+    name: str,
+) -> TrainingSession:
     profile, binding, options = asked.profile, asked.fit.binding, asked.options
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
@@ -407,8 +455,8 @@ def _attached(
         costs=vetted.costs,
         refused=vetted.refused,
     )
-    # As long as between two decisions; not less than between two samples, which may be all that a
-    # low-bit training sends as whole lines, and the one of this step is still under way.
+    # A time of the network stays valid from one decision to the next, and at least from one sample
+    # to the next: samples may be the only FP32 traffic of a low-bit training.
     router.link.fresh = max(plan.limits.capacity_every, plan.limits.sample_every)
     controller = Controller(
         profile,
@@ -418,7 +466,7 @@ def _attached(
         folder=_writable(folder) if rank == 0 else None,
         plan=plan,
         about={
-            "neuron_fabric": __version__,
+            "neuron_fabric": VERSION,
             "reducer": options.reducer,
             "fp32": options.fp32,
             "substrate": options.substrate.name if options.substrate else "none",
@@ -427,15 +475,15 @@ def _attached(
     if rank == 0:
         _tell(asked, world, vetted)
         watch_untold(model, profile.valid_for, asked.here, profile.name)
-    runtime = Runtime(router, controller, scaler or None)
-    runtime.capture = register(model, router, bucket_hook, env)
+    session = TrainingSession(router, controller, scaler or None)
+    session.capture = register(model, env, bucket_hook, router, name=name)
     router.peers = Peers(group)
     watch(router.tell_lost)
-    return runtime
+    return session
 
 
 def _in_units_of_the_loss(profile: Profile) -> list[str]:
-    """Regions with something that is wrong as soon as the loss scale changes unseen."""
+    """Return the regions whose state is in units of the scaled loss."""
     return [
         region.name
         for region in profile.regions
@@ -458,7 +506,7 @@ def _warmup(profile: Profile, steps: int | None) -> int:
 
 
 def _writable(folder: Path | None) -> Path | None:
-    """None, after a line, where no log can be written: the training goes on without."""
+    """Return the folder of the log, or None after a warning if it cannot be written."""
     if folder is None:
         return None
     try:
@@ -475,7 +523,7 @@ def _writable(folder: Path | None) -> Path | None:
 
 
 def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
-    """Say what a user may not expect, once for all ranks."""
+    """Print the warnings about a profile, once for all ranks."""
     profile, found = asked.profile, asked.fit
     for note in vetted.notes:
         warn(note)

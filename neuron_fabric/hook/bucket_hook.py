@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The communication hook that sends each parameter of a bucket by its own route; needs torch.
+"""Communication hook that reduces each parameter of a bucket by its route; needs torch.
 
-A bucket goes in two ways at once: FP32 parameters by `fp32_paths`, the others as packed lines to
-the reducer. The hook starts both and returns; one thread packs and submits, beside the rest of
-backward, another waits, decodes into the bucket's buffer and completes the future, each in the
-order of the buckets. A bucket whose parameters are all FP32 is reduced as by DDP without a hook,
-and is not copied. What is small, and the last bucket, behind which nothing is left of backward, is
-packed by the hook itself, sooner than by a thread.
+A bucket is reduced on two paths in parallel: FP32 parameters by one of `PATHS`, the others as
+packed lines by the reducer. The hook starts both and returns. One thread packs and submits while
+backward continues; another waits, decodes into the buffer of the bucket and completes the future.
+Both work in the order of the buckets. A bucket of FP32 parameters alone is reduced as by DDP
+without a hook, without a copy. The hook itself packs small buckets and the last one, which no more
+backward overlaps.
 
-Of a bucket with integer codes packing waits for one thing, a number for 1,024 elements: the ranks
-share the units of their codes, so they reduce their maxima before they pack.
+Packing of integer codes waits for a reduction of one number per 1,024 elements: the ranks share the
+units of their codes, so they reduce their maxima before they pack.
+
+Paths of FP32 parameters:
+
+- ring: the all-reduce of DDP of 1/W times each gradient. Buckets of FP32 parameters alone have the
+  bits of DDP without a hook. In a mixed bucket only the FP32 parameters are reduced: a ring of
+  three or more ranks then adds in another order, as its chunks are cut elsewhere.
+- ordered: the sum in the order of workers, divided by W. The bits depend on the gradients alone.
+The
+  gradients are sent as FP32 lines with the votes.
+- whole: for tests. Every bucket is reduced as by DDP, then votes overwrite their parameters: this
+  saves nothing, and the FP32 parameters of mixed buckets are those of DDP.
 """
 
 # No postponed annotations here: register_comm_hook looks at those of the hook.
@@ -30,12 +41,13 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.capacity.link_times import LinkTimes
 from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
-from neuron_fabric.hook.capacity import LinkTimes
+from neuron_fabric.hook.lost_ranks import Peers, is_lost
 from neuron_fabric.hook.payload import (
+    LocalSignal,
     Memory,
-    Signal,
     Vote,
     common_scale,
     decode,
@@ -56,18 +68,7 @@ from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
-from neuron_fabric.tests.ddp.lost_ranks import Peers, is_lost
 from neuron_fabric.wrapped import named_parameters
-
-# How the FP32 parameters of a bucket are reduced; needs torch.
-#
-# - ring: DDP's own all-reduce of 1/W times each gradient. Buckets with FP32 parameters alone come
-#   out as by DDP without a hook, bit for bit. Of a mixed bucket only the FP32 parameters are
-#   reduced: a ring of three or more then adds in another order, as its chunks are cut elsewhere.
-# - ordered: added in the order of workers, divided by W: the bits depend on nothing but the
-#   gradients. They travel as FP32 lines, beside the votes.
-# - whole: for tests. Every bucket is reduced as by DDP, then votes take the place of what they
-#   decide: no saving, and the FP32 parameters of mixed buckets are those of DDP.
 
 RING, ORDERED, WHOLE = "ring", "ordered", "whole"
 PATHS = (RING, ORDERED, WHOLE)
@@ -75,14 +76,14 @@ PATHS = (RING, ORDERED, WHOLE)
 
 @dataclass(frozen=True)
 class Reduction:
-    """FP32 gradients under way: ``flat`` holds what ``views`` are to become."""
+    """FP32 reduction in flight: ``flat`` holds the new values of ``views``."""
 
     work: Any
     flat: torch.Tensor
     views: Sequence[torch.Tensor]
 
     def finish(self) -> None:
-        """Wait, and put each in its place."""
+        """Wait, and copy the values into the views."""
         self.work.wait()
         parts = self.flat.split([view.numel() for view in self.views])
         for view, part in zip(self.views, parts, strict=True):
@@ -107,22 +108,21 @@ def ring(
     return Reduction(dist.all_reduce(flat, group=group, async_op=True), flat, views)
 
 
-# A thread that does what it is given, one thing after the other.
-
 Found = TypeVar("Found")
 Action = Callable[[], None]
 Failed = Callable[[Exception], None]
 
 
 class InOrder:
-    """Collectives that follow on others have to start in one order on every rank; callbacks of
-    these others come in any. So the hook hands them to this thread, in the order of the buckets.
+    """Thread that runs actions in the order in which they are queued.
 
-    After the first action that fails, all that follow fail with the same error, at once: the ranks
-    no longer agree on what comes next.
+    Collectives that depend on others must start in one order on every rank, while the callbacks of
+    those others run in any order; so the hook queues them here in the order of the buckets. After
+    the first action that fails all later ones fail at once with the same error, since the ranks no
+    longer agree on the next collective.
 
-    ``room``: so many actions wait or are under way at most, a further one waits to be put; 0: any
-    number. The thread ends with the last reference to this object, or by `close`.
+    ``room`` bounds the actions that wait or run; 0: no bound. The thread ends with the last
+    reference to this object, or by `close`.
     """
 
     def __init__(self, name: str, room: int = 0) -> None:
@@ -136,8 +136,11 @@ class InOrder:
         weakref.finalize(self, self._todo.put, None).atexit = False
 
     def put(self, action: Action, failed: Failed = lambda error: None) -> None:
-        """Do ``action`` after all before it; ``failed`` is told when it cannot be done.
-        RuntimeError behind `close`."""
+        """Queue an action; ``failed`` is called with the error if it cannot be done.
+
+        Raises:
+            RuntimeError: the thread is closed.
+        """
         with self._idle:
             self._idle.wait_for(lambda: not self._room or self._open < self._room)
             if self._closed:
@@ -153,14 +156,14 @@ class InOrder:
         return found.result
 
     def drain(self) -> None:
-        """Wait until all is done. The first error, if there is one."""
+        """Wait for all actions. Raise the first error, if there is one."""
         with self._idle:
             self._idle.wait_for(lambda: self._open == 0)
         if self.error is not None:
             raise self.error
 
     def close(self) -> None:
-        """Do what is left, and end the thread."""
+        """Run the queued actions, and end the thread."""
         with self._idle:
             self._closed = True
             self._todo.put(None)
@@ -187,12 +190,12 @@ def _run(todo: queue.SimpleQueue[tuple[InOrder, Action, Failed] | None]) -> None
 
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-"""What can be packed; a bucket of another dtype is reduced as by DDP."""
+"""Types that can be packed; a bucket of another type is reduced as by DDP."""
 Where = tuple[int, int, Sequence[torch.Tensor]]
 """Step, bucket and its parameters."""
 NAN, FALLBACK = "nan", "fallback"
 SMALL = 1 << 18
-"""Elements of a bucket that are packed by the hook itself, in some 50 us."""
+"""Elements up to which the hook itself packs a bucket, in some 50 us."""
 AHEAD = 2
 """Buckets that are being packed, or wait for it, before the hook waits: each may hold a copy of its
 gradients, as of bfloat16. A bucket is two actions."""
@@ -217,9 +220,17 @@ class BucketRouter(HookState):
         nonfinite: str = NAN,
         shadows: Mapping[str, PhaseRoute] | None = None,
     ) -> None:
-        """``regions``: region by the name of the parameter. ``nonfinite``: what a tensor that is
-        not finite on some rank becomes: NaN on all (as plain DDP spreads it), or this parameter is
-        reduced once more, in FP32."""
+        """Create threads and counters; the hook is not registered yet.
+
+        Args:
+            model: DistributedDataParallel model.
+            regions: region by parameter.
+            reducer: reducer of packed lines, open.
+            fp32: path of FP32 parameters: ring, ordered or whole.
+            nonfinite: for a tensor that is not finite on some rank: NaN on all ranks, as plain DDP
+                spreads it; or fallback, which reduces it once more in FP32.
+            shadows: routes that regions in FP32 are compared with.
+        """
         self.group, self.workers = model.process_group, dist.get_world_size(model.process_group)
         self.rank = dist.get_rank(model.process_group)
         self.names = {id(p): name for name, p in named_parameters(model)}
@@ -267,7 +278,7 @@ class BucketRouter(HookState):
             self.tell_lost(error, where)
             raise
 
-        # What is set as an exception is raised by a callback only: DDP does not look.
+        # DDP ignores exceptions stored in the future; raise them from a `then()` callback.
         def value(future: torch.futures.Future[torch.Tensor]) -> torch.Tensor:
             try:
                 found: torch.Tensor = future.value()
@@ -279,7 +290,7 @@ class BucketRouter(HookState):
         return future.then(value)
 
     def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
-        """Say in one line, once a job, that a rank is lost, if ``error`` says so."""
+        """Report a lost rank in one line, once per job, if ``error`` is one of a lost rank."""
         peers = self.peers
         if peers is None or not is_lost(error):
             return
@@ -315,7 +326,7 @@ class BucketRouter(HookState):
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        signals: Sequence[Signal],
+        signals: Sequence[LocalSignal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
@@ -367,12 +378,12 @@ class BucketRouter(HookState):
         return future
 
     def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
-        """As `InOrder.ask` of the packer, here and now."""
+        """Run an action now, with the interface of `InOrder.ask`."""
         self.packer.drain()
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[Signal]) -> list[Vote]:
+    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
         self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
@@ -380,12 +391,12 @@ class BucketRouter(HookState):
         return votes
 
     def _timed(self, flat: torch.Tensor, future: Any) -> Any:
-        """An all-reduce that has just begun: what the network takes for so many bytes."""
+        """Time an all-reduce that has just started."""
         self.link.watch(self.step, flat.numel() * flat.element_size(), future)
         return future
 
     def _low(self, name: str) -> PhaseRoute | None:
-        """How a parameter goes in this step, unless it goes in FP32."""
+        """Return the low-bit route of a parameter in this step, or None for FP32."""
         how = self.routes.get(self.regions.get(name, ""))
         return None if how is None or how.route == Route.FP32 else how
 
@@ -394,7 +405,7 @@ class BucketRouter(HookState):
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> Signal | None:
+    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
@@ -411,8 +422,8 @@ class BucketRouter(HookState):
                 sample *= 1.0 / self.workers
         return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[Signal]) -> list[Vote]:
-        """Votes, while the maxima of codes are on their way; then the codes."""
+    def _packed(self, signals: Sequence[LocalSignal]) -> list[Vote]:
+        """Pack votes while the maxima of codes are reduced, then the codes."""
         codes = [one for one in signals if one.how.route.codes]
         own = [torch.from_numpy(maxima(one.values)) for one in codes]
         if own:
@@ -455,7 +466,7 @@ class BucketRouter(HookState):
             self._once_more([vote.view for vote in again])
 
     def _mean_at(self, vote: Vote) -> F32 | None:
-        """The FP32 mean at the sampled places; under `WHOLE` it is where the votes will be."""
+        """Return the FP32 mean at the sampled places, which votes overwrite under `WHOLE`."""
         if vote.shadow:
             return values_of(vote.view)
         if vote.sample is None or self.fp32 != WHOLE:
@@ -486,15 +497,14 @@ class BucketRouter(HookState):
             self.memory.keep(vote.name, vote.signal, sent)
 
     def _lost(self, votes: Sequence[Vote], others: Sequence[torch.Tensor]) -> None:
-        """No outcome on any rank: what was sent goes in FP32, and ``others`` that went with it.
-        Residuals stay as they are."""
+        """Reduce a lost bucket in FP32, with ``others`` of the same submit; residuals stay."""
         if self.fp32 != WHOLE and (
             views := [*others, *(vote.view for vote in votes if not vote.shadow)]
         ):
             self._once_more(views)
 
     def _once_more(self, views: Sequence[torch.Tensor]) -> None:
-        """These parameters in FP32; every rank comes here with the same."""
+        """Reduce these parameters in FP32, the same on every rank."""
         flat = torch.cat(list(views)) * (1.0 / self.workers)
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
@@ -502,11 +512,11 @@ class BucketRouter(HookState):
             view.copy_(mean)
 
     def _count_ring(self, flat: torch.Tensor) -> None:
-        """Each rank sends, and receives, all but its own share twice."""
+        """Count the bytes of a ring all-reduce: all but the share of a rank, twice."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """For `register_comm_hook`."""
+    """Reduce a bucket: the hook for `register_comm_hook`."""
     return state.reduce(bucket)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of a training, as `attach` is told them or as its forward passes show them; needs
-torch.
+"""Conditions of a training: arguments of `attach`, or observed in its forward passes; needs torch.
 
-The optimizer and clipping have to be told. Batch, accumulation and autocast can also be seen in the
+Optimizer and clipping must be arguments. Batch, accumulation and autocast are also observed in the
 forward passes up to the first that ends in a reduction.
 """
 
@@ -46,7 +45,11 @@ def told(
 
 
 def _scaled(scaler: Any) -> bool | None:
-    """Return whether the loss is scaled, if that is told. AttachError for what is no GradScaler."""
+    """Return whether the loss is scaled, or None if unknown.
+
+    Raises:
+        AttachError: ``scaler`` is no GradScaler.
+    """
     if scaler is None or scaler is False:
         return scaler
     if not (hasattr(scaler, "is_enabled") and hasattr(scaler, "get_scale")):
@@ -65,14 +68,16 @@ def optimizer_name(optimizer: Any) -> str | None:
     return f"{type(optimizer).__name__}({words})"
 
 
-class Watch:
+class ConditionProbe:
     """Forward hook of a DistributedDataParallel model that sees batch, accumulation and autocast.
 
     It removes itself with the first pass that ends in a reduction.
     """
 
     def __init__(self, model: Any, valid_for: ValidFor | None = None, name: str = "") -> None:
-        """``valid_for``: warn where the training is outside of it; ``name`` of the profile."""
+        """Register on a model; warn if the training is outside of ``valid_for`` of profile
+        ``name``.
+        """
         self.found = Conditions()
         self._passes, self._valid_for, self._name = 0, valid_for, name
         self._handle = model.register_forward_pre_hook(ForwardHook(self._see), with_kwargs=True)
@@ -109,7 +114,7 @@ def watch_untold(model: Any, valid_for: ValidFor, here: Conditions, name: str) -
     }
     asked = replace(valid_for, **untold)
     if asked != ValidFor():
-        Watch(model, asked, name)
+        ConditionProbe(model, asked, name)
 
 
 def valid_for(here: Conditions, seen: Conditions, workers: int) -> ValidFor:

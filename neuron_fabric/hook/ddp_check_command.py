@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _told(found: list[dict[str, list[int]]]) -> int:
-    """A line for each number of workers and hook; the largest count of any rank."""
+    """Print a line for each number of workers and hook, with the largest count of any rank."""
     say(f"{'':24}{'gradients':>12}{'differ':>10}")
     wrong = 0
     for name in found[0]:

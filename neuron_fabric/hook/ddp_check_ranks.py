@@ -21,8 +21,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import ddp
-from neuron_fabric.hook.attachment import attach
+from neuron_fabric import attach
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.draft import draft
 
@@ -65,7 +64,7 @@ def _rank(rank: int, folder: str, steps: int, workers: Sequence[int]) -> None:
 def _gradients(
     group: Any, rank: int, steps: int, cap_mb: float, hook: str, folder: str
 ) -> torch.Tensor:
-    """All gradients of a training, float32[n]."""
+    """Return all gradients of a training, float32[n]."""
     torch.manual_seed(1)
     net = nn.Sequential(nn.Linear(64, 96), nn.Tanh(), nn.LayerNorm(96), nn.Linear(96, 10))
     model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=cap_mb)
@@ -76,7 +75,7 @@ def _gradients(
     elif hook == "capture":
         # A step that does not come: the hook alone.
         env = {"NF_CAPTURE_DIR": f"{folder}/{group.size()} {cap_mb}", "NF_CAPTURE_STEPS": "9999"}
-        ddp.attach(model, env=env)
+        attach(model, env=env)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     draw, seen = torch.Generator().manual_seed(rank), []
     for _ in range(steps):

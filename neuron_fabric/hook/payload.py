@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The low-bit parameters of a bucket as what is submitted to a reducer; needs torch."""
+"""Payload of a bucket: the low-bit parameters as lines that are submitted to a reducer; needs
+torch.
+"""
 
 # No postponed annotations here, as in the hook's own module.
 
@@ -28,40 +30,39 @@ from neuron_fabric.hook.sampling import Index
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32, Part, Reduced
 
-# What a worker keeps of a parameter between steps: the error of its votes, and its momentum.
-#
-# Error feedback: a worker votes on gradient + residual, and keeps as the new residual what its
-# vote did not say: ``signal - s * vote``, with the scale s that all ranks decode with. Sent +
-# residual is thus what came in (within the rounding of two float32 operations). A parameter that
-# goes back to FP32 gets its residual with its next gradient.
-#
-# Momentum as the signal (Signum, 1-bit Adam): m = beta * m + (1 - beta) * gradient, and the
-# worker votes with m. It takes the place of the optimizer's own momentum.
-
 
 class Memory:
-    """Residuals and momenta, float32[elements] by the name of the parameter, in the parameter's
-    memory order. They are in units of the scaled loss."""
+    """Residuals and momenta of a worker, float32[elements] by parameter, in its memory order.
+
+    Error feedback: a worker votes on gradient + residual, and keeps ``signal - s * vote`` as the
+    new residual, with the scale s that all ranks decode with. Sent + residual is thus the input,
+    within the rounding of two float32 operations. A parameter that returns to FP32 adds its
+    residual to its next gradient.
+
+    Momentum as the signal (Signum, 1-bit Adam): m = beta * m + (1 - beta) * gradient, and the
+    worker votes with m, in place of the momentum of the optimizer. Both are in units of the scaled
+    loss.
+    """
 
     def __init__(self) -> None:
         self.residuals: dict[str, F32] = {}
         self.momenta: dict[str, F32] = {}
 
     def corrected(self, name: str, gradient: F32) -> F32:
-        """gradient + residual, in an array of its own."""
+        """Return a copy of gradient + residual."""
         held = self.residuals.get(name)
         return gradient.copy() if held is None else gradient + held
 
     def keep(self, name: str, signal: F32, sent: F32) -> None:
-        """The residual after ``signal`` was voted on and ``sent`` came of it."""
+        """Keep the residual: ``signal`` less what was ``sent`` of it."""
         self.residuals[name] = signal - sent
 
     def flushed(self, name: str) -> F32 | None:
-        """The residual, for a gradient that goes in FP32; it is kept no longer."""
+        """Remove and return the residual, for a gradient that is sent in FP32."""
         return self.residuals.pop(name, None)
 
     def momentum(self, name: str, gradient: F32, beta: float) -> F32:
-        """The momentum with ``gradient`` in it, in an array of its own."""
+        """Update the momentum with a gradient, and return a copy."""
         b = np.float32(beta)
         held = self.momenta.get(name)
         own = (np.float32(1) - b) * gradient
@@ -71,22 +72,21 @@ class Memory:
         return moved.copy()
 
     def rescale(self, factor: float) -> None:
-        """The loss scale has been multiplied by ``factor``, and so all gradients."""
+        """Multiply all residuals and momenta by the change of the loss scale."""
         for held in (self.residuals, self.momenta):
             for name in held:
                 held[name] = held[name] * np.float32(factor)
 
 
-# What each worker says of its tensors beside their lines: scale, presence, and "not finite".
-#
-# Two rows of float32, a column a tensor: the worker's scale and 1.0, or 0.0 and 0.0 where it
-# abstains. A plain worker-ordered sum then gives the two numbers that decoding asks for, so that
-# anything that adds FP32 lines can carry it: 16 tensors take a line of scales and a line of
-# presence. A tensor that is not finite has the scale NaN, which no sum loses.
+# -- sidecar --------------------------------------------------------------------------------------
+# Two rows of float32, a column per tensor: the scale of the worker and 1.0, or 0.0 and 0.0 if it
+# abstains. A plain worker-ordered sum gives the two numbers that decoding needs, so that any adder
+# of FP32 lines can carry the sidecar: 16 tensors take a line of scales and a line of presence. A
+# tensor that is not finite has the scale NaN, which every sum keeps.
 
 
 def column(packed: Packed, elements: int, scale: np.float32) -> tuple[float, float]:
-    """A tensor of ``elements``, packed, with the ``scale`` that this worker gives it."""
+    """Return the entry of the sidecar for a tensor: scale and presence."""
     if not packed.finite:
         return np.nan, 1.0
     if packed.zeros == elements or not packed.open_gates:
@@ -95,13 +95,15 @@ def column(packed: Packed, elements: int, scale: np.float32) -> tuple[float, flo
 
 
 def sidecar(columns: Sequence[tuple[float, float]]) -> F32:
-    """float32[2, T]: scales, presence."""
+    """Return the sidecar, float32[2, T]: scales and presence."""
     return np.array(columns, np.float32).reshape(-1, 2).T.copy()
 
 
 def ordered_sum(rows: F32) -> F32:
-    """float32[W, ...] added in the order of workers, float32[...]; what is no number has the bits
-    that the device gives it, 7FC00000h."""
+    """Add float32[W, ...] in the order of workers.
+
+    A NaN gets the bits that the device gives it, 7FC00000h.
+    """
     total = rows[0].copy()
     with np.errstate(over="ignore", invalid="ignore"):
         for row in rows[1:]:
@@ -110,9 +112,9 @@ def ordered_sum(rows: F32) -> F32:
     return total
 
 
-# Votes and counts to gradients, in float32 and in a fixed order: the same bits on every rank.
-#
-# With a_w the scale of worker w, m the workers present, v the vote and c = plus - minus:
+# -- decoding -------------------------------------------------------------------------------------
+# In float32 and in a fixed order, so that every rank gets the same bits. With a_w the scale of
+# worker w, m the workers present, v the vote and c = plus - minus:
 #
 #     A = (a_0 + a_1 + ... in the order of workers) / m;  s = float32(A * shrink)
 #     vote: s * v        net: s * float32(c) / m
@@ -120,8 +122,8 @@ def ordered_sum(rows: F32) -> F32:
 # Integer codes have no s: their units u are common already, and with c the sum of codes the
 # gradient is float32(u * c / m).
 #
-# The scale of a tensor follows its gradients, so loss scaling and accumulation come out right
-# without being told. A fixed scale (``fixed:0.01``) takes the place of A.
+# The scale of a tensor follows its gradients, so loss scaling and accumulation need no setting. A
+# fixed scale (``fixed:0.01``) takes the place of A.
 
 MEAN_ABS = "mean_abs"
 
@@ -157,8 +159,19 @@ def decode(
     u: F32 | None = None,
     workers: int = 0,
 ) -> None:
-    """The tensor that begins at line ``first``, scaled by ``s``, into ``out`` float32[elements].
-    ``u``: the units of integer codes, which ``workers`` have agreed on."""
+    """Decode one tensor of a part.
+
+    Args:
+        reduced: result of the part.
+        route: route of the part.
+        net: decode the counts, not the vote.
+        first: first line of the tensor.
+        out: float32[elements], written.
+        s: common scale.
+        present: workers that have not abstained.
+        u: units of integer codes.
+        workers: workers that share the units.
+    """
     if not np.isfinite(s) or present == 0:
         out[:] = np.nan if present else 0  # 0 where all abstain
         return
@@ -173,8 +186,10 @@ def decode(
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:
-    """What this worker has voted: +1.0, -1.0, and 0.0 in G_TERNARY; with the units ``u`` of its
-    codes, what these stand for."""
+    """Return the votes of this worker: +1.0, -1.0, and 0.0 in G_TERNARY.
+
+    With the units ``u`` of integer codes: the values of the codes.
+    """
     if u is not None:
         return unpack_codes(packed.lines, route, u, elements)
     return unpack(packed.lines, route, elements)
@@ -185,9 +200,8 @@ SEED = 2606
 
 
 @dataclass(frozen=True)
-class Signal:
-    """What this worker has to say on a parameter: ``values``, which are to be packed; the rest is
-    as in `Vote`. ``kept``: a residual is kept of it."""
+class LocalSignal:
+    """Values of one parameter that this worker packs; ``kept``: with a residual. See `Vote`."""
 
     name: str
     region: str
@@ -224,38 +238,48 @@ class Vote:
 
     @property
     def net(self) -> bool:
-        """Whether the counts come back."""
+        """Return whether the counts are returned, not the votes alone."""
         return self.how.decode == "net"
 
 
 def values_of(view: torch.Tensor) -> F32:
-    """float32[n] on the host: the same memory where it is that already."""
+    """Return float32[n] on the host, without a copy of float32 on the CPU."""
     values: F32 = view.detach().cpu().float().numpy()
     return values
 
 
 def signal_of(
     name: str, region: str, view: torch.Tensor, how: PhaseRoute, memory: Memory | None, **more: Any
-) -> Signal:
-    """The signal of this worker on a parameter. ``memory`` is None for a shadow, which leaves no
-    trace; ``more``: fields of the signal."""
+) -> LocalSignal:
+    """Return the signal of this worker on a parameter.
+
+    Args:
+        name: parameter.
+        region: its region.
+        view: its elements in the buffer of the bucket.
+        how: its route.
+        memory: residuals and momenta; None for a shadow, which changes neither.
+        more: fields of the signal.
+    """
     values = values_of(view)
     if memory is not None and how.signal == "momentum":
         values = memory.momentum(name, values, how.beta)
     if memory is not None and how.feedback:
         values = memory.corrected(name, values)
     kept = memory is not None and how.feedback
-    return Signal(name, region, view, how, values, kept, **more)
+    return LocalSignal(name, region, view, how, values, kept, **more)
 
 
-def packed_vote(one: Signal) -> Vote:
-    """The vote of this worker on a parameter."""
+def packed_vote(one: LocalSignal) -> Vote:
+    """Pack the vote of this worker on a parameter."""
     return _vote(one, pack(one.values, one.how.route, scale=one.how.scale == MEAN_ABS))
 
 
-def packed_codes(one: Signal, units: F32, step: int, rank: int) -> Vote:
-    """The codes of this worker for a parameter, by the ``units`` that all have agreed on; rounded
-    by draws of its own."""
+def packed_codes(one: LocalSignal, units: F32, step: int, rank: int) -> Vote:
+    """Pack the integer codes of this worker, with the units that all ranks share.
+
+    Stochastic rounding uses draws of this rank, step and parameter.
+    """
     uniform = None
     if one.how.rounding != "nearest":
         uniform = partial(_draws, Key(SEED, step, rank, one.name))
@@ -266,7 +290,7 @@ def _draws(key: Key, first: int, count: int) -> Any:
     return draws(key, count, first)
 
 
-def _vote(one: Signal, packed: Packed, units: F32 | None = None) -> Vote:
+def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
     what = (one.name, one.region, one.view, one.how, packed, entry, one.shadow)
     signal = one.values if one.kept else None
@@ -274,8 +298,7 @@ def _vote(one: Signal, packed: Packed, units: F32 | None = None) -> Vote:
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
-    """Of each vote its part, by route and decoding in the order of their first parameter, and its
-    first line there."""
+    """Return part and first line of each vote, by route and decoding in order of appearance."""
     keys = list(dict.fromkeys((vote.how.route, vote.net) for vote in votes))
     filled = [0] * len(keys)
     out = []
@@ -287,7 +310,7 @@ def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
 
 
 def parts_of(votes: Sequence[Vote]) -> list[Part]:
-    """What is submitted of the low-bit parameters of a bucket: column n is that of vote n."""
+    """Return the parts of a bucket; column n of the sidecar is that of vote n."""
     placed = list(enumerate(places(votes)))
     parts = []
     for part in range(1 + max((place[1] for _, place in placed), default=-1)):
@@ -306,7 +329,7 @@ def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:
 
 
 def put_means(gradients: Sequence[torch.Tensor], sums: Any, workers: int) -> None:
-    """The mean of each from the lines of sums, uint8[n, 64], to where it came from."""
+    """Write the mean of each gradient from lines of sums, uint8[n, 64]."""
     first = 0
     for one in gradients:
         size = lines_of(one.numel(), Route.FP32)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `attach` refuses, in one line on every rank; models are looked at by names alone."""
+"""Refusals of `attach`: one line for all ranks. Models are recognised by class names alone."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from neuron_fabric.capture.trained_model import PROFILE_HOOK, hook_of
+from neuron_fabric.capture.trained_model import HOOK, PROFILE_HOOK, hook_of
 from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.errors import warn as say_warning
 from neuron_fabric.ranks import is_first
@@ -17,20 +17,19 @@ _ASKED = "attach"
 
 
 def warn(text: str) -> None:
-    """Print a line on stderr."""
+    """Print a warning of the hook on stderr."""
     say_warning(f"nf runtime: {text}")
 
 
 def end(error: LineError, group: Any) -> NoReturn:
-    """End the script, with one line for all ranks."""
+    """End the script with exit code 2 and one line for all ranks."""
     if is_first(str(error), group):
         warn(str(error))
     raise SystemExit(2) from None
 
 
-def check_model(model: Any, hook: str | None = None) -> None:
-    """Raise AttachError for a model whose gradients the hook would not see, or not any more.
-    ``hook``: the one that reduces; None: the one that is registered."""
+def check_model(model: Any) -> None:
+    """Raise AttachError for a model whose gradients the hook would not see."""
     kinds = {kind.__name__ for kind in type(model).__mro__}
     name = type(model).__name__
     if kinds & (_FSDP | _ENGINES):
@@ -41,7 +40,7 @@ def check_model(model: Any, hook: str | None = None) -> None:
     if getattr(model, "device_mesh", None) or getattr(model, "_device_mesh", None):
         what = "device_mesh splits parameters between ranks"
         raise AttachError(_ASKED, what, "give the model a process_group")
-    if hook := hook_of(model) if hook is None else hook:
+    if hook := hook_of(model):
         raise second_hook(hook)
     if getattr(model, "mixed_precision", None) is not None:
         what = "mixed_precision of DDP reduces by a hook of its own"
@@ -62,8 +61,13 @@ def check_model(model: Any, hook: str | None = None) -> None:
 
 
 def second_hook(name: str) -> AttachError:
-    """A model takes one communication hook; ``name`` is the other one's."""
-    if name == PROFILE_HOOK:
-        return AttachError(_ASKED, "this model has a profile already", "call attach once a model")
+    """Return the error for a second communication hook, which torch does not support.
+
+    Args:
+        name: name of the hook that is registered already, or about to be.
+    """
+    if name in (HOOK, PROFILE_HOOK):
+        state = "is captured already" if name == HOOK else "has a profile already"
+        return AttachError(_ASKED, f"this model {state}", "call attach once a model")
     what = f"a model takes one communication hook, and {name} is one too"
     return AttachError(_ASKED, what, "leave that one out")

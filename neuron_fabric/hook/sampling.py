@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the hook measures for the monitor: cosines and norms of samples, margins, steady signs.
+"""Measurements of the hook for the monitor: cosines and norms of samples, margins, steady signs.
 
-All of it is computed from decoded gradients and reduced samples, so every rank finds the same.
+They are computed from decoded gradients and reduced samples, so every rank gets the same.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def sample_of(name: str, elements: int, step: int) -> Index | None:
 
 
 class Measured:
-    """What the buckets of one step have shown, by region; see `StepReport`."""
+    """Measurements of one step by region; see `StepReport`."""
 
     def __init__(self) -> None:
         self.nonfinite = 0
@@ -63,13 +63,17 @@ class Measured:
         self._margins: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     def decoded(self, region: str, d: F32, s: float | None = None) -> None:
-        """A decoded tensor, of which the votes are used. ``s``: every element is +s or -s, so it
-        need not be read, which takes a third as long as decoding it."""
+        """Add a decoded tensor whose votes are used.
+
+        ``s``: every element is +s or -s, so that the tensor need not be read.
+        """
         self._decoded[region] += _dot(d, d) if s is None else d.size * s * s
 
     def sampled(self, region: str, m: F32, d: F32, elements: int, shadow: bool) -> None:
-        """The mean and the decoded gradient at the sampled places of a tensor of ``elements``;
-        ``shadow``: nothing else is decoded of it."""
+        """Add the FP32 mean and the decoded gradient at the sampled places of a tensor.
+
+        ``shadow``: the tensor is sent in FP32, and its votes are only compared.
+        """
         sums = _dot(m, d), _dot(m, m), _dot(d, d)
         for n, one in enumerate(sums):
             self._cosines[region][n] += one
@@ -78,7 +82,7 @@ class Measured:
             self._decoded[region] += sums[2]
 
     def margin(self, region: str, d: F32, s: float, present: int) -> None:
-        """A tensor decoded from its counts: abs(plus - minus) is abs(d) * present / s."""
+        """Add a tensor decoded from its counts: abs(plus - minus) is abs(d) * present / s."""
         if s > 0:
             pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
             total = sum(float(np.abs(piece).sum()) for piece in pieces)
@@ -87,7 +91,7 @@ class Measured:
 
     @property
     def norms(self) -> dict[str, tuple[float, float | None]]:
-        """Squared norms: decoded, and of the FP32 mean where it was sampled."""
+        """Return squared norms by region: decoded, and FP32 where it was sampled."""
         return {one: (square, self._reference.get(one)) for one, square in self._decoded.items()}
 
     @property
@@ -97,19 +101,19 @@ class Measured:
 
     @property
     def margins(self) -> dict[str, tuple[int, int]]:
-        """Sum of abs(plus - minus), and the elements."""
+        """Return the sum of abs(plus - minus) and the number of elements by region."""
         return {one: (round(sums[0]), round(sums[1])) for one, sums in self._margins.items()}
 
 
 class Signs:
-    """How long the decoded signs of some elements of a region have stayed the same."""
+    """Number of steps for which watched elements have kept their decoded sign."""
 
     def __init__(self) -> None:
         self.last: dict[str, NDArray[np.int8]] = {}
         self.run: dict[str, NDArray[np.uint8]] = {}
 
     def see(self, name: str, d: F32, share: float) -> None:
-        """A step of a tensor; ``share``: of its region's elements, so many of those watched."""
+        """Add a step of a tensor that holds ``share`` of the elements of its region."""
         every = max(1, int(d.size // max(1.0, WATCHED * share)))
         sign = np.sign(d[::every]).astype(np.int8)
         last = self.last.get(name)
@@ -121,12 +125,12 @@ class Signs:
         self.last[name] = sign
 
     def forget(self, name: str) -> None:
-        """The tensor goes in FP32."""
+        """Drop a tensor that is sent in FP32."""
         self.last.pop(name, None)
         self.run.pop(name, None)
 
     def saturation(self, regions: dict[str, str]) -> dict[str, float]:
-        """By region, the share of the watched elements that have had one sign for `RUN` steps."""
+        """Return the share of watched elements with one sign for `RUN` steps, by region."""
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for name, run in self.run.items():
             found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
@@ -135,12 +139,11 @@ class Signs:
 
 
 class Agreements:
-    """How often this worker's votes are those that came back, by region: 0 is what random votes of
-    all workers give, above is agreement. Below 0 is a worker against the others; or one whose votes
-    have nothing to do with theirs, while they agree.
+    """Agreement of the votes of this worker with the result, by region.
 
-    ``running``: a mean of what steps have shown, each `MOST` at most, in which older ones count
-    less; from 0 on.
+    0 is the mean for random votes of all workers, above 0 is agreement. Below 0 a worker disagrees
+    with the others, or its votes are unrelated to theirs while they agree. ``running`` is a running
+    mean from 0 on, in which each step counts `MOST` at most.
     """
 
     def __init__(self, workers: int) -> None:
@@ -149,9 +152,9 @@ class Agreements:
         self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
 
     def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
-        """The votes on a tensor and what has been decoded of all, at whole lines; ``share``: of the
-        region's elements, so many of those watched. Zeros are no votes; integer codes are none
-        either, and one worker alone agrees with itself whatever it does: nothing is seen of them.
+        """Compare the packed votes on a tensor with the decoded gradient, at whole lines.
+
+        Zeros are no votes. Integer codes and a single worker are skipped.
         """
         if route.codes or self._random >= 1:
             return
@@ -167,13 +170,15 @@ class Agreements:
 
     @staticmethod
     def running_mean(before: float, share: float, random: float) -> float:
-        """After a step in which that share of the votes came back; ``random``: of random votes
-        of all workers, as `random_margin` has it."""
+        """Return the running mean after a step in which ``share`` of the votes agreed.
+
+        ``random``: the margin of random votes of all workers (`random_margin`).
+        """
         now = (2 * share - 1 - random) / (1 - random)
         return before + (min(max(now, -MOST), MOST) - before) / NEW
 
     def step(self) -> dict[str, float]:
-        """The running means of the regions that this step has voted on; the step is over."""
+        """End a step; return the running means of the regions that it has voted on."""
         found = {}
         for region, (same, seen) in self._seen.items():
             if seen:

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 
 from torch import nn  # noqa: E402
 
-from neuron_fabric.hook.conditions import Watch, optimizer_name, valid_for  # noqa: E402
+from neuron_fabric.hook.conditions import ConditionProbe, optimizer_name, valid_for  # noqa: E402
 from neuron_fabric.profile.portability import Conditions  # noqa: E402
 from neuron_fabric.profile.profile_types import ValidFor  # noqa: E402
 
@@ -32,7 +32,7 @@ class Model(nn.Module):
 def seen(*passes: tuple[Any, bool], amp: Any = None) -> Conditions:
     """What is seen of forward passes: inputs, and whether each is reduced."""
     model = Model()
-    watch = Watch(model)
+    watch = ConditionProbe(model)
     for inputs, sync in passes:
         model.require_backward_grad_sync = sync
         with torch.autocast("cpu", amp or torch.bfloat16, enabled=amp is not None):
@@ -52,7 +52,7 @@ def test_what_is_seen() -> None:
 
 def test_evaluation_does_not_count() -> None:
     model = Model()
-    watch = Watch(model)
+    watch = ConditionProbe(model)
     with torch.no_grad():
         model(torch.zeros(9, 3))
     model.eval()
@@ -67,7 +67,7 @@ def test_evaluation_does_not_count() -> None:
 def test_a_watched_model_can_be_copied_and_saved() -> None:
     """Before its first step, too."""
     model = Model()
-    watch = Watch(model, ValidFor(), "p")
+    watch = ConditionProbe(model, ValidFor(), "p")
     for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         other(torch.zeros(4, 3))
         assert watch.found == Conditions()

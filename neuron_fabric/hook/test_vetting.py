@@ -10,9 +10,11 @@ from typing import Any, Literal
 
 import pytest
 
+from neuron_fabric.capacity.cost_model import Device, low_seconds
+from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
+from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
-from neuron_fabric.hook.capacity import FRESH, KEPT, Device, LinkTimes, low_seconds, shipped
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
 from neuron_fabric.profile import PhaseRoute, Profile

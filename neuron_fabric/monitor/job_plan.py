@@ -8,10 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from neuron_fabric.capacity.cost_model import Coefficients, low_seconds
 from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.data import DataError
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.hook.capacity import Coefficients, low_seconds
 from neuron_fabric.profile.profile_types import FULL, PhaseRoute, Profile, Region
 from neuron_fabric.typed import typed
 

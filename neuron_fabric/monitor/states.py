@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from neuron_fabric.hook.capacity import admits
+from neuron_fabric.capacity.cost_model import admits
 from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, Thresholds, on_grid
 from neuron_fabric.monitor.signals import (
     Bad,

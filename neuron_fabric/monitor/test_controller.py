@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from neuron_fabric.capacity.cost_model import low_seconds
+from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.hook.capacity import low_seconds, shipped
 from neuron_fabric.monitor import Controller, ReducerCounters, StepReport
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region

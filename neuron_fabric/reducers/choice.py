@@ -17,7 +17,7 @@ TORCH = "torch"
 
 
 def check_reducer(text: str) -> None:
-    """AttachError for a reducer that there is not, or a socket that there cannot be."""
+    """Raise AttachError for an unknown reducer or a bad socket."""
     if text == DEFAULT or text.startswith(PREFIX):
         address(text)
     elif text != TORCH:
@@ -34,8 +34,16 @@ def reducer_of(
     digest: str,
     timeout_s: float,
 ) -> Reducer:
-    """The reducer, not open yet. ``parameters``: elements and region by name; ``ordered``: FP32
-    gradients go through it too; ``digest``: of all that the ranks have agreed on."""
+    """Return the reducer that a training names, not open yet.
+
+    Args:
+        text: "torch", "unix" or "unix:PATH".
+        profile: profile of the training.
+        parameters: elements and region by parameter.
+        ordered: FP32 gradients use the reducer too.
+        digest: digest of all that the ranks agree on.
+        timeout_s: time-out in seconds.
+    """
     if text == TORCH:
         return TorchReducer(timeout_s)
     widest = {
@@ -59,6 +67,6 @@ def reducer_of(
 
 
 def _low(profile: Profile) -> Iterator[Route]:
-    """The routes of its regions, in whatever phase, but FP32."""
+    """Yield the low-bit routes of all regions and phases."""
     for region in profile.regions:
         yield from (how.route for how in region.phases.values() if how.route != Route.FP32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reducer is asked by the hook, and what it gives back; nothing here needs torch."""
+"""Interface between the hook and a reducer; nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -37,9 +37,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Reduced:
-    """What came of a part: ``lines`` uint8[n, 64], votes or FP32 sums, empty for the others;
-    ``planes`` uint8[P, n, 64], counts as `neuron_fabric.codec.count` gives them, or sums of integer
-    codes as `add_codes` does, empty for the others."""
+    """Result of a part.
+
+    Attributes:
+        lines: uint8[n, 64], votes or FP32 sums; empty otherwise.
+        planes: uint8[P, n, 64], count planes (`neuron_fabric.codec.count`) or sums of integer codes
+            (`add_codes`); empty otherwise.
+    """
 
     lines: U8
     planes: U8
@@ -62,9 +66,14 @@ class BucketLost(Exception):
 
 @dataclass
 class Counters:
-    """What a reducer has done since it was opened. Bytes are those that this rank has sent and
-    received, by route, sidecars as FP32; ``events``: `monitor.ReducerCounters` by field;
-    ``seconds`` by part of the work."""
+    """Counters of a reducer since it was opened.
+
+    Attributes:
+        events: counts of `monitor.ReducerCounters` by field.
+        sent: bytes that this rank has sent, by route; sidecars count as FP32.
+        received: bytes that it has received.
+        seconds: time by part of the work.
+    """
 
     buckets: int = 0
     events: Counter[str] = field(default_factory=Counter)
@@ -74,15 +83,15 @@ class Counters:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def moved(self, route: Route, sent: int = 0, received: int = 0) -> None:
-        """So many bytes more; several threads come with them."""
+        """Add bytes; called by several threads."""
         with self._lock:
             self.sent[route.value] += sent
             self.received[route.value] += received
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a reducer can do at all."""
+class ReducerLimits:
+    """Largest job and routes that a reducer supports."""
 
     workers: int
     routes: frozenset[Route]
@@ -93,18 +102,18 @@ class Reducer(Protocol):
     the order of the submits, from one other thread."""
 
     counters: Counters
-    limits: Limits
+    limits: ReducerLimits
 
     @property
     def first_group(self) -> Any:
-        """The `OwnGroup` of the thread that submits, for what ranks agree on before they pack."""
+        """Return the `OwnGroup` of the submitting thread, to agree before packing."""
 
     @property
     def second_group(self) -> Any:
-        """The `OwnGroup` of the thread that waits, for what else it has to reduce."""
+        """Return the `OwnGroup` of the waiting thread, for other reductions."""
 
     def open(self, group: Any) -> None:
-        """Every rank of ``group`` comes, once. LineError, on every rank alike."""
+        """Open it, once, on every rank of ``group``. Raise LineError on every rank alike."""
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Any:
         """Start the reduction of a bucket; a handle for `wait`. ``sidecar``: float32[2, T], this
@@ -112,8 +121,12 @@ class Reducer(Protocol):
         for all."""
 
     def wait(self, handle: Any) -> Outcome:
-        """The outcome of a bucket. BucketLost where there is none, LineError where the training
-        cannot go on, each on every rank alike."""
+        """Return the outcome of a bucket, on every rank alike.
+
+        Raises:
+            BucketLost: it has none.
+            LineError: the training cannot go on.
+        """
 
     def close(self) -> None:
         """Let go of what `open` has taken."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank's side of a reducer server: joining, buckets in, outcomes out. Nothing here needs torch.
+"""Session of a rank with a reducer server: join, submit buckets, read outcomes.
 
-A bucket that this rank could not submit is LOST: the server makes nothing DONE that has not come
-from every rank. A bucket that it has submitted has the outcome that the shared memory says, which
-is the same for all; see `shared_lines`.
+A bucket that this rank could not submit is LOST: the server marks a bucket DONE only if every rank
+has submitted it. A submitted bucket has the outcome in the shared memory, which is the same for all
+ranks; see `SharedLines`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from neuron_fabric.reducers.interface import (
     F32,
     BucketLost,
     Counters,
-    Limits,
     Outcome,
     Part,
     Reduced,
+    ReducerLimits,
 )
 from neuron_fabric.reducers.server_wire import (
     Ask,
@@ -62,34 +62,11 @@ from neuron_fabric.reducers.server_wire import (
 )
 from neuron_fabric.reducers.torch_reducer import OwnGroup
 
-# The memory that the ranks of a job and the reducer server share: lines, results, outcomes.
-#
-#     words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
-#     given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
-#     reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
-#     sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
-#     got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
-#                                           sums of integer codes from the first on
-#
-# A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A
-# rank that gives up waiting says so in ``given``, and the server looks there before it writes
-# DONE; both do that under a lock, so that a bucket which somebody has given up is never DONE,
-# even when the server was stopped for a while. The server never waits for that lock: while a rank
-# holds it, a bucket is LOST, for which it needs none. When the server dies, words that it has not
-# written stay 0 for all.
-#
-# The memory is sealed: its size is for good. Both sides look at its seals and size before they
-# map it, since a file that is made smaller later ends who reads it by SIGBUS.
-#
-# The lines of a worker: the parts of the bucket one after the other; the sidecar, its scales and
-# its presence in lines of 16; then, as int32 pairs, the first line and the sidecar's column of
-# every tensor that is voted on.
-
 WORDS = 64
-"""Ranks are never so far apart: they wait for each other in every step."""
+"""Outcomes kept; ranks wait for each other in every step, so they are never so far apart."""
 REASON = 256
 LOCK_S = 5.0
-"""A rank waits for the lock so long; nobody needs it for more than a moment."""
+"""Time-out of a rank for the lock, which is held for a moment only."""
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 IN_TURN = 2
 _HEAD = WORDS * (8 + 8 + REASON)
@@ -109,55 +86,77 @@ class Word(IntEnum):
 
 @dataclass(frozen=True)
 class BucketShape:
-    """Where things lie in the lines that a worker sends of a bucket."""
+    """Layout of the lines that a worker sends for a bucket."""
 
     parts: tuple[PartShape, ...]
     columns: int
 
     @property
     def firsts(self) -> list[int]:
-        """First line of each part."""
+        """Return the first line of each part."""
         return [sum(part.lines for part in self.parts[:n]) for n in range(len(self.parts))]
 
     @property
     def side(self) -> tuple[int, int]:
-        """First line of the sidecar, and the lines of one of its two rows."""
+        """Return the first line of the sidecar, and the lines of one of its two rows."""
         return sum(part.lines for part in self.parts), -(-self.columns // _PER_LINE)
 
     @property
     def table(self) -> tuple[int, int]:
-        """First line of the table of tensors, and its entries."""
+        """Return the first line of the table of tensors, and its number of entries."""
         first, row = self.side
         return first + 2 * row, sum(part.tensors for part in self.parts)
 
     @property
     def lines(self) -> int:
-        """All of them."""
+        """Return the number of lines."""
         first, entries = self.table
         return first + -(-8 * entries // LINE)
 
 
 def most_lines(sizes: Sequence[int], more: int = 0) -> int:
-    """The most lines that a bucket can have: tensors of so many lines, ``more`` beside them."""
+    """Return the most lines of a bucket: tensors of these ``sizes``, and ``more`` lines."""
     shape = BucketShape((), len(sizes))
     return sum(sizes) + more + 2 * shape.side[1] + -(-8 * len(sizes) // LINE)
 
 
 def row_of(lines: U8, first: int, columns: int) -> NDArray[np.float32]:
-    """float32[..., columns] that lie in lines [..., n, 64] from ``first`` on."""
+    """Return float32[..., columns] from lines [..., n, 64], from line ``first`` on."""
     flat = np.ascontiguousarray(lines[..., first : first - (-columns // _PER_LINE), :])
     return flat.reshape(*lines.shape[:-2], -1).view("<f4")[..., :columns].astype(np.float32)
 
 
 def put_row(lines: U8, first: int, row: NDArray[np.float32]) -> None:
-    """The inverse of `row_of`, in lines [n, 64]."""
+    """Write a row to lines [n, 64]: the inverse of `row_of`."""
     flat = lines[first : first - (-len(row) // _PER_LINE)].reshape(-1)
     flat[: row.nbytes] = row.astype("<f4").view(np.uint8)
     flat[row.nbytes :] = 0
 
 
 class SharedLines:
-    """One side's view of it."""
+    """Memory that the ranks of a job share with the reducer server: lines, results and outcomes.
+
+        words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
+        given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
+        reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
+        sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
+        got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
+                                              sums of integer codes from the first on
+
+    A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A
+    rank that gives up waiting says so in ``given``, and the server looks there before it writes
+    DONE; both do that under a lock, so that a bucket which somebody has given up is never DONE,
+    even when the server was stopped for a while. The server never waits for that lock: while a rank
+    holds it, a bucket is LOST, for which it needs none. When the server dies, words that it has not
+    written stay 0 for all.
+
+    The memory is sealed: its size is for good. Both sides look at its seals and size before they
+    map it, since a file that is made smaller later ends who reads it by SIGBUS.
+
+    The lines of a worker: the parts of the bucket one after the other; the sidecar, its scales and
+    its presence in lines of 16; then, as int32 pairs, the first line and the sidecar's column of
+    every tensor that is voted on.
+    """
 
     def __init__(self, file: int, workers: int, lines: int) -> None:
         """``file``: a descriptor, which this object closes. ServerError where it is not sealed, or
@@ -179,7 +178,7 @@ class SharedLines:
 
     @staticmethod
     def create(workers: int, lines: int) -> SharedLines:
-        """New memory, all 0, of a size for good; it takes room where it is written. OSError."""
+        """Create sealed memory of zeros; pages are allocated when written. Raise OSError."""
         file = os.memfd_create("nf-serve", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(file, bytes_of(workers, lines))
@@ -191,16 +190,16 @@ class SharedLines:
 
     @property
     def file(self) -> int:
-        """Its descriptor."""
+        """Return the file descriptor."""
         return self._file
 
     def outcome(self, seq: int) -> Word:
-        """The outcome of a bucket, as far as it has one."""
+        """Return the outcome of a bucket; NONE while it has none."""
         word = int(self._words[seq % WORDS])
         return Word(word & 3) if word >> 2 == seq + 1 else Word.NONE
 
     def reason(self, seq: int) -> str:
-        """Why it is lost or refused."""
+        """Return why a bucket is lost or refused."""
         return bytes(self._reasons[seq % WORDS]).rstrip(b"\0").decode(errors="replace")
 
     def decide(self, seq: int, word: Word, why: str = "") -> Word:
@@ -352,7 +351,7 @@ class Session:
         return word
 
     def _hears(self, within_s: float) -> bool:
-        """Whether a message has come in this time."""
+        """Return whether a message has arrived in this time."""
         try:
             if not readable(self.sock, within_s):
                 return False
@@ -388,7 +387,7 @@ class Joining:
     """A connection on which HELLO was said."""
 
     def __init__(self, path: Path, hello: Hello) -> None:
-        """ServerError when there is no server."""
+        """Connect to the server. Raise ServerError if there is none."""
         self._path, self._hello = path, hello
         self._sock = connect(path)
         if not send(self._sock, hello) and self.session(0.0) is None:  # refused before it was heard
@@ -623,7 +622,7 @@ class ServerReducer:
         ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
         buckets may have, beside FP32."""
         self.counters = Counters()
-        self.limits = Limits(MOST_WORKERS, frozenset())
+        self.limits = ReducerLimits(MOST_WORKERS, frozenset())
         self.device: dict[str, int | str] = {}
         self._path, self._lines, self._fingerprint = path, lines, fingerprint
         self._routes = tuple(routes)
@@ -644,7 +643,7 @@ class ServerReducer:
             self._server.close()
             raise
         self.device = dict(said.device)
-        self.limits = Limits(MOST_WORKERS, frozenset(said.routes))
+        self.limits = ReducerLimits(MOST_WORKERS, frozenset(said.routes))
         self._first, self._second = (OwnGroup(group, self._timeout_s) for _ in range(2))
 
     @property

@@ -36,7 +36,7 @@ import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, DataLimits, as_object, encodable, parse_json
@@ -140,7 +140,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Ask:
-    """What of this bucket?"""
+    """Question for the outcome of a bucket."""
 
     seq: int
 
@@ -154,12 +154,12 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Status:
-    """How is it?"""
+class StatusRequest:
+    """Request for the status of the server."""
 
 
 @dataclass(frozen=True)
-class Report:
+class StatusReport:
     """Lines for a person."""
 
     lines: tuple[str, ...]
@@ -177,11 +177,24 @@ class Refused:
     why: str
 
 
-Message = Hello | Welcome | Submit | Skip | Done | Ask | Pending | Status | Report | Bye | Refused
-_KINDS: dict[str, Any] = {
-    kind.__name__.upper(): kind
-    for kind in (Hello, Welcome, Submit, Skip, Done, Ask, Pending, Status, Report, Bye, Refused)
+Message = (
+    Hello
+    | Welcome
+    | Submit
+    | Skip
+    | Done
+    | Ask
+    | Pending
+    | StatusRequest
+    | StatusReport
+    | Bye
+    | Refused
+)
+_WORDS: dict[Any, str] = {kind: kind.__name__.upper() for kind in get_args(Message)} | {
+    StatusRequest: "STATUS",
+    StatusReport: "REPORT",
 }
+_KINDS: dict[str, Any] = {word: kind for kind, word in _WORDS.items()}
 
 
 class WireError(Exception):
@@ -193,8 +206,8 @@ class OtherVersion(WireError):
 
 
 def encode(message: Message) -> bytes:
-    """A message in bytes. ValueError when it is too long."""
-    words = {"nf": VERSION, "say": type(message).__name__.upper(), **encodable(asdict(message))}
+    """Encode a message. Raise ValueError if it is too long."""
+    words = {"nf": VERSION, "say": _WORDS[type(message)], **encodable(asdict(message))}
     data = json.dumps(words, separators=(",", ":"), ensure_ascii=False).encode()
     if len(data) >= MOST_BYTES:
         raise ValueError(f"a message of {len(data)} bytes, {MOST_BYTES - 1} at most")
@@ -202,7 +215,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """A message from bytes. WireError; OtherVersion, whatever else is in it."""
+    """Decode a message. Raise WireError, or OtherVersion for another version."""
     try:
         words = as_object(parse_json(data, _LIMITS))
         version = words.pop("nf", None)
@@ -219,7 +232,7 @@ def decode(data: bytes) -> Message:
 
 
 def _check(message: Any) -> None:
-    """WireError for a number out of its range, or a text that is empty or too long."""
+    """Raise WireError for a number out of range, or a text that is empty or too long."""
     for name in (one.name for one in fields(message)):
         value = getattr(message, name)
         if name in _NUMBERS and isinstance(value, int) and not 0 <= value <= _NUMBERS[name]:
@@ -283,7 +296,7 @@ def peer_of(sock: socket.socket) -> tuple[int, int]:
 
 
 def check_path(path: Path) -> None:
-    """ServerError where the system takes no such name for a socket."""
+    """Raise ServerError for a path that is too long for a socket."""
     size = len(os.fsencode(path))
     if size > _PATH_BYTES:
         what = f"the path of a socket has {_PATH_BYTES} bytes at most, this one {size}"
@@ -291,7 +304,7 @@ def check_path(path: Path) -> None:
 
 
 def new_socket() -> socket.socket:
-    """A socket of the kind that both sides use."""
+    """Return a socket of the kind that both sides use."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
@@ -304,8 +317,12 @@ def readable(sock: socket.socket, within_s: float) -> bool:
 
 
 def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
-    """A connection to the server at ``path``, which does not block. ServerError, also where it is
-    the server of another user than this one, ``allowed`` and those of NF_ALLOW_UID."""
+    """Connect to the server at ``path``, without blocking.
+
+    Raises:
+        ServerError: there is no server, or it belongs to a user other than this one, ``allowed``
+            and those of NF_ALLOW_UID.
+    """
     users = {os.getuid(), *allowed, *allowed_users()}
     sock = new_socket()
     try:
@@ -334,7 +351,7 @@ def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
 
 
 def send(sock: socket.socket, message: Message, files: Sequence[int] = ()) -> bool:
-    """Whether it has gone: False where the other end has died, or does not read."""
+    """Send a message; return False if the other end has died or does not read."""
     right = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))] if files else []
     try:
         sock.sendmsg([encode(message)], right, socket.MSG_NOSIGNAL)
@@ -344,8 +361,12 @@ def send(sock: socket.socket, message: Message, files: Sequence[int] = ()) -> bo
 
 
 def receive(sock: socket.socket) -> tuple[Message, list[int]] | None:
-    """A message, with the files that came with it; None: the other end is gone. WireError;
-    BlockingIOError where there is none yet."""
+    """Receive a message with its files; None if the other end is gone.
+
+    Raises:
+        WireError: it is no message.
+        BlockingIOError: there is none yet.
+    """
     room, how = socket.CMSG_SPACE(4 * 4), socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
     try:
         try:

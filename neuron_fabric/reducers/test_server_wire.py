@@ -27,7 +27,7 @@ from neuron_fabric.reducers.server_wire import (
     Hello,
     OtherVersion,
     PartShape,
-    Report,
+    StatusReport,
     Submit,
     Welcome,
     WireError,
@@ -52,7 +52,7 @@ def test_messages_come_back() -> None:
         assert len(data) < MOST_BYTES
         assert decode(data) == message
     with pytest.raises(ValueError, match=r"a message of \d+ bytes, 4095 at most"):
-        encode(Report(("x" * MOST_BYTES,)))
+        encode(StatusReport(("x" * MOST_BYTES,)))
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))

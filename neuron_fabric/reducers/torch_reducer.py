@@ -22,25 +22,18 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from neuron_fabric.capacity.link_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
-from neuron_fabric.hook.capacity import usual
 from neuron_fabric.hook.payload import ordered_sum
 from neuron_fabric.reducers.interface import (
     F32,
     U8,
     Counters,
-    Limits,
     Outcome,
     Part,
     Reduced,
+    ReducerLimits,
 )
-
-# A second gloo group over the ranks of a process group, for a thread of its own; needs torch.
-#
-# Collectives of a group have to start in one order on every rank, so two threads take two groups.
-# `dist.new_group` cannot make it: it is called by the whole world, not by the ranks of a part of
-# it alone, unless with ``use_local_synchronization``, whose names for groups count what other
-# groups a rank is in.
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 AT_ONCE = 1 << 22
@@ -64,11 +57,19 @@ os.register_at_fork(after_in_child=_keep_groups)
 
 
 class OwnGroup:
-    """Tensors are on the host, whatever the backend of the other group."""
+    """Second gloo group over the ranks of a process group, for one thread; tensors are on the host.
+
+    Collectives of a group must start in one order on every rank, so two threads need two groups.
+    `dist.new_group` cannot create it: the whole world must call it, not only the ranks of the
+    group, unless ``use_local_synchronization`` is set, whose group names depend on the other groups
+    of a rank.
+    """
 
     def __init__(self, group: Any, timeout_s: float) -> None:
-        """Every rank of ``group`` comes. A rank that is waited for longer than ``timeout_s`` is an
-        error on those that wait."""
+        """Create the group, on every rank of ``group``.
+
+        A wait for a rank of more than ``timeout_s`` seconds is an error.
+        """
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         name = [os.urandom(8).hex()]
         dist.broadcast_object_list(name, src=dist.get_global_rank(group, 0), group=group)
@@ -80,15 +81,15 @@ class OwnGroup:
         _GROUPS.add(self)
 
     def exchange(self, inbox: torch.Tensor, sent: torch.Tensor) -> Any:
-        """Start it: row n of ``sent`` goes to rank n; what waits."""
+        """Start an exchange in which row n of ``sent`` is sent to rank n; return its work."""
         return self._gloo.alltoall_base(inbox, sent, [], [])
 
     def gather(self, own: torch.Tensor) -> torch.Tensor:
-        """``own`` [n] of every rank, [ranks, n]."""
+        """Return ``own`` [n] of every rank, [ranks, n]."""
         return self.start_gather(own)()
 
     def start_gather(self, own: torch.Tensor) -> Callable[[], torch.Tensor]:
-        """Start it; what waits and gives `gather`'s."""
+        """Start a gather; return a function that waits for it and returns its result."""
         everything = torch.empty((self.size, own.numel()), dtype=own.dtype)
         if everything.nbytes <= AT_ONCE:
             sent = own.expand(self.size, -1).contiguous()
@@ -104,10 +105,16 @@ class OwnGroup:
         return wait
 
     def latencies(self, runs: int = 17) -> tuple[float, float]:
-        """What an exchange and a gather of a few bytes take together, in times of an all-reduce of
-        as many, and in seconds: of each what it usually takes, as the line through all-reduces goes
-        by that; rank 0's on every rank. With eight ranks on two cores 0.4 times; with a core for
-        each, and a network that is slow to answer, 2 / (2 W - 2): it is measured, not assumed."""
+        """Measure an exchange and a gather of a few bytes.
+
+        The ratio depends on ranks and cores: 0.4 with eight ranks on two cores, 2 / (2 W - 2) with
+        a core for each and a slow network. So it is measured, by the lower quartile as for
+        all-reduces.
+
+        Returns:
+            Their time as a multiple of an all-reduce of as many bytes, and in seconds; the result
+            of rank 0 on every rank.
+        """
         few = torch.zeros(self.size, _FEW, dtype=torch.uint8)
         ways: list[Callable[[], object]] = [
             lambda: (self.exchange(torch.empty_like(few), few).wait(), self.gather(few[0])),
@@ -125,7 +132,7 @@ class OwnGroup:
         return ratio, seconds
 
     def all_reduce(self, values: torch.Tensor, op: str = "sum") -> Callable[[], torch.Tensor]:
-        """Start it, in place; what waits and gives ``values``."""
+        """Start an all-reduce in place; return a function that waits and returns ``values``."""
         options = dist.AllreduceOptions()
         options.reduceOp = OPS[op]
         work = self._gloo.allreduce([values], options)
@@ -166,9 +173,9 @@ class TorchReducer:
     """See `Reducer`. Lines are on the host, so its groups are of gloo, whatever DDP's is."""
 
     def __init__(self, timeout_s: float = 60.0) -> None:
-        """``timeout_s``: a rank that others wait for so long ends the training."""
+        """Set the time-out in seconds after which a missing rank ends the training."""
         self.counters = Counters()
-        self.limits = Limits(MAX_WORKERS, frozenset(Route))
+        self.limits = ReducerLimits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:
@@ -235,7 +242,7 @@ class TorchReducer:
         del self._scatter, self._gather
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
-        """This rank's share of a part: uint8[P, v or 1, size, 64]."""
+        """Count the share of this rank of a part: uint8[P, v or 1, size, 64]."""
         part = share.part
         shape = (self._workers, share.size, LINE)
         lines = inbox[:, share.at : share.at + share.size * LINE].reshape(shape)
@@ -256,7 +263,7 @@ class TorchReducer:
 
 
 def _put(message: U8, share: _Share, lines: U8) -> None:
-    """The lines of a part into the messages [rank, bytes] to all ranks, a share each."""
+    """Copy the lines of a part into the messages [rank, bytes], a share for each rank."""
     size = share.size * LINE
     whole, rest = divmod(lines.nbytes, size) if size else (0, 0)
     flat = lines.reshape(-1)
@@ -266,7 +273,7 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
 
 
 def _whole(gathered: U8, share: _Share, layers: int) -> Reduced:
-    """A part from the shares of all ranks, uint8[W, bytes of one]."""
+    """Join the shares of all ranks, uint8[W, bytes], into the result of a part."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
     layered = layered[:, : len(share.part.lines)]

@@ -18,9 +18,10 @@ import numpy as np
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import PLANE_SELECTOR
+from neuron_fabric.capacity.cost_model import TILE, Coefficients, Device
+from neuron_fabric.capacity.substrate import Substrate, write_substrate
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import TILE, Coefficients, Device, Substrate, write_substrate
 from neuron_fabric.output import check_output
 from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
 from scripts.build import registry

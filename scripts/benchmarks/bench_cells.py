@@ -18,9 +18,11 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
+from neuron_fabric.capacity.cost_model import Coefficients, admits
+from neuron_fabric.capacity.link_times import LinkFit, usual
+from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import Coefficients, LinkFit, admits, shipped, usual
 from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
 from scripts.benchmarks.device_clocks import DeviceClocks, device_clocks
@@ -29,7 +31,7 @@ from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
-from scripts.run.rank_run import rank_run
+from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 
 RANKS = "scripts.benchmarks.cell_ranks"

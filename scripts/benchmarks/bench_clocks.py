@@ -19,17 +19,16 @@ from pathlib import Path
 from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
-from neuron_fabric.codec.routes import Route, elements_of_line
-from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import (
+from neuron_fabric.capacity.cost_model import (
     MOST_WORKERS,
     Coefficients,
     Traffic,
     low_seconds,
-    read_substrate,
     result_lines,
-    shipped,
 )
+from neuron_fabric.capacity.substrate import read_substrate, shipped
+from neuron_fabric.codec.routes import Route, elements_of_line
+from neuron_fabric.errors import say
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
 from scripts.common.arguments import positive, up_to

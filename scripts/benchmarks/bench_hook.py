@@ -20,7 +20,7 @@ from scripts.common import run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.run import node_network
-from scripts.run.rank_run import rank_run
+from scripts.run.workers import rank_run
 
 HELP = "a step and a bucket of the runtime's hook, against plain DDP"
 RANKS = "scripts.benchmarks.hook_ranks"

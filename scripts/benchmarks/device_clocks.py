@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from models.line_packing import Mode
+from neuron_fabric.capacity.cost_model import place
+from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec.routes import Route, lines_of
-from neuron_fabric.hook.capacity import place, shipped
 from scripts.benchmarks.miss_loads import Bench
 from scripts.build import registry
 from scripts.common.errors import NfError

@@ -16,7 +16,7 @@ from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
-from neuron_fabric.hook.capacity import TILE
+from neuron_fabric.capacity.cost_model import TILE
 from verif.host.bulk_device import BulkDevice, BulkModel
 from verif.host.c_interface import POISON, Block, Kind, operations, register_ops
 from verif.mem.memory_timing import MemoryTiming

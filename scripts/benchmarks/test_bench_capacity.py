@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from models.line_packing import Mode
+from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
+from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
-from neuron_fabric.hook.capacity import Traffic, low_seconds, read_substrate, result_lines, shipped
 from scripts.benchmarks import bench_capacity, bench_clocks
 from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, Bucket, Load
 from scripts.benchmarks.miss_loads import Bench

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from neuron_fabric.hook.capacity import shipped
+from neuron_fabric.capacity.substrate import shipped
 from scripts.benchmarks.bench_cells import Cell, cells_of, device_cells, good, shares, summary
 from scripts.benchmarks.device_clocks import DeviceClocks
 from scripts.cli.main import main

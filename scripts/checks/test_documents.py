@@ -27,7 +27,7 @@ CODE = (".py", ".sv", ".c", ".cpp", ".h", ".json", ".toml", ".yaml", ".yml", ".s
 def test_every_option_of_attach_is_documented() -> None:
     """In the table of the README, and no other."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
-    from neuron_fabric.hook import attach
+    from neuron_fabric import attach
 
     text = (ROOT / "neuron_fabric" / "README.md").read_text(encoding="utf-8")
     table = text[text.index("| option of `attach` |") :].partition("\n\n")[0]

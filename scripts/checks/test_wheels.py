@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,19 @@ def test_a_wheel_holds_the_tracked_files_and_nothing_else(tmp_path: Path) -> Non
     assert '  "neuron_fabric.capture",\n' in text
     settings.write_text(text.replace('  "neuron_fabric.capture",\n', ""), encoding="utf-8")
     (copy / "scratch.py").touch()
+    (copy / "capacity" / "tests.py").touch()
+    (copy / "capacity" / "test_it.py").touch()
     wheel = wheels.build(copy, tmp_path)
-    *lacks, more = wheels.problems(wheel, "neuron_fabric", wheels.tracked(SOURCE))
+    tracked = wheels.tracked(SOURCE)
+    *lacks, first, second = wheels.problems(wheel, "neuron_fabric", tracked)
     assert f"{wheel.name} lacks neuron_fabric/capture/reader.py" in lacks
-    assert more.endswith("has neuron_fabric/scratch.py, which git does not track")
+    assert not [line for line in lacks if "test" in line]
+    assert first.endswith("has neuron_fabric/capacity/tests.py, which git does not track")
+    assert second.endswith("has neuron_fabric/scratch.py, which git does not track")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("neuron_fabric/tests/ddp/law_run.py", "")
+    shipped = wheels.problems(wheel, "neuron_fabric", tracked)[-1]
+    assert shipped.endswith("has neuron_fabric/tests/ddp/law_run.py, which is a test")
     assert not (copy / "build").exists()
     needed = wheels.needed(wheel)
     assert needed >= {"numpy", "safetensors", "pytest", "pluggy"}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.checks.wheels`: the packages of the project work outside of its tree.
+"""`python -m scripts.checks.wheels`: check that the packages work outside of the project tree.
 
-Each is built as a wheel, what is in it is held against its tracked files, and it is installed in a
-fresh environment in a temporary folder, where its own tests and its example run. What it depends on
-comes from the package index by the hashes of requirements.lock. Tests of a package that `nf test`
-runs in the tree, too, are only collected here, which imports all of them; `--all` runs them.
+Each package is built as a wheel, whose files are compared with the tracked ones; it holds no test.
+The wheel is installed in a fresh environment in a temporary folder, the tests are copied into the
+installed package, and tests and example run there. Dependencies come from the package index by the
+hashes of requirements.lock. Tests that `nf test` runs in the tree too are only collected, which
+imports all of them; `--all` runs them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from scripts.common.paths import ROOT
 LOCK = "requirements.lock"
 BUILT_BY = "setuptools"  # also what is pinned and has no wheel
 TESTS = "test"  # the extra that names what the tests of a package need
-_IN_METADATA = ("LICENSE", "README.md", "pyproject.toml")
+_IN_METADATA = ("LICENSE", "README.md", "pyproject.toml", "setup.py")
 _LEFT_BY_BUILDS = ("__pycache__", "build", "*.egg-info", "*.pyc")
 _TAIL = 30
 RETRIES = 2
@@ -84,6 +85,7 @@ def check(package: Package, tests_run: bool = True) -> bool:
         wheel = build(source, Path(folder))
         wrong = problems(wheel, package.module, tracked(source))
         python = install(wheel, Path(folder), beside)
+        add_tests(package, python)
         tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", _NAMESPACES]
         tests += ["--pyargs"] if tests_run else ["--collect-only", "--pyargs"]
         for words in ((*tests, package.module), ("-m", package.example)):
@@ -110,15 +112,36 @@ def tracked(source: Path) -> list[str]:
 
 
 def problems(wheel: Path, module: str, files: Iterable[str]) -> list[str]:
-    """What a wheel lacks of a package's files, and what it has beside them; one line each."""
+    """Return a line for each file that is missing from a wheel, untracked, or a test."""
     root = PurePosixPath(*module.split("."))
     known = {str(root / name) for name in files}
-    wanted = known - {str(root / name) for name in _IN_METADATA}
+    tests = {name for name in known if is_test(name)}
+    wanted = known - tests - {str(root / name) for name in _IN_METADATA}
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
     lacks = [f"{wheel.name} lacks {name}" for name in sorted(wanted - set(names))]
-    more = sorted(set(names) - known)
-    return lacks + [f"{wheel.name} has {name}, which git does not track" for name in more]
+    foreign = [name for name in sorted(names) if name not in known]
+    shipped = [name for name in sorted(names) if is_test(name)]
+    return [
+        *lacks,
+        *(f"{wheel.name} has {name}, which git does not track" for name in foreign),
+        *(f"{wheel.name} has {name}, which is a test" for name in shipped),
+    ]
+
+
+def is_test(name: str) -> bool:
+    """Return whether a file of a package is a test or supports tests."""
+    path = PurePosixPath(name)
+    return path.name.startswith(("test_", "conftest")) or "tests" in path.parts[:-1]
+
+
+def add_tests(package: Package, python: Path) -> None:
+    """Copy the tests of a package, which its wheel leaves out, into the installed package."""
+    lib = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    installed = python.parents[1] / "lib" / lib / "site-packages" / Path(*package.module.split("."))
+    for name in filter(is_test, tracked(ROOT / package.folder)):
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / package.folder / name, installed / name)
 
 
 def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from neuron_fabric.calibration import calibrate_command
 from scripts.common.paths import ROOT
-from scripts.run.torchrun import run_workers
+from scripts.run.workers import run_workers
 
 EXAMPLES = calibrate_command.EXAMPLES
 
@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
-    """By the project's agent, which leaves no worker behind, whatever ends this process."""
+    """Start workers that do not outlive this process."""
     # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
     return run_workers(command, workers, {**env, "PYTHONPATH": path})

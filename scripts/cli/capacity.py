@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 
-from neuron_fabric.hook import capacity_command
+from neuron_fabric.capacity import capacity_command
 from scripts.common.arguments import given
 from scripts.common.errors import NfError
 from scripts.common.memory_options import memory_of

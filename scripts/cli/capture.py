@@ -24,7 +24,7 @@ from scripts.common import run_folders
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.run.torchrun import run_workers
+from scripts.run.workers import run_workers
 from verif.replay.plan import assign_routes, tied_tensors
 from verif.replay.source import ZeroTensors, route_warnings
 
@@ -33,7 +33,7 @@ CAPTURES = BUILD / "captures"
 CHECK = "check"
 
 EXAMPLES = """examples:
-  nf capture --steps 3,60 train_digits       an example of the project, captured
+  nf capture --steps 3,60 train              an example of the project, captured
   nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
   nf capture check build/captures/train      is it whole, what is in it
 """
@@ -103,7 +103,7 @@ def _capture(args: argparse.Namespace) -> int:
     if not (folder / MANIFEST).is_file():
         if failed is None:
             raise NfError(
-                f"{args.script} has captured nothing: it calls attach(model) of neuron_fabric.ddp "
+                f"{args.script} has captured nothing: it calls attach(model) of neuron_fabric "
                 "after it has made its DistributedDataParallel model."
             )
         return 1

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import one_line, say
-from neuron_fabric.hook.capacity import Substrate, shipped, write_substrate
 from scripts.common import process, run_folders
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import NfError

@@ -11,18 +11,18 @@ from functools import partial
 from typing import Any
 
 from models.line_packing import Mode
+from neuron_fabric.capacity import scale_command
+from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
-from neuron_fabric.hook import scale_command
-from neuron_fabric.hook.scale_command import LowStep
 from scripts.build import registry
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
 from scripts.farm.pieces import Pieces
 from scripts.run import node_network
-from scripts.run.rank_run import rank_run
 from scripts.run.replay_simulators import Simulators, stimulus_command
+from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import planned

@@ -21,9 +21,9 @@ from models.regions import MAX_WORKERS
 from neuron_fabric.errors import CaptureError, say, telling
 from neuron_fabric.reducers.server_wire import (
     Refused,
-    Report,
     ServerError,
-    Status,
+    StatusReport,
+    StatusRequest,
     WireError,
     check_path,
     close_all,
@@ -54,7 +54,7 @@ _LOOK_S, _END_S = 0.1, 30.0
 
 EXAMPLES = """examples:
   nf serve --workers 4                       serve a training of four workers with the RTL
-  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.hook.attach
+  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
   nf serve --status                          print the status of a server
   nf serve --device model --workers 4        serve with the reference models (fast)
   nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
@@ -158,7 +158,7 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
     """Return the status report of a server of this user or of one in ``allowed``. Raise
     ServerError."""
     with connect(path, allowed) as sock:
-        send(sock, Status())
+        send(sock, StatusRequest())
         ready = readable(sock, _ANSWER_S)
         try:
             came = receive(sock) if ready else None
@@ -167,7 +167,7 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
     close_all(came[1] if came is not None else ())
     if came is not None and isinstance(came[0], Refused):
         raise ServerError(path, "refused", came[0].why)
-    if came is None or not isinstance(came[0], Report):
+    if came is None or not isinstance(came[0], StatusReport):
         raise ServerError(path, f"no answer within {_ANSWER_S:g} s", "is the server stopped?")
     return list(came[0].lines)
 

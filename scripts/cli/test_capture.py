@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from neuron_fabric.lock import Lock
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
 from scripts.common.toolchain import package_version
-from scripts.run import torchrun
+from scripts.run import workers
 
 needs_torch = pytest.mark.skipif(
     package_version("torch") is None, reason="torch is not installed: see requirements-torch.txt"
@@ -30,7 +29,7 @@ TRAIN = """
 import os, sys, signal
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric.ddp import attach
+from neuron_fabric import attach
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 
 def train():
@@ -124,9 +123,9 @@ BAD = {
     "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
     "check alone": (["check"], "nf capture check DIR"),
     "check nothing": (["check", "none"], "no such folder"),
-    "steps": (["--steps", "9-1", "train_digits"], "steps '9-1': no such range"),
-    "ranks": (["--ranks", "4", "train_digits"], "rank 4: there are 4 ranks"),
-    "workers": (["--workers", "65", "train_digits"], "'65' is not a number from 1 to 64"),
+    "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
+    "ranks": (["--ranks", "4", "train"], "rank 4: there are 4 ranks"),
+    "workers": (["--workers", "65", "train"], "'65' is not a number from 1 to 64"),
 }
 
 
@@ -162,7 +161,7 @@ def test_a_folder_that_another_command_fills(
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: object())
     monkeypatch.setattr("scripts.cli.capture.run_workers", lambda *_: pytest.fail("started"))
     with Lock(tmp_path / "c"):
-        assert capture("--out", tmp_path / "c", "train_digits") == 2
+        assert capture("--out", tmp_path / "c", "train") == 2
     (line,) = capfd.readouterr().err.splitlines()
     assert f"{tmp_path / 'c'} is in use by `" in line
     assert line.endswith("choose another --out.")
@@ -170,7 +169,7 @@ def test_a_folder_that_another_command_fills(
 
 def test_without_torch(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
-    assert capture("train_digits") == 2
+    assert capture("train") == 2
     assert "torch is not installed: `make torch`" in capfd.readouterr().err
 
 
@@ -216,24 +215,22 @@ def python(code: str) -> Sequence[str]:
     return [sys.executable, "-c", code]
 
 
-@needs_torch
 def test_workers_know_their_rank(tmp_path: Path) -> None:
     code = (
         "import os, pathlib, sys; e = os.environ;"
         f"pathlib.Path({str(tmp_path)!r}, e['RANK']).write_text("
         "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
     )
-    assert torchrun.run_workers(python(code), 2) is None
+    assert workers.run_workers(python(code), 2) is None
     assert [(tmp_path / name).read_text(encoding="utf-8") for name in "01"] == [
         "02127.0.0.1",
         "12127.0.0.1",
     ]
 
 
-@needs_torch
 def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also one that does not listen, and what it has started."""
-    monkeypatch.setattr(torchrun, "GRACE_SECONDS", 1)
+    monkeypatch.setattr("neuron_fabric.workers.GRACE_SECONDS", 1)
     pids = tmp_path / "pids"
     code = (
         "import os, signal, subprocess, sys, time\n"
@@ -246,7 +243,7 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "    time.sleep(0.01)\n"
         "sys.exit(7)"
     )
-    failed = torchrun.run_workers(python(code), 2)
+    failed = workers.run_workers(python(code), 2)
     assert failed == "worker 1 ended with code 7"
     until = time.monotonic() + 120
     while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
@@ -254,14 +251,13 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         time.sleep(0.01)
 
 
-@needs_torch
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> None:
     work = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(600)"
     code = (
-        "import signal; from scripts.run import torchrun\n"
+        "import signal; from scripts.run import workers\n"
         "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also where the tests run under nohup
-        f"torchrun.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
+        f"workers.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
     )
     lead = subprocess.Popen(python(code), cwd=ROOT)
     until = time.monotonic() + 120
@@ -275,71 +271,30 @@ def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> No
 
 LAUNCH = """
 import sys
-from scripts.run import torchrun
-from scripts.common.errors import NfError
-try:
-    torchrun.run_workers([sys.executable, *sys.argv[1:]], 2)
-except NfError as error:
-    sys.exit(str(error))
+from scripts.run import workers
+workers.run_workers([sys.executable, *sys.argv[1:]], 2)
 """
 
 WORK = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 child = subprocess.Popen(["sleep", "600"])
-for pid in (os.getpid(), child.pid, os.getppid()):
+for pid in (os.getpid(), child.pid):
     open(os.path.join(sys.argv[1], str(pid)), "w")
 time.sleep(600)
 """
 
 
-def launched(tmp_path: Path) -> tuple[subprocess.Popen[str], set[str], str]:
-    """A launcher, the processes of its two workers (with what they have started), their agent."""
-    lead = subprocess.Popen(
-        [*python(LAUNCH), "-c", WORK, str(tmp_path)],
-        cwd=ROOT,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-    )
+def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
+    """Workers that ignore SIGTERM, and their children, end with the launcher."""
+    lead = subprocess.Popen([*python(LAUNCH), "-c", WORK, str(tmp_path)], cwd=ROOT)
     until = time.monotonic() + 120
-    while len(list(tmp_path.iterdir())) < 5:
+    while len(list(tmp_path.iterdir())) < 4:
         assert time.monotonic() < until
         time.sleep(0.01)
-    pids = {path.name for path in tmp_path.iterdir()}
-    (agent,) = (pid for pid in pids if f"PPid:\t{lead.pid}\n" in status(pid))
-    return lead, pids - {agent}, agent
-
-
-@needs_torch
-def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
-    """Neither workers that do not listen to SIGTERM nor what they have started, nor the agent."""
-    lead, pids, agent = launched(tmp_path)
     lead.kill()
     lead.wait()
-    assert gone(*pids, agent)
-    lead.communicate()
-
-
-@needs_torch
-def test_kill_9_of_the_agent_leaves_nothing(tmp_path: Path) -> None:
-    lead, pids, agent = launched(tmp_path)
-    os.kill(int(agent), signal.SIGKILL)
-    _, error = lead.communicate(timeout=120)
-    assert gone(*pids)
-    assert lead.returncode == 1
-    assert f"torchrun's agent (process {agent}) has ended with code -9" in error
-
-
-@needs_torch
-def test_an_agent_whose_launcher_has_died_starts_nothing(tmp_path: Path) -> None:
-    words = [str(ROOT), str(os.getppid()), str(tmp_path), "1", "1", "touch", str(tmp_path / "x")]
-    agent = [*python(torchrun._PROGRAM), *words]
-    assert subprocess.run(agent, check=False).returncode == 1
-    assert not (tmp_path / "x").exists()
-
-
-def status(pid: str) -> str:
-    return Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    assert gone(*(path.name for path in tmp_path.iterdir()))
 
 
 def gone(*pids: str) -> bool:

@@ -79,7 +79,7 @@ KINDS = (
 # Makes a folder below the tree's build folder; two at once choose different ones.
 TRAINING = Kind(
     "capture training",
-    ("capture", "--workers", "2", "--steps", "1", "train_digits"),
+    ("capture", "--workers", "2", "--steps", "1", "train"),
     "replay it with",
 )
 

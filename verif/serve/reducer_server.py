@@ -32,10 +32,10 @@ from neuron_fabric.reducers.server_wire import (
     Message,
     OtherVersion,
     Refused,
-    Report,
     ServerError,
     Skip,
-    Status,
+    StatusReport,
+    StatusRequest,
     Submit,
     Welcome,
     WireError,
@@ -328,8 +328,8 @@ class ReducerServer:
 
     def _answer(self, peer: _Peer, message: Message) -> None:
         session = peer.session
-        if isinstance(message, Status):
-            send(peer.sock, Report(tuple(cut(line, 300) for line in self.report())))
+        if isinstance(message, StatusRequest):
+            send(peer.sock, StatusReport(tuple(cut(line, 300) for line in self.report())))
         elif isinstance(message, Hello) and session is None:
             self._hello(peer, message)
         elif isinstance(message, Submit) and session is not None:

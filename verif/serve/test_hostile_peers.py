@@ -160,7 +160,7 @@ def test_a_job_named_by_emoji_is_told() -> None:
         assert any(EMOJI * 16 in line for line in serve.status(served.path))
     long = server_wire.cut(EMOJI * 400, 300)
     assert len(long.encode()) <= 300
-    assert len(encode(server_wire.Report((long,) * 6))) < server_wire.MOST_BYTES
+    assert len(encode(server_wire.StatusReport((long,) * 6))) < server_wire.MOST_BYTES
 
 
 @pytest.mark.parametrize("lines", [1 << 30, 1 << 45])
@@ -189,7 +189,7 @@ def test_buckets_that_wait_are_few() -> None:
 def test_files_that_nobody_asked_for_are_closed() -> None:
     with serving(2) as served:
         before = len(os.listdir("/proc/self/fd"))
-        for data in (b"", b"x", encode(server_wire.Status())):
+        for data in (b"", b"x", encode(server_wire.StatusRequest())):
             with connect(served.path) as sock, open(os.devnull, "rb") as file:
                 socket.send_fds(sock, [data], [file.fileno()] * 4)
                 assert readable(sock, 20)

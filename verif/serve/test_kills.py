@@ -101,7 +101,7 @@ def training(keeper: Keeper, folder: Path) -> subprocess.Popen[str]:
     words = ["--socket", str(keeper.path), "--alone", "--steps", "100000"]
     words += ["--until", str(folder / UNTIL), "--timeout", str(TIMEOUT_S), "--out", str(folder)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "examples.by_server", *words],
+        [sys.executable, "-m", "examples.train_on_device", *words],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -280,7 +280,7 @@ def fp32_losses(seed: int, steps: int) -> list[float]:
     from torch.optim import SGD
     from torch.random import manual_seed
 
-    from examples.digits import Digits, DigitsResNet
+    from examples.workloads import Digits, DigitsResNet
 
     set_num_threads(1)
     manual_seed(seed)

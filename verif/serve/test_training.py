@@ -29,7 +29,14 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     """Return exit code and output of the example, which trains with the device and with torch."""
     with serving(4, device, timeout_s=300.0) as served:
         done = subprocess.run(
-            [sys.executable, "-m", "examples.by_server", "--socket", str(served.path), *words],
+            [
+                sys.executable,
+                "-m",
+                "examples.train_on_device",
+                "--socket",
+                str(served.path),
+                *words,
+            ],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`attach` in a training, and what it refuses: each in one line and with code 2 on every rank."""
+"""Cases of `attach`: trainings by a profile and a substrate, and what it refuses.
+
+A refusal is one line for all ranks, and exit code 2 on each.
+"""
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,17 @@ import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric import attach
+from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
+from neuron_fabric.codec import Route
 from neuron_fabric.ddp import capture_hook
-from neuron_fabric.errors import AttachError, say
-from neuron_fabric.hook import attach, attachment, refusal
+from neuron_fabric.errors import AttachError
+from neuron_fabric.hook import attachment, refusal
 from neuron_fabric.hook import conditions as watched
+from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
-from neuron_fabric.tests.ddp.law_ranks import Net, Ranks, patched
+from neuron_fabric.tests.ddp.law_ranks import Net, Ranks, law, patched
 
 REGIONS = """
 [[region]]
@@ -48,7 +53,7 @@ SAMPLE_EVERY = 2
 
 
 def text_of(net: Net, regions: str = REGIONS, top: str = "") -> str:
-    """A verified profile of the net that the cases train."""
+    """Return a verified profile of the net that the cases train."""
     head = {"head.weight", "head.bias"}
     mark = fingerprint(sketch(net, head))
     return f"""{top}
@@ -66,8 +71,8 @@ sample_every = {SAMPLE_EVERY}
 {regions}"""
 
 
-class Scaler:
-    """As GradScaler."""
+class FakeScaler:
+    """Interface of GradScaler."""
 
     def is_enabled(self) -> bool:
         return True
@@ -78,7 +83,7 @@ class Scaler:
 
 @dataclass
 class Call:
-    """What a case changes of a call of `attach` by this rank."""
+    """Arguments of a call of `attach` by this rank, which a case changes."""
 
     ranks: Ranks
     model: Any
@@ -103,105 +108,108 @@ def call_of(ranks: Ranks, workers: int, change: Change) -> Call:
     return call
 
 
-def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> int:
-    """Whether a rank goes on, or another line is said, or not once."""
+def attached(call: Call, **words: Any) -> tuple[TrainingSession, list[str]]:
+    """Attach the profile of a call; return the session and the warnings."""
+    lines: list[str] = []
+    with patched(attachment, "warn", lines.append), patched(watched, "warn", lines.append):
+        session = attach(call.model, call.path, **{**call.words, **words})
+    assert session is not None
+    return session, lines
+
+
+def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> None:
+    """Every rank ends with code 2, and one of them says the sentence once."""
     lines: list[str] = []
     with patched(refusal, "warn", lines.append):
         call = call_of(ranks, workers, change)
         try:
             attach(call.model, call.words.pop("profile", call.path), **call.words)
-            wrong = 1
+            ranks.check(False, "attach has returned")
         except SystemExit as end:
-            wrong = int(end.code != 2)
-    every: list[Any] = [None] * workers
-    dist.all_gather_object(every, lines, group=ranks.of(workers))
-    said = [line for lines in every for line in lines]
-    if sum(bool(re.search(sentence, line)) for line in said) != 1:
-        say(f"{sentence!r} is to be said once, not {said}", file=sys.stderr)
-        wrong += 1
-    return wrong
+            ranks.check(end.code == 2, f"exit code {end.code}")
+    said = [line for lines in ranks.gather(workers, lines) for line in lines]
+    times = sum(bool(re.search(sentence, line)) for line in said)
+    ranks.check(times == 1, f"{sentence!r} is said {times} times in {said}")
 
 
-def after_it(ranks: Ranks, workers: int) -> int:
-    """A hook that is registered when a profile is attached."""
+@law("refused: a hook behind it", 2)
+def after_it(ranks: Ranks, workers: int) -> None:
+    """Another hook is registered after a profile was attached."""
     call = call_of(ranks, workers, lambda call: None)
-    runtime = attach(call.model, call.path, env={})
-    assert runtime is not None
-    found = 0
+    session, _ = attached(call)
     with patched(refusal, "warn", lambda line: None):
         try:
             call.model.register_comm_hook(None, allreduce_hook)
-            found += 1
+            ranks.check(False, "a second hook is registered")
         except SystemExit as end:
-            found += int(end.code != 2)
-    runtime.close()
-    return found
+            ranks.check(end.code == 2, f"exit code {end.code}")
+    session.close()
 
 
-def nothing(ranks: Ranks, workers: int) -> int:
-    """Without a profile nothing is registered."""
+@law("attach without a profile", 2)
+def nothing(ranks: Ranks, workers: int) -> None:
     call = call_of(ranks, workers, lambda call: None)
-    found = int(attach(call.model, env={}) is not None)
-    return found + len(call.model._comm_hooks)
+    ranks.check(attach(call.model, env={}) is None, "attach returns a session")
+    ranks.check(not call.model._comm_hooks, "a hook is registered")
 
 
-def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNARY") -> int:
-    """From warm-up to votes by the profile in the environment, with a log, the same everywhere; or
-    to integer codes: routes of regions `wide` and `c`."""
+@law("attach trains by the profile", 4)
+@law("codes: attach trains by the profile", 4, wide="G_INT8", c="G_INT4")
+def trains(ranks: Ranks, workers: int, wide: str = "G_BINARY", c: str = "G_TERNARY") -> None:
+    """Train from warm-up to the routes ``wide`` and ``c``, with profile and log by environment."""
     folder = Path(ranks.folder, f"run-{wide}")
     net = ', decode = "net"' * (wide == "G_BINARY")
     as_asked = _both(
         _text('"G_BINARY", decode = "net"', f'"{wide}"{net}'), _text('"G_TERNARY"', f'"{c}"')
     )
     call = call_of(ranks, workers, as_asked)
-    env = {"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder)}
-    runtime = attach(call.model, env=env)
-    assert runtime is not None
+    session = attach(call.model, env={"NF_PROFILE": str(call.path), "NF_MONITOR": str(folder)})
+    assert session is not None
     optimizer = torch.optim.SGD(call.model.parameters(), lr=0.01)
     draw, seen = torch.Generator().manual_seed(ranks.rank), []
     for _ in range(12):
         optimizer.zero_grad()
         loss = call.model(torch.randn(8, 128, generator=draw)).square().mean()
         loss.backward()
-        runtime.observe(loss)
+        session.observe(loss)
         optimizer.step()
-        seen.append(str(runtime.routes["wide"].route))
-    found = int(seen[:3] != ["FP32"] * 3) + int(seen[-1] != wide)
-    found += int(not runtime.sent[c] > 0)
-    weights = torch.cat([p.detach().flatten() for p in call.model.parameters()])
-    found += ranks.same(workers, weights)
+        seen.append(str(session.routes["wide"].route))
+    ranks.check(seen[:3] == ["FP32"] * 3 and seen[-1] == wide, f"routes of the steps: {seen}")
+    ranks.check(session.sent[c] > 0, f"no byte is sent by {c}")
+    named = call.model.module.named_parameters()
+    ranks.same(workers, {(11, name): one for name, one in named})
     try:
-        runtime.observe(torch.zeros(2))
-        found += 1
+        session.observe(torch.zeros(2))
+        ranks.check(False, "a loss of two elements is accepted")
     except AttachError:
         pass
-    runtime.observe(torch.nan)
-    found += int(runtime.strange_losses != 1)
-    runtime.close()
+    session.observe(torch.nan)
+    ranks.check(session.strange_losses == 1, f"{session.strange_losses} losses are not finite")
+    session.close()
     if ranks.rank == 0:
         [segment], left_out = monitor_log.read(folder / monitor_log.NAME)
         used = {route for one in segment.steps for route in one.bytes}
         sampled = {region for _, cosines in segment.samples for region in cosines}
-        found += int(not {wide, c} <= used) + int(not {"wide", "c"} <= sampled) + len(left_out)
-    return found
+        ranks.check({wide, c} <= used, f"the log has routes {used}")
+        ranks.check({"wide", "c"} <= sampled, f"the log has samples of {sampled}")
+        ranks.check(not left_out, f"the log has lines that cannot be read: {left_out}")
 
 
-def without_a_log(ranks: Ranks, workers: int) -> int:
-    """A folder that cannot be made costs the log, not the training; one worker saves nothing."""
-    lines: list[str] = []
-    with patched(attachment, "warn", lines.append):
-        call = call_of(ranks, workers, lambda call: None)
-        runtime = attach(call.model, call.path, monitor=call.path / "below a file", env={})
-    assert runtime is not None
+@law("attach without a log, one worker", 1)
+def without_a_log(ranks: Ranks, workers: int) -> None:
+    """A folder that cannot be created costs the log, not the training; one worker saves nothing."""
+    call = call_of(ranks, workers, lambda call: None)
+    session, lines = attached(call, monitor=call.path / "below a file")
     call.model(torch.randn(8, 128)).square().mean().backward()
-    runtime.close()
-    text = " ".join(lines)
-    return int("goes on without a log" not in text) + int("nothing is saved" not in text)
+    session.close()
+    for text in ("goes on without a log", "nothing is saved"):
+        ranks.check(text in " ".join(lines), f"{text!r} is not said")
 
 
-def tells_of_the_scaler(ranks: Ranks, workers: int) -> int:
-    """One line where a region needs the loss scale, and nobody has said what it is."""
-    found, need = 0, "of c follow the loss scale by attach(..., scaler=) alone"
+@law("attach without a scaler", 2)
+def tells_of_the_scaler(ranks: Ranks, workers: int) -> None:
+    """Warn if a region needs the loss scale and the script names no scaler."""
+    need = "of c follow the loss scale by attach(..., scaler=) alone"
     feedback, momentum, fixed = "feedback = true", 'signal = "momentum"', 'scale = "fixed:0.01"'
     for how, scaler, wanted in (
         (feedback, None, 1),
@@ -209,16 +217,12 @@ def tells_of_the_scaler(ranks: Ranks, workers: int) -> int:
         (fixed, None, 1),
         ("feedback = false", None, 0),
         (feedback, False, 0),
-        (feedback, Scaler(), 0),
+        (feedback, FakeScaler(), 0),
     ):
-        lines: list[str] = []
-        with patched(attachment, "warn", lines.append):
-            call = call_of(ranks, workers, _text(feedback, how))
-            runtime = attach(call.model, call.path, scaler=scaler, env={})
-        assert runtime is not None
-        runtime.close()
-        found += int(sum(need in line for line in lines) != wanted * (ranks.rank == 0))
-    return found
+        session, lines = attached(call_of(ranks, workers, _text(feedback, how)), scaler=scaler)
+        session.close()
+        said = sum(need in line for line in lines)
+        ranks.check(said == wanted * (ranks.rank == 0), f"{how}, {scaler}: said {said} times")
 
 
 def _freeze(call: Call) -> None:
@@ -227,7 +231,7 @@ def _freeze(call: Call) -> None:
 
 
 def _elsewhere(call: Call) -> None:
-    """A parameter on another device than the CPU."""
+    """Register a parameter on another device than the CPU."""
     far = torch.nn.Parameter(torch.zeros(2, device="meta"))
     call.model.module.register_parameter("far", far)
 
@@ -237,7 +241,7 @@ def _set(**words: Any) -> Change:
 
 
 def _class(name: str) -> Change:
-    """A model of that class, which wraps parameters in a way of its own."""
+    """Replace the model by one of that class."""
 
     def change(call: Call) -> None:
         call.model = type(name, (torch.nn.Module,), {})()
@@ -258,7 +262,7 @@ def _both(*changes: Change) -> Change:
 
 
 def _second(change: Change) -> Change:
-    """On rank 1 alone."""
+    """Apply a change on rank 1 alone."""
     return lambda call: change(call) if call.ranks.rank == 1 else None
 
 
@@ -277,11 +281,11 @@ VALID = {
     "clipping": "true",
     "amp": '"bfloat16"',
 }
-"""Conditions of a calibration, as its profile has them."""
+"""Conditions of a calibration in its profile."""
 
 
 def _told(**words: Any) -> dict[str, Any]:
-    """What a training of just these conditions tells `attach`, with other ``words``."""
+    """Return the arguments of `attach` for just these conditions, changed by ``words``."""
     known = {"batch": 8, "accumulation": 2, "clipping": True, "amp": torch.bfloat16}
     return {**known, "optimizer": _sgd(0.9), **words}
 
@@ -291,7 +295,7 @@ def _sgd(momentum: float) -> Any:
 
 
 def _valid_for(*names: str) -> Change:
-    """A profile that was calibrated under these conditions, or all."""
+    """Write these conditions, or all, into the profile."""
     lines = [f"{name} = {VALID[name]}" for name in names or VALID]
     return _text("[phases.warmup]", "\n".join(["[valid_for]", *lines, "[phases.warmup]"]))
 
@@ -309,7 +313,7 @@ OUTSIDE: list[tuple[str, dict[str, Any], str]] = [
     ("clipping", {"clipping": False}, "clipping is false, calibrated for true"),
     ("amp", {"amp": "off"}, "amp is off, calibrated for bfloat16"),
 ]
-"""Conditions that are others, what `attach` is told of them, and the line."""
+"""Name of a condition, differing arguments of `attach`, and the line."""
 UNTOLD = [
     ("batch", "batch_per_worker 4 to 8"),
     ("accumulation", "accumulation 2"),
@@ -324,32 +328,74 @@ def _outside(name: str, words: dict[str, Any]) -> Change:
     return _both(_valid_for(), *world, _set(**_told(**words)))
 
 
-def conditions(ranks: Ranks, workers: int) -> int:
-    """The conditions of the calibration are used, strictly; others are tried first, in one line;
-    what is not told and seen to be another is warned of in the first step."""
-    found = 0
+@law("attach under other conditions", 2)
+def conditions(ranks: Ranks, workers: int) -> None:
+    """Conditions of the calibration are used strictly; others are tried first, after one line.
 
-    def attached(change: Change, sentence: str, trains: bool = False) -> int:
-        lines: list[str] = []
-        with patched(attachment, "warn", lines.append), patched(watched, "warn", lines.append):
-            call = call_of(ranks, workers, change)
-            runtime = attach(call.model, call.path, **call.words)
-            assert runtime is not None
+    A condition that the script does not name, and that differs, is warned of in the first step.
+    """
+
+    def expect(change: Change, sentence: str, trains: bool = False) -> None:
+        call = call_of(ranks, workers, change)
+        session, lines = attached(call)
+        with patched(watched, "warn", lines.append):
             for sync in (False, True) if trains else ():
                 call.model.require_backward_grad_sync = sync
                 call.model(torch.randn(9, 128)).square().mean().backward()
-        runtime.close()
-        tried = runtime.controls.plan.unverified
+        session.close()
+        controller: Any = session.controls
+        tried = controller.plan.unverified
         said = sum(bool(re.search(sentence or "calibrated", line)) for line in lines)
-        wrong = int(tried is not (bool(sentence) and not trains))
-        return wrong + int(said != (bool(sentence) and ranks.rank == 0))
+        ranks.check(tried is (bool(sentence) and not trains), f"{sentence}: unverified {tried}")
+        ranks.check(said == (bool(sentence) and ranks.rank == 0), f"{sentence}: said {said} times")
 
-    found += attached(_both(_valid_for(), _set(strict=True, **_told())), "")
+    expect(_both(_valid_for(), _set(strict=True, **_told())), "")
     for name, words, line in OUTSIDE:
-        found += attached(_outside(name, words), f"{line}.*every region is tried")
+        expect(_outside(name, words), f"{line}.*every region is tried")
     for line in ("batch_per_worker is 9, calibrated for 4 to 8; tell", "amp is off, calibrated"):
-        found += attached(_valid_for(), line, trains=True)
-    return found
+        expect(_valid_for(), line, trains=True)
+
+
+def slow_host(folder: str, rank: int, pack_rate: float = 1e3) -> Path:
+    """Write a substrate whose host packs 1 kB/s, slower than any network."""
+    path = Path(folder, f"slow-{rank}.toml")
+    known = replace(shipped().coefficients, pack_rate=pack_rate)
+    write_substrate(path, Substrate("slow", "by nobody", known))
+    return path
+
+
+@law("capacity vetoes what does not pay", 2)
+def vetoed(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """No region uses its route, and the log says why; the twin has no substrate and a warning."""
+    folder = Path(ranks.folder, f"capacity-{wrong}")
+    call = call_of(ranks, workers, lambda call: None)
+    path = None if wrong else slow_host(ranks.folder, ranks.rank)
+    session, lines = attached(call, substrate=path, monitor=folder)
+    used = set()
+    for step in range(12):
+        draw = torch.Generator().manual_seed(10 * step + ranks.rank)
+        call.model(torch.randn(8, 128, generator=draw)).square().mean().backward()
+        used |= {how.route for how in session.routes.values()}
+    session.close()
+    ranks.check(used == {Route.FP32}, f"routes {used} are used")
+    if ranks.rank == 0:
+        [segment], left_out = monitor_log.read(folder / monitor_log.NAME)
+        rejected = {one["region"] for one in segment.capacity if not one["admitted"]}
+        ranks.check(rejected == {"wide", "c"}, f"regions {rejected} are rejected")
+        ranks.check(not left_out, f"the log has lines that cannot be read: {left_out}")
+        said = any("no substrate file" in line for line in lines)
+        ranks.check(not said, "a missing substrate is reported")
+        for one in segment.capacity:
+            ranks.check(one["t_low"] > one["t_fp32"] > 0, f"{one} is no veto")
+
+
+def _slow(call: Call) -> None:
+    rank = call.ranks.rank
+    call.words["substrate"] = slow_host(call.ranks.folder, rank, 1e3 * (1 + rank))
+
+
+def _no_substrate(call: Call) -> None:
+    call.words["substrate"] = call.path / "below a file"
 
 
 _NO_FILE = "No such file|cannot be read"
@@ -383,11 +429,11 @@ REFUSED: list[tuple[str, Change, str]] = [
     ),
     (
         "a fixed scale with GradScaler",
-        _both(_FIXED, _set(scaler=Scaler())),
+        _both(_FIXED, _set(scaler=FakeScaler())),
         "fixed:0.01.*GradScaler",
     ),
     ("momentum twice", _both(_SIGNAL, _momentum), "'c' votes with its momentum.*momentum=0"),
-    ("unknown path", _set(fp32="fast"), "fp32 'fast' is none of ring, ordered, whole"),
+    ("unknown path", _set(fp32="fast"), "unknown fp32 'fast'; use one of ring, ordered, whole"),
     ("unknown reducer", _set(reducer="pigeon"), "reducer 'pigeon' is none of torch, unix:PATH"),
     ("no server", _set(reducer="unix:/nowhere/s"), "/nowhere/s: no reducer server is there; start"),
     ("a long socket", _set(reducer="unix:" + "s" * 120), "has 107 bytes at most, this one 120"),
@@ -419,8 +465,16 @@ REFUSED: list[tuple[str, Change, str]] = [
     ("unknown autocast", _set(amp="tf32"), "amp 'tf32' is none of off, float16, bfloat16"),
     ("one rank's batch", _second(_set(batch=3)), _OTHER),
     ("no scaler", _set(scaler=True), "scaler is a bool; give the training's GradScaler, or False"),
-    ("one rank's scaler", _second(_set(scaler=Scaler())), _OTHER),
-    ("no choice for NaN", _set(nonfinite="drop"), "nonfinite 'drop' is none of nan, fallback"),
+    ("one rank's scaler", _second(_set(scaler=FakeScaler())), _OTHER),
+    (
+        "no choice for NaN",
+        _set(nonfinite="drop"),
+        "unknown nonfinite 'drop'; use one of nan",
+    ),
+    ("one rank's substrate", _second(_slow), _OTHER),
+    ("another substrate", _slow, _OTHER),
+    ("no substrate", _no_substrate, "cannot be read|Not a directory"),
+    ("two hooks that reduce", _set(reduce=allreduce_hook), "reduce= and a profile are two hooks"),
     ("one rank's path", _second(_set(fp32="ordered")), _OTHER),
     ("one rank's profile", _second(_text("steps = 3", "steps = 4")), _OTHER),
     ("one rank's file", _second(_no_file), f"rank 1: .*({_NO_FILE})"),
@@ -453,7 +507,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     (
         "the hook that captures",
         lambda call: call.model.register_comm_hook(None, capture_hook),
-        "capture_hook is one too",
+        "this model is captured already; call attach once",
     ),
     (
         "attached twice",
@@ -466,17 +520,5 @@ REFUSED: list[tuple[str, Change, str]] = [
         "is one too",
     ),
 ]
-CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
-    ("attach trains by the profile", 4, trains),
-    ("codes: attach trains by the profile", 4, partial(trains, wide="G_INT8", c="G_INT4")),
-    ("attach without a profile", 2, nothing),
-    ("attach under other conditions", 2, conditions),
-    ("attach without a scaler", 2, tells_of_the_scaler),
-    ("attach without a log, one worker", 1, without_a_log),
-    ("refused: a hook behind it", 2, after_it),
-    *(
-        (f"refused: {name}", 2, partial(refused, change=change, sentence=sentence))
-        for name, change, sentence in REFUSED
-    ),
-]
-"""Name, workers, and what counts what is wrong."""
+for _name, _change, _sentence in REFUSED:
+    law(f"refused: {_name}", 2, change=_change, sentence=_sentence)(refused)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures, and names of wrapped models, in every way to run a job: what a capture loses it says,
-and the training goes on."""
+"""Cases of captures under faults and options, and of parameter names of wrapped models.
+
+A capture reports what it loses, and the training goes on.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,22 @@ import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import ddp, ranks
+from neuron_fabric import attach, ddp, ranks
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.comm_hooks import state_of
-from neuron_fabric.hook import attach, attachment, refusal
+from neuron_fabric.hook import attachment, refusal
+from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net, Ranks, differ, patched
+from neuron_fabric.tests.ddp.law_ranks import Net, Ranks, law, patched
 
 WORKERS = 2
 
 
 class Training:
-    """A training of this rank's own, with its folder, and the lines that were said."""
+    """Training of a rank with its folder and the lines that it prints."""
 
     def __init__(self, ranks_: Ranks, name: str, **options: Any) -> None:
         torch.manual_seed(1)
@@ -54,13 +57,20 @@ class Training:
     def env(self, **more: str) -> dict[str, str]:
         return {"NF_CAPTURE_DIR": str(self.folder / "c"), **more}
 
-    def capture(self, env: Mapping[str, str]) -> int:
-        """The exit code of attach; 0: it has come back."""
+    def capture(self, env: Mapping[str, str] | None = None, code: int = 0) -> None:
+        """Attach without a profile; 0: attach returns, else it ends with that code."""
+        got: Any = 0
         try:
-            ddp.attach(self.model, env=env)
+            attach(self.model, env=self.env() if env is None else env)
         except SystemExit as ended:
-            return int(ended.code or 0)
-        return 0
+            got = ended.code
+        self.ranks.check(got == code, f"attach ends with code {got}, not {code}")
+
+    def attach(self, **words: Any) -> TrainingSession:
+        """Attach the profile of this training."""
+        session = attach(self.model, self.profile(), scaler=False, **words)
+        assert session is not None
+        return session
 
     def step(self, backwards: int = 1, some: bool = True) -> None:
         for _ in range(backwards):
@@ -68,178 +78,177 @@ class Training:
             self.losses += 1
             self.model(torch.randn(4, 128, generator=draw), some).square().mean().backward()
 
-    def said(self, *texts: str) -> int:
-        """Texts that no rank has said."""
-        every: list[Any] = [None] * WORKERS
-        group = self.ranks.of(WORKERS)
-        torch.distributed.all_gather_object(every, self.lines, group=group)
-        lines = [line for one in every for line in one]
-        return sum(not any(text in line for line in lines) for text in texts)
+    def said(self, *texts: str) -> None:
+        """Check that some rank has printed each text."""
+        lines = [line for one in self.ranks.gather(WORKERS, self.lines) for line in one]
+        for text in texts:
+            self.ranks.check(any(text in line for line in lines), f"{text!r} is not in {lines}")
 
-    def steps(self, folder: str = "c") -> tuple[int, ...]:
+    def steps(self, *steps: int, folder: str = "c") -> Capture:
+        """Check the steps of the capture, and return it."""
         torch.distributed.barrier(self.ranks.of(WORKERS))
-        return Capture.open(self.folder / folder).steps
+        capture = Capture.open(self.folder / folder)
+        self.ranks.check(capture.steps == steps, f"steps {capture.steps} are captured, not {steps}")
+        return capture
 
 
-def case(do: Callable[[Training], int], **options: Any) -> Callable[[Ranks, int], int]:
-    def run(ranks_: Ranks, workers: int) -> int:
-        one = Training(ranks_, "-".join((do.__name__, *options)), **options)
-        with (
-            patched(ddp, "warn", one.lines.append),
-            patched(refusal, "warn", one.lines.append),
-            patched(attachment, "warn", one.lines.append),
-        ):
-            return do(one)
+def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]], Any]:
+    """Register a case over one training of two workers with these options of DDP."""
 
-    return run
+    def register(do: Callable[[Training], None]) -> Callable[[Training], None]:
+        def run(ranks_: Ranks, workers: int) -> None:
+            one = Training(ranks_, "-".join((do.__name__, *options)), **options)
+            with (
+                patched(ddp, "warn", one.lines.append),
+                patched(refusal, "warn", one.lines.append),
+                patched(attachment, "warn", one.lines.append),
+            ):
+                do(one)
+
+        law(name, WORKERS)(run)
+        return do
+
+    return register
 
 
-def beneath_a_profile(one: Training) -> int:
-    """Captured are the gradients of each worker, not the votes."""
-    path = one.profile()
-    runtime = attach(one.model, path, scaler=False, env=one.env())
+@job_case("a capture beneath a profile")
+def beneath_a_profile(one: Training) -> None:
+    """The capture holds the gradients of each worker, not the votes."""
+    session = one.attach(env=one.env())
     plain = Training(one.ranks, "plain")
-    found = int(one.capture(one.env()) != 0)  # a script with both lines
     with plain.model.no_sync():
-        for step in range(6):
+        for _ in range(6):
             plain.net.zero_grad()
             one.net.zero_grad()
             plain.step()
             one.step()
-            if step == 5:
-                own = {n: p.grad.clone() for n, p in plain.net.named_parameters()}
-    assert runtime is not None
-    found += int(str(runtime.routes["wide"].route) != "G_BINARY")
-    runtime.close()
-    found += int(one.steps() != (0, 1, 2, 3, 4, 5))
-    held = Capture.open(one.folder / "c").load(5)
-    for name, gradient in own.items():
-        found += differ(torch.from_numpy(held[name][one.ranks.rank].copy()), gradient)
-    return found
+    route = session.routes["wide"].route
+    one.ranks.check(route == "G_BINARY", f"step 5: route {route}")
+    session.close()
+    held = one.steps(0, 1, 2, 3, 4, 5).load(5)
+    rank = one.ranks.rank
+    wanted = {(5, n): p.grad for n, p in plain.net.named_parameters() if p.grad is not None}
+    one.ranks.equal({(5, n): torch.tensor(each[rank]) for n, each in held.items()}, wanted)
 
 
-def before_a_profile(one: Training) -> int:
-    """The capture's line stands first in the script."""
-    found = one.capture(one.env())
-    runtime = attach(one.model, one.profile(), scaler=False, env=one.env())
-    one.step(4)
-    assert runtime is not None
-    found += int(not runtime.sent["G_BINARY"] > 0)
-    runtime.close()
-    return found + int(one.steps() != (0, 1, 2, 3))
-
-
-def without_a_profile(one: Training) -> int:
-    """The runtime's attach alone captures too."""
-    found = int(attach(one.model, env=one.env()) is not None)
+@job_case("a capture without a profile")
+def without_a_profile(one: Training) -> None:
+    one.capture()
     one.step(2)
-    return found + int(one.steps() != (0, 1))
+    one.steps(0, 1)
 
 
-def resumed(one: Training) -> int:
-    """From a checkpoint: the capture counts steps as the training does."""
+@job_case("a capture resumed")
+def resumed(one: Training) -> None:
+    """A capture counts the steps of a training from its checkpoint on."""
     before = Training(one.ranks, "checkpoint")
-    first = attach(before.model, before.profile(), scaler=False, env={})
-    second = attach(one.model, one.profile(), scaler=False, env=one.env())
-    assert first is not None
-    assert second is not None
+    first, second = before.attach(env={}), one.attach(env=one.env())
     before.step(3)
     second.load_state_dict(first.state_dict())
     one.step(2)
     first.close()
     second.close()
-    return int(one.steps() != (3, 4))
+    one.steps(3, 4)
 
 
-def of_ignored_parameters(one: Training) -> int:
-    """Names that DDP is told are those of the wrapped model."""
+@job_case("a capture of ignored parameters", bucket_cap_mb=25)
+def of_ignored_parameters(one: Training) -> None:
+    """Names that DDP ignores are those of the wrapped model."""
     net = compiled(one.net)
     ignored = ["_orig_mod.a.weight"]
     DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(net, ignored)
     one.model = DistributedDataParallel(net, **one.options)
-    found = one.capture(one.env())
+    one.capture()
     one.step(2)
     torch._dynamo.reset()
-    found += int(one.steps() != (0, 1))
-    names = [spec.name for spec in Capture.open(one.folder / "c").tensors]
-    return found + int(names != [n for n, _ in one.net.named_parameters() if n != "a.weight"])
+    names = [spec.name for spec in one.steps(0, 1).tensors]
+    wanted = [n for n, _ in one.net.named_parameters() if n != "a.weight"]
+    one.ranks.check(names == wanted, f"{names} are captured, not {wanted}")
 
 
-def profile_twice(one: Training) -> int:
-    path = one.profile()
-    runtime = attach(one.model, path, scaler=False, env=one.env())
+@job_case("a profile twice, captured")
+def profile_twice(one: Training) -> None:
+    session = one.attach(env=one.env())
     try:
-        attach(one.model, path, scaler=False, env=one.env())
-        found = 1
+        one.attach(env=one.env())
+        one.ranks.check(False, "a second attach returns")
     except SystemExit as ended:
-        found = int(ended.code != 2)
-    assert runtime is not None
-    runtime.close()
-    return found + one.said("this model has a profile already; call attach once a model")
+        one.ranks.check(ended.code == 2, f"exit code {ended.code}")
+    session.close()
+    one.said("this model is captured already; call attach once a model")
 
 
-def on_one_rank_alone(one: Training) -> int:
-    """A variable that one machine does not have."""
+@job_case("a capture on one rank alone")
+def on_one_rank_alone(one: Training) -> None:
+    """A variable is set on one machine alone."""
     mine = one.ranks.rank == 0
-    found = int(one.capture(one.env() if mine else {}) != (2 if mine else 0))
+    one.capture(one.env() if mine else {}, code=2 if mine else 0)
     other = Training(one.ranks, "other")
-    try:
-        attach(other.model, one.profile() if mine else None, env={})
-        found += int(mine)
-    except SystemExit:
-        found += int(not mine) + other.capture({})  # as rank 1 has, or their counts would differ
-    found += one.said("rank 1 has no NF_CAPTURE_DIR; start all ranks alike")
-    return found + one.said("rank 1 has no profile; start all ranks alike")
+    if mine:
+        try:
+            attach(other.model, other.profile(), env={})
+            one.ranks.check(False, "attach returns with a profile on one rank alone")
+        except SystemExit:  # count this capture as rank 1 does
+            ranks.silent_rank("NF_CAPTURE_DIR", False, one.ranks.of(WORKERS))
+    else:
+        other.capture({})
+    one.said("rank 1 has no NF_CAPTURE_DIR; start all ranks alike")
+    one.said("rank 1 has no profile; start all ranks alike")
 
 
-def attach_on_one_rank_alone(one: Training) -> int:
-    """Others call it too late."""
-    found = 0
+@job_case("a capture attach on one rank alone")
+def attach_on_one_rank_alone(one: Training) -> None:
+    """The other rank calls it too late."""
     if one.ranks.rank == 0:
         with patched(ranks, "LATE_S", 0.2):
-            found = int(one.capture(one.env()) != 2)
-    found += one.said("rank 1 has not called attach in 0.2 s")
-    return found + (one.capture({}) if one.ranks.rank == 1 else 0)
+            one.capture(code=2)
+    one.said("rank 1 has not called attach in 0.2 s")
+    if one.ranks.rank == 1:
+        one.capture({})
 
 
-def other_steps(one: Training) -> int:
-    found = int(one.capture(one.env(NF_CAPTURE_STEPS=f"{one.ranks.rank}-9")) != 2)
-    found += one.said("rank 1 has another model, or other choices of steps and layers")
+@job_case("a capture other steps")
+def other_steps(one: Training) -> None:
+    one.capture(one.env(NF_CAPTURE_STEPS=f"{one.ranks.rank}-9"), code=2)
+    one.said("rank 1 has another model, or other choices of steps and layers")
     again = {"TORCHELASTIC_RESTART_COUNT": "1"}
     for more, line in (
         ({"NF_CAPTURE_STEPS": ["0", "a"][one.ranks.rank]}, "rank 1: steps 'a': not understood"),
         ({"NF_CAPTURE_STEPS": "b", **again}, ": steps 'b': not understood"),
         ({"NF_CAPTURE_LAYERS": ["a.*", "z"][one.ranks.rank]}, "rank 1: "),
     ):
-        found += int(one.capture(one.env(**more)) != 2) + one.said(line)
-    return found
+        one.capture(one.env(**more), code=2)
+        one.said(line)
 
 
-def other_folders(one: Training) -> int:
-    """Machines without a common folder: refused, but for the ranks of one machine."""
+@job_case("a capture other folders")
+def other_folders(one: Training) -> None:
+    """Refuse machines without a common folder, except for the ranks of one machine."""
     own = {"NF_CAPTURE_DIR": str(one.folder / f"c{one.ranks.rank}")}
     with patched(writer, "SHOWN_S", 0.1):
-        found = int(one.capture(own) != 2)
-    found += one.said("c1: is not the folder that the first worker has made; give all machines")
-    found += one.capture({**own, "NF_CAPTURE_RANKS": "1"})
+        one.capture(own, code=2)
+    one.said("c1: is not the folder that the first worker has made; give all machines")
+    one.capture({**own, "NF_CAPTURE_RANKS": "1"})
     one.step(2)
-    return found + int(one.steps("c1") != (0, 1))
+    one.steps(0, 1, folder="c1")
 
 
-def no_folder_to_write(one: Training) -> int:
-    """Of one rank, where the lead may write."""
+@job_case("a capture no folder to write")
+def no_folder_to_write(one: Training) -> None:
+    """One rank cannot write where the lead can."""
 
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
     with patched(tempfile, "TemporaryFile", full) if one.ranks.rank == 1 else nullcontext():
-        code = one.capture(one.env())
-    return int(code != 2) + one.said("rank 1: ")
+        one.capture(code=2)
+    one.said("rank 1: ")
 
 
-def of_a_full_disk(one: Training) -> int:
-    """Also of one that the log is on, and of an error that is no OSError."""
-    found = one.capture(one.env())
+@job_case("a capture of a full disk")
+def of_a_full_disk(one: Training) -> None:
+    """A full disk, and an error that is no OSError, lose their steps."""
+    one.capture()
     one.step()
     errors = [OSError(28, "No space left on device"), RuntimeError("no memory")]
     for error in errors:
@@ -250,32 +259,35 @@ def of_a_full_disk(one: Training) -> int:
         with patched(ddp, "_bytes", fails) if one.ranks.rank == 1 else nullcontext():
             one.step()
     one.step()
-    found += one.said("step 1 of worker 1 is not captured: [Errno 28]", "step 2 of worker 1 is not")
-    found += int(one.steps() != (0, 3))
+    one.said("step 1 of worker 1 is not captured: [Errno 28]", "step 2 of worker 1 is not")
+    one.steps(0, 3)
     state = state_of(one.model)
     assert isinstance(state, ddp.CaptureState)
     ddp._last_look(state._lead, os.getpid())
-    found += int(sum("step 1 of worker 1" in line for line in one.lines) > 1)
-    return found + one.said("step 1 is not listed: the files of workers 1 have not come")
+    times = sum("step 1 of worker 1" in line for line in one.lines)
+    one.ranks.check(times <= 1, f"the loss of step 1 is said {times} times")
+    one.said("step 1 is not listed: the files of workers 1 have not come")
 
 
-def of_a_manifest_that_cannot_be_written(one: Training) -> int:
-    """The step is listed with the next one."""
+@job_case("a capture of a manifest that cannot be written")
+def of_a_manifest_that_cannot_be_written(one: Training) -> None:
+    """A step is listed with the next one."""
 
     def full(_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    found = one.capture(one.env())
+    one.capture()
     with patched(CaptureFolder, "_write_manifest", full):
         one.step()
-    found += one.said("steps [0] are not listed yet: [Errno 28]")
+    one.said("steps [0] are not listed yet: [Errno 28]")
     one.step()
-    return found + int(one.steps() != (0, 1))
+    one.steps(0, 1)
 
 
-def at_a_limit_of_file_size(one: Training) -> int:
-    """As a quota or a full disk: the system itself refuses, in the middle of a file."""
-    found = one.capture(one.env())
+@job_case("a capture at a limit of file size")
+def at_a_limit_of_file_size(one: Training) -> None:
+    """The system refuses a write in the middle of a file, as for a quota."""
+    one.capture()
     one.step()
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     if one.ranks.rank == 1:
@@ -285,13 +297,13 @@ def at_a_limit_of_file_size(one: Training) -> int:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     one.step()
-    found += one.said("step 1 of worker 1 is not captured: [Errno 27]")
-    return found + int(one.steps() != (0, 2))
+    one.said("step 1 of worker 1 is not captured: [Errno 27]")
+    one.steps(0, 2)
 
 
 @contextmanager
 def without_privilege() -> Iterator[None]:
-    """Take from this thread root's right to write everywhere, which no process of a user has."""
+    """Drop the capability of root to write everywhere (CAP_DAC_OVERRIDE) for this thread."""
     libc, header = ctypes.CDLL(None), struct.pack("Ii", 0x20080522, 0)
     held = ctypes.create_string_buffer(24)
     libc.capget(header, held)
@@ -303,16 +315,17 @@ def without_privilege() -> Iterator[None]:
         libc.capset(header, held.raw)
 
 
-def of_a_read_only_folder(one: Training) -> int:
-    """When attach is called, for one rank, and from the second step on."""
+@job_case("a capture of a read only folder")
+def of_a_read_only_folder(one: Training) -> None:
+    """A folder is read-only at attach for one rank, and from the second step on."""
     folder, alone = one.folder / "c", one.ranks.rank == 1
     meet = partial(torch.distributed.barrier, one.ranks.of(WORKERS))
     other = Training(one.ranks, "read-only")
     (other.folder / "c").mkdir(0o555, exist_ok=True)
     with without_privilege() if alone else nullcontext():
-        found = int(other.capture(other.env()) != 2)
-    found += one.said("Permission denied; choose another folder")
-    found += one.capture(one.env())
+        other.capture(code=2)
+    one.said("Permission denied; choose another folder")
+    one.capture(one.env())
     one.step()
     if alone:
         (folder / "step-000001").mkdir(0o555)
@@ -320,13 +333,14 @@ def of_a_read_only_folder(one: Training) -> int:
     with without_privilege() if alone else nullcontext():
         one.step()
     one.step()
-    found += one.said("step 1 of worker 1 is not captured: [Errno 13]")
-    return found + int(one.steps() != (0, 2))
+    one.said("step 1 of worker 1 is not captured: [Errno 13]")
+    one.steps(0, 2)
 
 
-def without_its_folder(one: Training) -> int:
-    """Removed, then a file in its place, then made anew."""
-    found = one.capture(one.env())
+@job_case("a capture without its folder")
+def without_its_folder(one: Training) -> None:
+    """The folder is removed, replaced by a file, then created again."""
+    one.capture()
     one.step(2)
     folder, lead = one.folder / "c", one.ranks.rank == 0
     meet = partial(torch.distributed.barrier, one.ranks.of(WORKERS))
@@ -336,18 +350,19 @@ def without_its_folder(one: Training) -> int:
         folder.write_text("a file", encoding="utf-8")
     meet()
     one.step()
-    found += one.said("step 2 of worker 1 is not captured", "step 2 of worker 0 is not captured")
+    one.said("step 2 of worker 1 is not captured", "step 2 of worker 0 is not captured")
     meet()
     if lead:
         folder.unlink()
     meet()
     one.step()
-    return found + int(one.steps() != (3,))
+    one.steps(3)
 
 
-def of_a_folder_that_goes_bad(one: Training) -> int:
-    """While a file is open: giving it up fails too."""
-    found = one.capture(one.env())
+@job_case("a capture of a folder that goes bad")
+def of_a_folder_that_goes_bad(one: Training) -> None:
+    """The folder goes while a file is open, so that the abort fails too."""
+    one.capture()
     hits: list[Path] = []
 
     def write(*_: Any) -> None:
@@ -359,50 +374,57 @@ def of_a_folder_that_goes_bad(one: Training) -> int:
 
     with patched(TensorFileWriter, "write", write):
         one.step()
-    return found + one.said("step 0 of worker 0 is not captured: [Errno 5]")
+    one.said("step 0 of worker 0 is not captured: [Errno 5]")
 
 
-def in_another_folder(one: Training) -> int:
-    """A path that is relative, and a script that changes its folder."""
+@job_case("a capture in another folder")
+def in_another_folder(one: Training) -> None:
+    """The path is relative, and the script changes its folder."""
     before = Path.cwd()
     try:
         os.chdir(one.folder)
-        found = one.capture(one.env(NF_CAPTURE_DIR="c"))
+        one.capture(one.env(NF_CAPTURE_DIR="c"))
         os.chdir("/")
         one.step(2)
     finally:
         os.chdir(before)
-    return found + int(one.steps() != (0, 1))
+    one.steps(0, 1)
 
 
-def restarted(one: Training) -> int:
-    """By torchrun, again and again, into a folder that holds what was captured before."""
-    found = one.capture(one.env())
+@job_case("a capture restarted")
+def restarted(one: Training) -> None:
+    """Restart by torchrun, twice, with a folder that holds a capture."""
+    one.capture()
     one.step()
-    for count, steps in (("1", (0,)), ("2", (0,))):
+    for count in ("1", "2"):
         one.model = DistributedDataParallel(one.net, **one.options)
         torch.distributed.barrier(one.ranks.of(WORKERS))
-        found += one.capture(one.env(TORCHELASTIC_RESTART_COUNT=count))
+        one.capture(one.env(TORCHELASTIC_RESTART_COUNT=count))
         one.step()
-        found += int(one.steps(f"c-restart-{count}") != steps)
+        one.steps(0, folder=f"c-restart-{count}")
     one.model = DistributedDataParallel(one.net, **one.options)
-    found += one.capture({"NF_CAPTURE_DIR": "/dev/null/c", "TORCHELASTIC_RESTART_COUNT": "3"})
+    one.capture({"NF_CAPTURE_DIR": "/dev/null/c", "TORCHELASTIC_RESTART_COUNT": "3"})
     one.step()
-    found += one.said("this restart is captured into", "this restart is not captured")
-    return found + int(one.steps() != (0,))
+    one.said("this restart is captured into", "this restart is not captured")
+    one.steps(0)
 
 
-def of_uneven_inputs(one: Training) -> int:
-    """A rank that has ended is captured as zeros while the others go on."""
-    found = one.capture(one.env())
+@job_case("a capture of uneven inputs")
+def of_uneven_inputs(one: Training) -> None:
+    """A rank that has ended is captured as zeros while the others continue."""
+    one.capture()
     with one.model.join():
         one.step(3 if one.ranks.rank == 0 else 1)
-    held = Capture.open(one.folder / "c").load(2)["a.weight"]
-    return found + int(one.steps() != (0, 1, 2)) + int(held[1].any()) + int(not held[0].any())
+    held = one.steps(0, 1, 2).load(2)["a.weight"]
+    for rank, wanted in ((0, True), (1, False)):
+        one.ranks.check(
+            held[rank].any() == wanted, f"a.weight, step 2, worker {rank}: not {wanted}"
+        )
 
 
-def of_accumulated_gradients(one: Training) -> int:
-    found = one.capture(one.env())
+@job_case("a capture of accumulated gradients")
+def of_accumulated_gradients(one: Training) -> None:
+    one.capture()
     with one.model.no_sync():
         one.step(2)
     one.model.eval()
@@ -410,15 +432,22 @@ def of_accumulated_gradients(one: Training) -> int:
         one.model(torch.zeros(1, 128))
     one.model.train()
     one.step()
-    return found + int(one.steps() != (0,))
+    one.steps(0)
 
 
-def of_options(one: Training) -> int:
-    """Unused parameters, a static graph, gradients that are views: all steps."""
-    found = one.capture(one.env())
+@job_case("a capture of options: find_unused_parameters", find_unused_parameters=True)
+@job_case("a capture of options: static_graph", static_graph=True)
+@job_case(
+    "a capture of options: gradient_as_bucket_view, find_unused_parameters",
+    gradient_as_bucket_view=True,
+    find_unused_parameters=True,
+)
+def of_options(one: Training) -> None:
+    """Capture all steps with unused parameters, a static graph, gradients that are views."""
+    one.capture()
     for step in range(3):
         one.step(some=step != 1 or "static_graph" in one.options)
-    return found + int(one.steps() != (0, 1, 2))
+    one.steps(0, 1, 2)
 
 
 def _inside(net: Net, wrap: Callable[[Any], Any]) -> Net:
@@ -440,70 +469,36 @@ WRAPPED: dict[str, Callable[[Net, Callable[[Any], Any]], Any]] = {
 }
 
 
-def wrapped(ranks_: Ranks, workers: int, name: str) -> int:
-    """One set of names: in the binding, in residuals, in a capture, in the fingerprint."""
-    one, found = Training(ranks_, name, bucket_cap_mb=25), 0
-    names, mark, path = [n for n, _ in one.net.named_parameters()], fingerprint(sketch(one.net)), ""
-    path = str(one.profile())
+def wrapped(ranks_: Ranks, workers: int, way: str) -> None:
+    """Binding, residuals, capture and fingerprint have one set of names."""
+    one = Training(ranks_, way, bucket_cap_mb=25)
+    names, mark = [n for n, _ in one.net.named_parameters()], fingerprint(sketch(one.net))
+    one.profile()  # of the bare model
 
     def wrap(net: Any) -> Any:
         return DistributedDataParallel(net, **one.options)
 
     with patched(attachment, "warn", one.lines.append):
-        one.model = WRAPPED[name](one.net, wrap)
-        runtime = attach(one.model, path, scaler=False, strict=True, env=one.env())
-    assert runtime is not None
+        one.model = WRAPPED[way](Net(), wrap)
+        path = one.folder / f"p{ranks_.rank}.toml"
+        session = attach(one.model, path, scaler=False, strict=True, env=one.env())
+    assert session is not None
     one.step(5)
-    found += int(fingerprint(sketch(one.model)) != mark)
-    found += int(str(runtime.routes["c"].route) != "G_TERNARY")
-    found += int(list(runtime.state_dict()["residuals"]) != ["c.weight"])
-    runtime.close()
+    residuals = [*session.state_dict()["residuals"]]
+    route = session.routes["c"].route
+    session.close()
     torch._dynamo.reset()
-    found += int(one.steps() != (0, 1, 2, 3, 4))
-    held = Capture.open(one.folder / "c")
-    found += int([spec.name for spec in held.tensors] != names) + int(held.model != "Net")
-    return found + int([module.name for module in held.modules] != ["a", "b", "c", "head"])
+    held = one.steps(0, 1, 2, 3, 4)
+    for what, got, wanted in (
+        ("fingerprint", fingerprint(sketch(one.model)), mark),
+        ("route", str(route), "G_TERNARY"),
+        ("residuals", residuals, ["c.weight"]),
+        ("tensors", [spec.name for spec in held.tensors], names),
+        ("model", held.model, "Net"),
+        ("modules", [module.name for module in held.modules], ["a", "b", "c", "head"]),
+    ):
+        ranks_.check(got == wanted, f"{what} {got}, not {wanted}")
 
 
-CASES: list[tuple[str, int, Callable[[Ranks, int], int]]] = [
-    *(
-        (f"a capture {do.__name__.replace('_', ' ')}", WORKERS, case(do))
-        for do in (
-            beneath_a_profile,
-            before_a_profile,
-            without_a_profile,
-            resumed,
-            on_one_rank_alone,
-            attach_on_one_rank_alone,
-            other_steps,
-            other_folders,
-            no_folder_to_write,
-            of_a_full_disk,
-            of_a_manifest_that_cannot_be_written,
-            at_a_limit_of_file_size,
-            of_a_read_only_folder,
-            without_its_folder,
-            of_a_folder_that_goes_bad,
-            in_another_folder,
-            restarted,
-            of_uneven_inputs,
-            of_accumulated_gradients,
-        )
-    ),
-    (
-        "a capture of ignored parameters",
-        WORKERS,
-        case(of_ignored_parameters, bucket_cap_mb=25),
-    ),
-    ("a profile twice, captured", WORKERS, case(profile_twice)),
-    *(
-        (f"a capture of options: {', '.join(options)}", WORKERS, case(of_options, **options))
-        for options in (
-            {"find_unused_parameters": True},
-            {"static_graph": True},
-            {"gradient_as_bucket_view": True, "find_unused_parameters": True},
-        )
-    ),
-    *((f"wrapped: {name}", WORKERS, partial(wrapped, name=name)) for name in WRAPPED),
-]
-"""Name, workers, and what counts what is wrong."""
+for _name in WRAPPED:
+    law(f"wrapped: {_name}", WORKERS, way=_name)(wrapped)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The laws of the runtime and the cases of a bucket, as counts of differences (0: it holds)."""
+"""Laws of the hook over one bucket and over trainings, for votes and for integer codes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,168 +13,218 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from neuron_fabric.codec import Route
+from neuron_fabric.codec import BUCKET, LINE, Route, lines_of, units
+from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook import bucket_hook, payload
-from neuron_fabric.hook.payload import Memory, column, common_scale
+from neuron_fabric.hook.bucket_hook import BucketRouter
+from neuron_fabric.hook.payload import (
+    SEED,
+    Memory,
+    column,
+    common_scale,
+    decode,
+    packed_vote,
+    values_of,
+)
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, differ, patched
+from neuron_fabric.profile.binding import LEAST
+from neuron_fabric.reducers.interface import BucketLost, Outcome
+from neuron_fabric.reducers.torch_reducer import TorchReducer
+from neuron_fabric.tests.ddp import law_ranks
+from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, Routes, Values, law, patched
 
-B = PhaseRoute(Route.G_BINARY, "vote", "mean_abs", 1.0, False, "")
-BN = PhaseRoute(Route.G_BINARY, "net", "mean_abs", 0.5, False, "")
-T = PhaseRoute(Route.G_TERNARY, "vote", "rms", 1.0, False, "")
-TN = PhaseRoute(Route.G_TERNARY, "net", "mean_abs", 1.0, False, "")
-E = PhaseRoute(Route.G_TERNARY, "net", "mean_abs", 1.0, True, "")
-EB = PhaseRoute(Route.G_BINARY, "net", "mean_abs", 1.0, True, "")
-M = PhaseRoute(Route.G_BINARY, "vote", "mean_abs", 1.0, False, "", signal="momentum", beta=0.9)
-FULL = PhaseRoute(Route.FP32, "vote", "mean_abs", 1.0, False, "")
-KINDS = (B, BN, T, TN, E, EB, M, FULL)
-Case = Callable[[Ranks, int], int]
-
-
-def walk(step: int) -> dict[str, PhaseRoute]:
-    """A walk through the states: any route for any region, the same on every rank."""
-    draw = np.random.default_rng(step)
-    return {region: KINDS[int(draw.integers(len(KINDS)))] for region in "abc"}
-
-
-def mixed(step: int) -> dict[str, PhaseRoute]:
-    return {"a": B, "b": BN, "c": TN}
+FULL = PhaseRoute(Route.FP32)
+BINARY = PhaseRoute(Route.G_BINARY, "vote")
+BINARY_NET = PhaseRoute(Route.G_BINARY, "net", shrink=0.5)
+BINARY_FED = PhaseRoute(Route.G_BINARY, "net", feedback=True)
+TERNARY_NET = PhaseRoute(Route.G_TERNARY, "net")
+TERNARY_FED = PhaseRoute(Route.G_TERNARY, "net", feedback=True)
+MOMENTUM = PhaseRoute(Route.G_BINARY, "vote", signal="momentum", beta=0.9)
+INT4, INT8 = PhaseRoute(Route.G_INT4), PhaseRoute(Route.G_INT8)
+NEAREST = PhaseRoute(Route.G_INT4, rounding="nearest")
+INT4_FED, INT8_FED = replace(INT4, feedback=True), replace(INT8, feedback=True)
+LOW = ("a.weight", "b.weight", "c.weight")
+FP32_PATHS = ("ring", "ordered", "whole")
 
 
-def none(step: int) -> dict[str, PhaseRoute]:
+@dataclass(frozen=True)
+class RouteSet:
+    """Routes that the laws are checked with: one of each region, all kinds, two with feedback."""
+
+    of_region: Mapping[str, PhaseRoute]
+    kinds: Sequence[PhaseRoute]
+    fed: tuple[PhaseRoute, PhaseRoute]
+
+    def mixed(self, step: int) -> Mapping[str, PhaseRoute]:
+        return self.of_region
+
+    def walk(self, step: int) -> Mapping[str, PhaseRoute]:
+        """Draw a route for each region from the step: the same on every rank."""
+        draw = np.random.default_rng(step)
+        return {region: self.kinds[int(draw.integers(len(self.kinds)))] for region in "abc"}
+
+
+VOTES = RouteSet(
+    {"a": BINARY, "b": BINARY_NET, "c": TERNARY_NET},
+    (
+        BINARY,
+        BINARY_NET,
+        PhaseRoute(Route.G_TERNARY, "vote", "rms"),
+        TERNARY_NET,
+        TERNARY_FED,
+        BINARY_FED,
+        MOMENTUM,
+        FULL,
+    ),
+    (TERNARY_FED, BINARY_FED),
+)
+CODES = RouteSet(
+    {"a": INT8, "b": INT4, "c": NEAREST},
+    (
+        INT8_FED,
+        INT8,
+        NEAREST,
+        PhaseRoute(Route.G_INT8, signal="momentum", beta=0.9),
+        BINARY_NET,
+        INT4_FED,
+        FULL,
+    ),
+    (INT4_FED, INT8_FED),
+)
+
+
+def none(step: int) -> Mapping[str, PhaseRoute]:
     return {}
 
 
-def equal_parameters(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+def of_all(how: PhaseRoute) -> Routes:
+    return lambda step: dict.fromkeys("abc", how)
+
+
+def only(routes: Routes, regions: str) -> Routes:
+    return lambda step: {name: how for name, how in routes(step).items() if name in regions}
+
+
+def everywhere(step: int) -> frozenset[str]:
+    return frozenset("abc")
+
+
+def _rest(job: Job, low: str) -> Values:
+    """Return all gradients but those of the regions ``low``."""
+    every = job.gradients().items()
+    return {key: one for key, one in every if key[1].removesuffix(".weight") not in low}
+
+
+# -- laws over trainings --------------------------------------------------------------------------
+@law("equal parameters on all ranks", 4)
+@law("codes: equal parameters on all ranks", 4, routes=CODES)
+def equal_parameters(
+    ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False
+) -> None:
+    """The twins: a rank decodes by another scale; packs and decodes by units of its own."""
+    factor = np.float32(1 + (ranks.rank == 1 and wrong) / 256)
+
     def other_scale(*args: Any) -> Any:
-        return common_scale(*args) * np.float32(1 + (ranks.rank == 1) / 256)
+        return common_scale(*args) * factor
 
-    found = 0
-    with patched(bucket_hook, "common_scale", other_scale if wrong else common_scale):
-        for fp32 in ("ring", "ordered", "whole"):
-            job = Job(ranks, workers, walk, fp32=fp32, sampled=lambda step: frozenset("ab"))
-            found += ranks.same(workers, job.train(range(7)))
+    def other_units(largest: Any, route: Route) -> Any:
+        return units(largest * factor, route)
+
+    name, other = ("common_scale", other_scale) if routes is VOTES else ("units", other_units)
+    with patched(bucket_hook, name, other):
+        for fp32 in FP32_PATHS:
+            sampled = lambda step: frozenset("ab")  # noqa: E731
+            job = Job(ranks, workers, routes.walk, fp32=fp32, sampled=sampled)
+            ranks.same(workers, job.train(range(7)))
             job.close()
-    return found
 
 
-def all_fp32(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    found = 0
+@law("all FP32 is DDP without a hook, 2 workers", 2)
+@law("all FP32 is DDP without a hook, 3 workers", 3)
+@law("all FP32 is DDP without a hook, 4 workers", 4)
+def all_fp32(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """The twins: W divides, as in torch's `allreduce_hook`, where DDP multiplies by 1/W; a vote."""
+
+    def divided(_: Any, bucket: Any) -> Any:
+        buffer = bucket.buffer().div_(workers)
+        work = dist.all_reduce(buffer, group=ranks.of(workers), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])
+
     for cap_mb, view in ((0.008, False), (25, True)):
         weights = []
         for routes in (None, none):
             options = {"gradient_as_bucket_view": view}
             job = Job(ranks, workers, routes, cap_mb=cap_mb, options=options)
             if routes is not None and wrong and workers == 3:
-                job.router.mean = partial(_divided, ranks.of(workers))
+                job.router.mean = divided
             elif routes is not None and wrong:
-                job.controls.of = lambda step: {"a": B} if step == 2 else {}
+                job.controls.of = lambda step: {"a": BINARY} if step == 2 else {}
             weights.append(job.train(range(4)))
             job.close()
-        found += differ(*weights)
-    return found
+        ranks.equal(weights[1], weights[0])
 
 
-def _divided(group: Any, _: Any, bucket: Any) -> Any:
-    """As torch's own `allreduce_hook`: W divides, where DDP multiplies by 1/W."""
-    work = dist.all_reduce(bucket.buffer().div_(group.size()), group=group, async_op=True)
-    return work.get_future().then(lambda future: future.value()[0])
-
-
-def shadows(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+@law("shadows leave FP32 as it is", 3)
+@law("codes: shadows leave FP32 as it is", 3, routes=CODES)
+def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     weights = []
-    for routes in (None, none):
-        job = Job(
-            ranks,
-            workers,
-            routes,
-            sampled=lambda step: frozenset("abc"),
-            shadows=mixed(0),
-        )
-        if wrong and routes is not None:
-            job.controls.of = mixed
+    for how in (None, none):
+        job = Job(ranks, workers, how, sampled=everywhere, shadows=routes.of_region)
+        if wrong and how is not None:
+            job.controls.of = routes.mixed
         weights.append(job.train(range(4)))
-        seen = [] if routes is None else job.controls.reports
+        for report in job.controls.reports if how is not None else ():
+            seen = set(report.cosines)
+            ranks.check(seen == set("abc"), f"step {report.step}: cosines of {seen} are reported")
         job.close()
-    missing = sum(set(one.cosines) != set("abc") for one in seen)
-    return differ(*weights) + missing
+    ranks.equal(weights[1], weights[0])
 
 
-def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    """FP32 gradients with other neighbours and buckets; the twin: added by a ring."""
+@law("ordered sums do not depend on neighbours", 4)
+def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Compare FP32 gradients with other neighbours and buckets; the twin adds them by a ring."""
     seen = []
-    for cap_mb, routes in ((0.008, none), (25, none), (0.008, mixed), (25, mixed)):
-        job = Job(ranks, workers, _only(routes, "ab"), cap_mb=cap_mb, fp32=_path(wrong), lr=0)
-        job.train(range(3))  # DDP has made its buckets anew
+    for cap_mb, routes in ((0.008, none), (25, none), (0.008, VOTES.mixed), (25, VOTES.mixed)):
+        fp32 = "ring" if wrong else "ordered"
+        job = Job(ranks, workers, only(routes, "ab"), cap_mb=cap_mb, fp32=fp32, lr=0)
+        job.train(range(3))  # DDP has rebuilt its buckets
         seen.append(_rest(job, "ab"))
         job.close()
-    return sum(differ(seen[0], one) for one in seen[1:])
+    for one in seen[1:]:
+        ranks.equal(one, seen[0])
 
 
-def _path(ring: bool) -> str:
-    return "ring" if ring else "ordered"
-
-
-def _only(routes: Any, regions: str) -> Any:
-    return lambda step: {name: how for name, how in routes(step).items() if name in regions}
-
-
-def _rest(job: Job, low: str) -> torch.Tensor:
-    """All gradients but those of these regions."""
-    gradients = job.gradients()
-    return torch.cat(
-        [g.flatten() for name, g in gradients.items() if name.removesuffix(".weight") not in low]
-    )
-
-
-def whole(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+@law("whole leaves FP32 parameters of mixed buckets as they are", 4)
+def whole(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     seen = []
-    for routes in (None, _only(mixed, "ab")):
+    for routes in (None, only(VOTES.mixed, "ab")):
         job = Job(ranks, workers, routes, cap_mb=25, lr=0, fp32="ring" if wrong else "whole")
         job.train(range(3))
         seen.append(_rest(job, "ab"))
         job.close()
-    return differ(*seen)
+    ranks.equal(seen[1], seen[0])
 
 
-def abstaining(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    """The last of three has nothing; the first two, without it, are compared."""
+@law("abstaining is not being there", 3)
+@law("codes: abstaining is not being there", 3, routes=CODES)
+def abstaining(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """The last of three has zeros; compare with the first two alone."""
     seen = []
     with patched(payload, "column", (lambda *a: (float(a[2]), 1.0)) if wrong else column):
         for these in (workers, workers - 1):
             if ranks.rank >= these:
                 continue
-            job = Job(ranks, these, mixed, lr=0)
+            job = Job(ranks, these, routes.mixed, lr=0)
             for step in range(2):
                 job.backward(step, 0.0 if ranks.rank == workers - 1 else 1.0)
-            seen.append(torch.cat([job.gradients()[f"{one}.weight"].flatten() for one in "abc"]))
+            seen.append(job.gradients(*LOW))
             job.close()
-    return differ(*seen) if len(seen) == 2 else 0
-
-
-def not_finite(
-    ranks: Ranks, workers: int, wrong: bool = False, dtype: torch.dtype = torch.float32
-) -> int:
-    """Parameters that are not finite: the set of plain DDP, and NaN throughout."""
-    blind = (lambda *a: tuple(np.nan_to_num(column(*a)))) if wrong else column
-    sets = []
-    with patched(payload, "column", blind):
-        for routes in (None, mixed):
-            job = Job(ranks, workers, routes, dtype=dtype, lr=0)
-            _spoil(job)
-            job.backward(0)
-            bad = {n: g for n, g in job.gradients().items() if not g.isfinite().all()}
-            sets.append(frozenset(bad))
-            partly = sum(not bad[n].isnan().all() for n in bad if routes and n in REGIONS_LOW)
-            job.close()
-    return len(sets[0] ^ sets[1]) + partly + (sets[0] != {"b.weight", "c.weight", "head.bias"})
-
-
-REGIONS_LOW = ("a.weight", "b.weight", "c.weight")
+    if len(seen) == 2:
+        ranks.equal(*seen)
 
 
 def _spoil(job: Job) -> None:
-    """A NaN on one rank, an infinity on another, one in an FP32 parameter."""
+    """Put a NaN on one rank, an infinity on another, and one into an FP32 parameter."""
     net, places = job.model.module, {}
     if job.rank == 1:
         places = {net.b.weight: torch.nan, net.head.bias: torch.inf}
@@ -188,22 +240,69 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
     return changed
 
 
-def fallback(ranks: Ranks, workers: int, wrong: bool = False) -> int:
+@law("not finite where DDP is not", 2)
+@law("not finite in bfloat16 where DDP is not", 2, dtypes=(torch.bfloat16,))
+@law(
+    "codes: not finite where DDP is not",
+    2,
+    routes=CODES,
+    dtypes=(torch.float32, torch.bfloat16),
+)
+def not_finite(
+    ranks: Ranks,
+    workers: int,
+    routes: RouteSet = VOTES,
+    dtypes: Sequence[torch.dtype] = (torch.float32,),
+    wrong: bool = False,
+) -> None:
+    """Parameters that are not finite are those of plain DDP, and NaN throughout.
+
+    The twins: a worker says nothing of it; a worker packs 0 in its place.
+    """
+
+    def zeros(view: torch.Tensor) -> Any:
+        return np.nan_to_num(values_of(view), posinf=0.0, neginf=0.0)
+
+    name, blind = "column", lambda *a: tuple(np.nan_to_num(column(*a)))
+    if routes is CODES:
+        name, blind = "values_of", zeros  # type: ignore[assignment]
+    wanted = {"b.weight", "c.weight", "head.bias"}
+    with patched(payload, name, blind if wrong else getattr(payload, name)):
+        for dtype in dtypes:
+            for how in (None, routes.mixed):
+                job = Job(ranks, workers, how, dtype=dtype, lr=0)
+                _spoil(job)
+                job.backward(0)
+                bad = {key[1]: g for key, g in job.gradients().items() if not g.isfinite().all()}
+                ranks.check(bad.keys() == wanted, f"{dtype}: {[*bad]} are not finite")
+                for low in bad.keys() & LOW if how else ():
+                    ranks.check(bad[low].isnan().all(), f"{low} is not NaN throughout")
+                job.close()
+
+
+@law("fallback is DDP where a worker is not finite", 2)
+@law("codes: fallback is DDP", 2, routes=CODES)
+def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     seen = []
-    for routes in (None, mixed):
-        after = "nan" if wrong else "fallback"
-        job = Job(ranks, workers, routes, lr=0, nonfinite=after)
+    for how in (None, routes.mixed):
+        job = Job(ranks, workers, how, lr=0, nonfinite="nan" if wrong else "fallback")
         _spoil(job)
         job.backward(0)
-        seen.append(torch.cat([job.gradients()[f"{one}.weight"].flatten() for one in "bc"]))
+        bad = job.gradients("b.weight", "c.weight")
+        seen.append({key: one.nan_to_num(1e9) for key, one in bad.items()})
         job.close()
-    return differ(*(one.nan_to_num(1e9) for one in seen))
+    ranks.equal(seen[1], seen[0])
 
 
-def conserved(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    """The sum of decoded gradients and the mean of what is kept at the end are the sum of mean
-    gradients, through changes of the route; the twin loses the residual where FP32 begins."""
-    order = [E, EB, E, FULL, E, EB, FULL, EB, E, E]
+@law("sent and kept is what came in", 3)
+@law("codes: sent and kept is what came in", 3, routes=CODES)
+def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """Decoded gradients and the mean residual add up to the mean gradients, whatever the routes.
+
+    The twin loses the residual at a change to FP32.
+    """
+    one, other = routes.fed
+    order = [one, other, one, FULL, one, other, FULL, other, one, one]
 
     def lost(memory: Memory, name: str) -> None:
         memory.residuals.pop(name, None)
@@ -215,44 +314,50 @@ def conserved(ranks: Ranks, workers: int, wrong: bool = False) -> int:
     with patched(Memory, "flushed", lost if wrong else Memory.flushed):
         for step in range(len(order)):
             job.train([step])
-            out += job.gradients()["b.weight"]
+            out += job.gradient("b.weight")
     kept = torch.from_numpy(job.router.memory.residuals["b.weight"]).view_as(out)
     both = torch.stack([raw.detach(), kept])
     dist.all_reduce(both, group=ranks.of(workers))
     both /= workers
     job.close()
-    return int(((out + both[1] - both[0]).abs() > 1e-5 * both[0].abs().max()).sum())
+    lost_now = (out + both[1] - both[0]).abs() / both[0].abs().max()
+    most = float(lost_now.max())
+    ranks.check(most <= 1e-5, f"b.weight, step 9: {most:.3g} of the gradient is lost")
 
 
 def _add(total: torch.Tensor, gradient: torch.Tensor) -> None:
     total += gradient
 
 
-def resumed(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    job = Job(ranks, workers, walk)
+@law("resumed is uninterrupted", 2)
+@law("codes: resumed is uninterrupted", 2, routes=CODES)
+def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    job = Job(ranks, workers, routes.walk)
     straight = job.train(range(10))
     job.close()
-    first = Job(ranks, workers, walk)
+    first = Job(ranks, workers, routes.walk)
     first.train(range(5))
-    state = first.runtime.state_dict()
-    path = f"{ranks.folder}/state-{ranks.rank}-{wrong}.pt"
-    torch.save({"runtime": state, "net": first.model.module.state_dict()}, path)
+    path = f"{ranks.folder}/state-{ranks.rank}.pt"
+    net = first.model.module.state_dict()
+    torch.save({"session": first.session.state_dict(), "net": net}, path)
     first.close()
-    second, held = Job(ranks, workers, walk), torch.load(path)
+    second, held = Job(ranks, workers, routes.walk), torch.load(path)
     second.model.module.load_state_dict(held["net"])
     if wrong:
-        held["runtime"]["residuals"] = {}
-    second.runtime.load_state_dict(held["runtime"])
+        held["session"]["residuals"] = {}
+    second.session.load_state_dict(held["session"])
     again = second.train(range(5, 10))
     second.close()
-    return differ(straight, again)
+    ranks.equal(again, {key: one for key, one in straight.items() if key in again})
 
 
-def in_parts(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    """Integers, so that sums of gradients are exact in any order."""
+@law("parts under no_sync are one backward", 3)
+@law("codes: parts under no_sync are one backward", 3, routes=CODES)
+def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """Weights and inputs are integers, so that sums of gradients are exact in any order."""
     seen = []
     for parts in (1, 3):
-        job = Job(ranks, workers, mixed, linear=True, lr=0)
+        job = Job(ranks, workers, routes.mixed, linear=True, lr=0)
         draw = torch.Generator().manual_seed(7 + ranks.rank)
         with torch.no_grad():
             same = torch.Generator().manual_seed(3)
@@ -262,136 +367,333 @@ def in_parts(ranks: Ranks, workers: int, wrong: bool = False) -> int:
         for n, part in enumerate(x.chunk(parts)):
             job.model.require_backward_grad_sync = wrong or n == parts - 1  # as no_sync does
             job.model(part).sum().backward()
-        seen.append(torch.cat([g.flatten() for g in job.gradients().values()]))
+        seen.append(job.gradients())
         job.close()
-    return differ(*seen)
+    ranks.equal(seen[1], seen[0])
 
 
-def any_option(ranks: Ranks, workers: int, wrong: bool = False) -> int:
-    """Options of DDP that change when gradients lie where; the twin: another fp32 path."""
+@law("options of DDP change nothing", 3)
+def any_option(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Compare options of DDP that move gradients in memory; the twin takes another FP32 path."""
     seen = []
     for option in ("", "static_graph", "gradient_as_bucket_view", "find_unused_parameters"):
         path = "ring" if wrong and option else "ordered"
         options = {option: True} if option else {}
-        job = Job(ranks, workers, walk, fp32=path, options=options)
+        job = Job(ranks, workers, VOTES.walk, fp32=path, options=options)
         seen.append(job.train(range(4)))
         job.close()
-    return sum(differ(seen[0], one) for one in seen[1:])
+    for one in seen[1:]:
+        ranks.equal(one, seen[0])
 
 
-def join_ends(ranks: Ranks, workers: int) -> int:
-    job = Job(ranks, workers, walk)
+@law("join ends", 3)
+@law("codes: join ends", 3, routes=CODES)
+def join_ends(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
+    job = Job(ranks, workers, routes.walk)
     steps = 2 if ranks.rank == workers - 1 else 5
     with job.model.join():
         weights = job.train(range(steps))
-    found = ranks.same(workers, job.weights())
-    found += differ(weights, job.weights()) if steps == 5 else 0
+    job.step = 4
+    last = job.weights()
+    ranks.same(workers, last)
+    if steps == 5:
+        ranks.equal(last, {key: one for key, one in weights.items() if key in last})
     job.close()
-    return found
 
 
-def unused(ranks: Ranks, workers: int) -> int:
-    """Nobody uses it: no gradient; one does: its own votes."""
-    job = Job(ranks, workers, mixed, lr=0, options={"find_unused_parameters": True})
+# -- laws over one bucket -------------------------------------------------------------------------
+@law("unused parameters keep no gradient", 3)
+def unused(ranks: Ranks, workers: int) -> None:
+    """Nobody uses the parameter: no gradient. One rank uses it: the result is its own votes."""
+    job = Job(ranks, workers, VOTES.mixed, lr=0, options={"find_unused_parameters": True})
     job.backward(0, some=False)
-    found = int(job.model.module.c.weight.grad is not None)
+    ranks.check(job.model.module.c.weight.grad is None, "c.weight, step 0: has a gradient")
     job.backward(1, some=ranks.rank == 0)
-    gradient = job.gradients()["c.weight"]
-    sizes = gradient.abs().unique().numel()
+    gradient = job.gradients("c.weight")
+    sizes = job.gradient("c.weight").abs().unique().numel()
+    ranks.check(sizes == 2, f"c.weight, step 1: {sizes} magnitudes, not 0 and one scale")
+    ranks.same(workers, gradient)
     job.close()
-    return found + ranks.same(workers, gradient) + int(sizes != 2)  # 0, and one scale
 
 
-def one_worker(ranks: Ranks, workers: int) -> int:
-    job, plain = Job(ranks, workers, mixed, lr=0), Job(ranks, workers, None, lr=0)
+def _signs(gradient: torch.Tensor) -> torch.Tensor:
+    """Return the binary vote of one worker alone, with its scale."""
+    scale = torch.tensor(np.float32(gradient.double().abs().mean().item()))
+    return torch.where(gradient < 0, -scale, scale)
+
+
+@law("one worker gets its own votes", 1)
+def one_worker(ranks: Ranks, workers: int) -> None:
+    job, plain = Job(ranks, workers, VOTES.mixed, lr=0), Job(ranks, workers, None, lr=0)
     for each in (job, plain):
         each.backward(0)
-    got, own = job.gradients(), plain.gradients()
-    a = own["a.weight"]
-    scale = np.float32(a.double().abs().mean().item())
-    votes = torch.where(a < 0, -torch.tensor(scale), torch.tensor(scale))
-    found = differ(got["a.weight"], votes) + differ(got["head.weight"], own["head.weight"])
+    got, own = job.gradients("a.weight"), plain.gradients("a.weight")
+    ranks.equal(got, {key: _signs(one) for key, one in own.items()})
+    ranks.equal(job.gradients("head.weight"), plain.gradients("head.weight"))
     job.close()
     plain.close()
-    return found
 
 
-def error_comes_out(ranks: Ranks, workers: int) -> int:
-    """Of what packs beside backward, and of what waits for the reducer: behind that the next step
-    fails at once, as nothing is sent any more."""
-    found = 0
-    for name, wrong, steps in (("_packed", _unpackable, [1]), ("wait", _gone, [1, 2])):
-        job = Job(ranks, workers, mixed)
-        job.train([0])
-        with patched(job.router.reducer if name == "wait" else job.router, name, wrong):
-            for step in steps:
-                try:
-                    job.backward(step)
-                    found += 1
-                except (RuntimeError, ValueError) as error:
-                    found += int("nothing comes of it" not in str(error))
-        job.router.thread.close()
-        job.router.packer.close()
-    return found
+@law("tensors of one part get their own votes", 1)
+def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """All tensors use one route in one bucket of one worker.
+
+    The twin decodes all of them from the first line of the part.
+    """
+
+    def from_the_start(reduced: Any, route: Any, net: bool, first: int, *more: Any) -> None:
+        decode(reduced, route, net, 0, *more)
+
+    with patched(bucket_hook, "decode", from_the_start if wrong else decode):
+        job, plain = (Job(ranks, workers, how, lr=0, cap_mb=25) for how in (of_all(BINARY), None))
+        for each in (job, plain):
+            for step in range(2):  # DDP rebuilds its buckets after the first
+                each.backward(step)
+    got, own = job.gradients(*LOW), plain.gradients(*LOW)
+    job.close()
+    plain.close()
+    ranks.equal(got, {key: _signs(one) for key, one in own.items()})
 
 
-def _gone(handle: Any) -> Any:
-    handle.work.wait()
-    raise ValueError("nothing comes of it")
+@law("small parameters stay in FP32", 2)
+def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """A low-bit region has a parameter of 216 elements; the twin admits 216 elements."""
+    regions = {**law_ranks.REGIONS, "head.weight": "c"}
+    seen = []
+    with (
+        patched(law_ranks, "REGIONS", regions),
+        patched(bucket_hook, "LEAST", 1 if wrong else LEAST),
+    ):
+        for routes in (None, VOTES.mixed):
+            job = Job(ranks, workers, routes, lr=0)
+            job.backward(0)
+            seen.append(job.gradients("head.weight"))
+            job.close()
+    ranks.equal(seen[1], seen[0])
 
 
-def _unpackable(signals: Any) -> Any:
-    raise ValueError("nothing comes of it")
-
-
-def samples(ranks: Ranks, workers: int) -> int:
-    """What is reported of a sample against a plain training's mean at all places."""
-    found = 0
-    for fp32 in ("ring", "ordered", "whole"):
-        job = Job(ranks, workers, mixed, lr=0, fp32=fp32, sampled=lambda step: frozenset("abc"))
+@law("samples are the cosines", 2)
+@law("codes: samples are the cosines", 2, routes=CODES)
+def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
+    """Compare the report of a sample with the mean of a plain training at all places."""
+    for fp32 in FP32_PATHS:
+        job = Job(ranks, workers, routes.mixed, lr=0, fp32=fp32, sampled=everywhere)
         plain = Job(ranks, workers, None, lr=0)
         for each in (job, plain):
             each.backward(0)
         job.router.thread.drain()
         [report] = job.controls.reports
         for region in "abc":
-            d, m = (x.gradients()[f"{region}.weight"].flatten().double() for x in (job, plain))
+            d, m = (x.gradient(f"{region}.weight").flatten().double() for x in (job, plain))
             dot, mean, decoded = report.cosines[region]
             near = 0.1 if region == "a" else 1e-5  # a is sampled in one line of twelve
-            cosine = dot / (mean * decoded) ** 0.5
-            found += int(abs(cosine - float(m @ d / (m.norm() * d.norm()))) > near)
-            square = report.norms[region][0]
-            found += int(abs(square - float(d @ d)) > 1e-4 * square)
+            got, wanted = dot / (mean * decoded) ** 0.5, float(m @ d / (m.norm() * d.norm()))
+            place = f"{region}.weight, step 0, {fp32}"
+            ranks.check(abs(got - wanted) <= near, f"{place}: cosine {got:.6f} != {wanted:.6f}")
+            square, exact = report.norms[region][0], float(d @ d)
+            ranks.check(abs(square / exact - 1) <= 1e-4, f"{place}: norm {square} != {exact}")
         job.close()
         plain.close()
-    return found
 
 
-def _with_twin(law: str, workers: int, case: Any) -> list[tuple[str, int, Case]]:
-    return [(law, workers, case), (f"twin: {law}", workers, partial(case, wrong=True))]
+@law("norms of samples are of the mean", 2)
+def norms(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """The sampled FP32 norm is that of the mean; the twin compares with that of the sum."""
+    job = Job(ranks, workers, VOTES.mixed, lr=0, sampled=everywhere)
+    plain = Job(ranks, workers, None, lr=0)
+    for each in (job, plain):
+        each.backward(0)
+    job.router.thread.drain()
+    [report] = job.controls.reports
+    for region in "abc":
+        m = plain.gradient(f"{region}.weight").flatten().double() * (workers if wrong else 1)
+        got, wanted = report.norms[region][1] or 0.0, float(m @ m)
+        ranks.check(0.5 < got / wanted < 2, f"{region}.weight, step 0: norm {got} != {wanted}")
+    job.close()
+    plain.close()
 
 
-_BF16: Any = partial(not_finite, dtype=torch.bfloat16)
-CASES: list[tuple[str, int, Case]] = [
-    *_with_twin("equal parameters on all ranks", 4, equal_parameters),
-    *_with_twin("all FP32 is DDP without a hook, 2 workers", 2, all_fp32),
-    *_with_twin("all FP32 is DDP without a hook, 3 workers", 3, all_fp32),
-    *_with_twin("all FP32 is DDP without a hook, 4 workers", 4, all_fp32),
-    *_with_twin("shadows leave FP32 as it is", 3, shadows),
-    *_with_twin("ordered sums do not depend on neighbours", 4, neighbours),
-    *_with_twin("whole leaves FP32 parameters of mixed buckets as they are", 4, whole),
-    *_with_twin("abstaining is not being there", 3, abstaining),
-    *_with_twin("not finite where DDP is not", 2, not_finite),
-    *_with_twin("not finite in bfloat16 where DDP is not", 2, _BF16),
-    *_with_twin("fallback is DDP where a worker is not finite", 2, fallback),
-    *_with_twin("sent and kept is what came in", 3, conserved),
-    *_with_twin("resumed is uninterrupted", 2, resumed),
-    *_with_twin("parts under no_sync are one backward", 3, in_parts),
-    *_with_twin("options of DDP change nothing", 3, any_option),
-    ("join ends", 3, join_ends),
-    ("unused parameters keep no gradient", 3, unused),
-    ("one worker gets its own votes", 1, one_worker),
-    ("samples are the cosines", 2, samples),
-    ("an error comes out of backward", 2, error_comes_out),
-]
-"""Name, workers, and what counts the differences; the last one leaves its thread broken."""
+@law("a worker of the wrong sign is seen", 4)
+def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Worker 1 votes with the wrong sign, so it alone disagrees; in the twin its sign is right."""
+
+    def flipped(*args: Any, **more: Any) -> Any:
+        vote = packed_vote(*args, **more)
+        return replace(vote, packed=replace(vote.packed, lines=~vote.packed.lines))
+
+    there = ranks.rank == 1 and not wrong
+    with patched(bucket_hook, "packed_vote", flipped if there else packed_vote):
+        job = Job(ranks, workers, of_all(BINARY), lr=0)
+        for step in range(12):
+            job.backward(step)
+        job.router.thread.drain()
+    every = ranks.gather(workers, dict(job.controls.reports[-1].agreements))
+    job.close()
+    low = [rank for rank, one in enumerate(every) for region in "abc" if one[region] < -0.02]
+    ranks.check(low == [1, 1, 1], f"step 11: ranks {low} disagree, not rank 1 in each region")
+
+
+@law("codes: the mean of what all have sent", 4)
+@law("codes: one worker gets its own", 1, twin=False)
+def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """Compare with the formula over every rank's gradient; the twin: ranks share their draws."""
+
+    def shared(seed: int, step: int, rank: int, name: str) -> Key:
+        return Key(seed, step, 0, name)
+
+    with patched(payload, "Key", shared if wrong else Key):
+        job = Job(ranks, workers, CODES.mixed, lr=0)
+        raw: dict[str, torch.Tensor] = {}
+        for name, parameter in job.model.module.named_parameters():
+            parameter.register_hook(partial(_note, raw, name))
+        job.backward(0)
+        got = job.gradients(*LOW)
+        job.close()
+    every = ranks.gather(workers, {name: raw[name].flatten().numpy() for name in LOW})
+    wanted = {}
+    for name, how in zip(LOW, CODES.of_region.values(), strict=True):
+        wanted[0, name] = torch.from_numpy(_mean(np.stack([one[name] for one in every]), name, how))
+    ranks.equal(got, wanted)
+
+
+def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
+    raw[name] = gradient.clone()  # DDP replaces it by the mean
+
+
+def _mean(x: Any, name: str, how: PhaseRoute) -> Any:
+    """Return the mean of codes, float32[n], of float32[W, n], bucket by bucket."""
+    top, out = 2 ** (how.route.bits - 1) - 1, np.empty(x.shape[1], np.float32)
+    uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(len(x))])
+    for first in range(0, x.shape[1], BUCKET):
+        at = slice(first, first + BUCKET)
+        largest = float(np.abs(x[:, at]).max())
+        u = np.float32(largest / top)
+        if float(u) * top < largest:
+            u = np.nextafter(u, np.float32(np.inf))
+        r = 0.5 if how.rounding == "nearest" else uniform[:, at]
+        sums = np.floor(x[:, at].astype(np.float64) / float(u) + r).sum(axis=0)
+        out[at] = float(u) * sums / len(x)
+    return out
+
+
+@law("codes: bytes are counted", 2)
+def bytes_of(ranks: Ranks, workers: int) -> None:
+    """Count the bytes that a rank of two sends in a step.
+
+    It sends half of each part, and sums of twice the lines back; with FP32 go the FP32 parameters,
+    the sidecar, and one maximum for each bucket of codes.
+    """
+    job = Job(ranks, workers, CODES.mixed, lr=0, cap_mb=25)
+    before = Counter(job.session.sent)
+    job.backward(0)
+    job.router.thread.drain()
+    sent = Counter(job.session.sent) - before
+    sizes = {name: p.numel() for name, p in job.model.module.named_parameters()}
+    job.close()
+    a, b, c = (sizes[name] for name in LOW)
+    half = {
+        "G_INT8": -(-lines_of(a, Route.G_INT8) // 2),
+        "G_INT4": -(-(lines_of(b, Route.G_INT4) + lines_of(c, Route.G_INT4)) // 2),
+    }
+    numbers = sum(sizes.values()) - a - b - c + sum(-(-n // BUCKET) for n in (a, b, c))
+    wanted = {route: 3 * LINE * lines for route, lines in half.items()}
+    wanted["FP32"] = 4 * numbers + 3 * 8
+    ranks.check(sent == wanted, f"step 0: sent {dict(sent)}, not {wanted} bytes")
+
+
+# -- lost buckets and errors ----------------------------------------------------------------------
+class LossyReducer:
+    """Reducer that loses the buckets of some steps."""
+
+    def __init__(self, own: TorchReducer, steps: Sequence[int]) -> None:
+        self.own, self.steps = own, steps
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.own, name)
+
+    def submit(self, step: int, *what: Any) -> Any:
+        return step, self.own.submit(step, *what)
+
+    def wait(self, handle: Any) -> Outcome:
+        step, own = handle
+        outcome = self.own.wait(own)
+        if step in self.steps:
+            self.counters.events["lost"] += 1
+            raise BucketLost("for the test")
+        return outcome
+
+
+@law("a lost bucket is that of DDP", 2)
+@law("codes: lost buckets are those of DDP", 2, routes=CODES)
+def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """With two workers, whose sums have one order, a lost bucket has the gradients of DDP."""
+    instead = (lambda *args: None) if wrong else BucketRouter._lost
+    for fp32 in FP32_PATHS:
+        with patched(BucketRouter, "_lost", instead):
+            job = Job(ranks, workers, routes.mixed, fp32=fp32)
+            job.router.reducer = LossyReducer(job.router.reducer, range(9))
+            plain = Job(ranks, workers, None)
+            for step in range(3):
+                for one in (job, plain):
+                    one.backward(step)
+                ranks.equal(job.gradients(), plain.gradients())
+                ranks.same(workers, job.gradients())
+            job.router.thread.drain()
+            lost = sum(one.reducer.lost for one in job.controls.reports)
+            ranks.check(lost, f"{fp32}: no lost bucket is reported")
+        job.close()
+        plain.close()
+
+
+@law("a lost bucket leaves residuals", 3)
+def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+    """A lost bucket is sent in FP32 and keeps its residuals; the twin clears them."""
+
+    def forgets(router: BucketRouter, votes: Any, others: Any) -> None:
+        router.memory.residuals.clear()
+
+    job = Job(ranks, workers, of_all(BINARY_FED))
+    job.router.reducer = LossyReducer(job.router.reducer, (1,))
+    job.backward(0)
+    job.router.thread.drain()
+    before = {(1, n): torch.tensor(held) for n, held in job.router.memory.residuals.items()}
+    ranks.check(len(before) == len(LOW), f"step 0: residuals of {[*before]}")
+    with patched(BucketRouter, "_lost", forgets if wrong else BucketRouter._lost):
+        job.backward(1)
+        job.router.thread.drain()
+    after = {(1, n): torch.tensor(held) for n, held in job.router.memory.residuals.items()}
+    ranks.equal(after, before)
+    job.close()
+
+
+@law("an error comes out of backward", 2)
+def error_comes_out(ranks: Ranks, workers: int) -> None:
+    """An error of the packer or of the reducer ends the backward; so does the next step.
+
+    The last case: it leaves the threads of its reducer broken.
+    """
+
+    def fails(*args: Any) -> Any:
+        raise ValueError("nothing comes of it")
+
+    def gone(handle: Any) -> Any:
+        handle.work.wait()
+        fails()
+
+    tries: list[tuple[str, Callable[..., Any], list[int]]] = [
+        ("_packed", fails, [1]),
+        ("wait", gone, [1, 2]),
+    ]
+    for name, wrong, steps in tries:
+        job = Job(ranks, workers, VOTES.mixed)
+        job.train([0])
+        with patched(job.router.reducer if name == "wait" else job.router, name, wrong):
+            for step in steps:
+                said = "no error"
+                try:
+                    job.backward(step)
+                except (RuntimeError, ValueError) as error:
+                    said = str(error)
+                ranks.check("nothing comes of it" in said, f"step {step}, {name}: {said}")
+        job.router.thread.close()
+        job.router.packer.close()

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of the laws are made of: ranks, trainings, decisions given beforehand."""
+"""Parts of the cases of laws: ranks with their differences, trainings, fixed decisions.
+
+A case is a function of this rank and a number of workers. It records each difference with rank,
+parameter, step and the first differing values, and runs to its end, so that the ranks stay in step
+with each other's collectives; then `Ranks.settle` raises on the rank.
+"""
 
 from __future__ import annotations
 
 import gc
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,15 +22,24 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.hook.attached import Runtime
 from neuron_fabric.hook.bucket_hook import BucketRouter, bucket_hook
+from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 
 WORLD = 4
 REGIONS = {"a.weight": "a", "b.weight": "b", "c.weight": "c"}
+MOST_SHOWN = 8
+"""Differences of a rank that are printed."""
+TWIN = "twin: "
 Routes = Callable[[int], Mapping[str, PhaseRoute]]
+Values = Mapping[tuple[int, str], torch.Tensor]
+"""Tensors by step and parameter."""
+
+
+class LawError(AssertionError):
+    """A law that does not hold on this rank, with the first differences."""
 
 
 class Net(nn.Module):
@@ -43,8 +59,8 @@ class Net(nn.Module):
 
 
 @dataclass
-class Fixed:
-    """Decisions that are given beforehand, by step."""
+class FixedDecisions:
+    """Controller whose decisions are given by step."""
 
     of: Routes
     sampled: Callable[[int], frozenset[str]] = lambda step: frozenset()
@@ -72,32 +88,94 @@ class Fixed:
 
 
 class Ranks:
-    """The groups of this rank: ``of(n)`` is that of the first n, with its reducer."""
+    """Process groups of this rank, and the differences that its case has found."""
 
     def __init__(self, rank: int, folder: str) -> None:
         self.rank, self.folder = rank, folder
         self._groups = {n: dist.new_group(range(n)) for n in range(1, WORLD + 1)}
         self._reducers: dict[int, TorchReducer] = {}
+        self._differences: list[str] = []
 
     def of(self, workers: int) -> Any:
+        """Return the group of the first ``workers`` ranks."""
         return self._groups[workers]
 
     def reducer(self, workers: int) -> TorchReducer:
+        """Return the reducer of that group, opened once for all cases."""
         if workers not in self._reducers:
             self._reducers[workers] = TorchReducer()
             self._reducers[workers].open(self.of(workers))
         return self._reducers[workers]
 
-    def same(self, workers: int, values: torch.Tensor) -> int:
-        """Ranks that have other bits than this one."""
+    def gather(self, workers: int, value: Any) -> list[Any]:
+        """Return the value of each rank of a group."""
         every: list[Any] = [None] * workers
-        own = values.detach().float().numpy().tobytes()
-        dist.all_gather_object(every, own, group=self.of(workers))
-        return sum(one != own for one in every)
+        dist.all_gather_object(every, value, group=self.of(workers))
+        return every
+
+    def check(self, holds: object, what: str) -> None:
+        """Record ``what`` unless it holds."""
+        if not holds:
+            self._differences.append(f"rank {self.rank}: {what}")
+
+    def equal(self, got: Values, wanted: Values) -> None:
+        """Record the first parameter, in the order of ``wanted``, with other bits."""
+        self._compare(_bits(got), _bits(wanted), "")
+
+    def same(self, workers: int, values: Values) -> None:
+        """Record the first parameter whose bits are not those of rank 0."""
+        mine = _bits(values)
+        self._compare(mine, self.gather(workers, mine)[0], " of rank 0")
+
+    def _compare(self, got: Mapping[Any, Any], wanted: Mapping[Any, Any], whose: str) -> None:
+        self.check(got.keys() == wanted.keys(), f"parameters {[*got]} != {[*wanted]}{whose}")
+        for step, name in (key for key in wanted if key in got):
+            a, b = got[step, name], wanted[step, name]
+            places = np.flatnonzero(a != b)
+            if places.size:
+                x, y = (float(one[places[0]].view(np.float32)) for one in (a, b))
+                what = f"parameter {name}, step {step}: {places.size} of {a.size} elements differ"
+                self.check(False, f"{what}, first [{places[0]}]: {x:.9g} != {y:.9g}{whose}")
+                return
+
+    def settle(self) -> None:
+        """End a case. Raise LawError with its differences, if there are any."""
+        found, self._differences = self._differences, []
+        if found:
+            more = f"\n({len(found)} differences)" if len(found) > MOST_SHOWN else ""
+            raise LawError("\n".join(found[:MOST_SHOWN]) + more)
+
+
+def _bits(values: Values) -> dict[tuple[int, str], Any]:
+    """Return the float32 bit patterns, uint32[n]."""
+    flat = {key: one.detach().float().contiguous().reshape(-1) for key, one in values.items()}
+    return {key: one.numpy().view(np.uint32) for key, one in flat.items()}
+
+
+Case = Callable[[Ranks, int], None]
+CASES: dict[str, tuple[int, Case]] = {}
+"""Number of workers and case by the name of the law."""
+
+
+def law(
+    name: str, workers: int, twin: bool = True, **words: Any
+) -> Callable[[Callable[..., None]], Any]:
+    """Register a case under a name; with a twin that must fail if it has a parameter ``wrong``.
+
+    ``twin`` False: register no twin.
+    """
+
+    def register(case: Callable[..., None]) -> Callable[..., None]:
+        CASES[name] = workers, partial(case, **words)
+        if twin and "wrong" in inspect.signature(case).parameters:
+            CASES[TWIN + name] = workers, partial(case, **words, wrong=True)
+        return case
+
+    return register
 
 
 class Job:
-    """One training: DDP with the runtime, or without where ``routes`` is None."""
+    """One training: DDP with the hook, or without it if ``routes`` is None."""
 
     def __init__(
         self,
@@ -114,7 +192,7 @@ class Job:
         **router: Any,
     ) -> None:
         torch.manual_seed(1)
-        self.rank, self.dtype = ranks.rank, dtype
+        self.rank, self.dtype, self.step = ranks.rank, dtype, 0
         self.model = DistributedDataParallel(
             Net(linear).to(dtype),
             process_group=ranks.of(workers),
@@ -124,61 +202,63 @@ class Job:
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=lr)
         self.router: Any = None
         if routes is not None:
-            self.controls = Fixed(routes, sampled)
+            self.controls = FixedDecisions(routes, sampled)
             self.router = BucketRouter(self.model, REGIONS, ranks.reducer(workers), **router)
-            self.router.small = 0  # all buckets but the last are packed by the thread
-            self.runtime = Runtime(self.router, self.controls)
+            self.router.small = 0  # the thread packs all buckets but the last
+            self.session = TrainingSession(self.router, self.controls)
             self.model.register_comm_hook(self.router, bucket_hook)
 
-    def data(self, step: int) -> torch.Tensor:
-        """The batch of this rank in a step."""
-        draw = torch.Generator().manual_seed(100 * step + self.rank)
-        return torch.randn(8, 128, generator=draw).to(self.dtype)
-
     def backward(self, step: int, factor: float = 1.0, some: bool = True) -> None:
+        """Run one backward over the batch of this rank in a step."""
+        self.step = step
+        draw = torch.Generator().manual_seed(100 * step + self.rank)
+        x = torch.randn(8, 128, generator=draw).to(self.dtype)
         self.optimizer.zero_grad()
-        (self.model(self.data(step), some).float().square().mean() * factor).backward()
+        (self.model(x, some).float().square().mean() * factor).backward()
 
-    def train(self, steps: Sequence[int]) -> torch.Tensor:
-        """The weights after these steps."""
+    def train(self, steps: Sequence[int]) -> Values:
+        """Train, and return the weights after each step."""
+        seen: dict[tuple[int, str], torch.Tensor] = {}
         for step in steps:
             self.backward(step)
             if self.router is not None:
-                self.runtime.observe(0.5)
+                self.session.observe(0.5)
             self.optimizer.step()
-        return self.weights()
+            seen |= {(step, name): one.clone() for (_, name), one in self.weights().items()}
+        return seen
 
-    def weights(self) -> torch.Tensor:
-        return torch.cat([p.detach().flatten() for p in self.model.parameters()])
+    def weights(self) -> Values:
+        return {(self.step, n): p.detach() for n, p in self.model.module.named_parameters()}
 
-    def gradients(self) -> dict[str, torch.Tensor]:
-        named = self.model.module.named_parameters()
-        return {name: p.grad.detach().clone() for name, p in named if p.grad is not None}
+    def gradients(self, *names: str) -> Values:
+        """Return copies of the gradients of the last step: of ``names``, or all."""
+        return {
+            (self.step, name): p.grad.detach().clone()
+            for name, p in self.model.module.named_parameters()
+            if p.grad is not None and (not names or name in names)
+        }
+
+    def gradient(self, name: str) -> torch.Tensor:
+        return self.gradients(name)[self.step, name]
 
     def close(self) -> None:
-        """The reducer stays open for other jobs."""
+        """End the threads. The reducer stays open for other jobs."""
         if self.router is not None:
             self.router.thread.drain()
             self.router.thread.close()
             self.router.packer.close()
             self.router = None
-            del self.runtime
+            del self.session
         self.model = self.optimizer = None
         gc.collect()
 
 
 @contextmanager
 def patched(where: Any, name: str, value: Any) -> Iterator[None]:
-    """Something else in its place: for twins."""
+    """Replace an attribute within the block: for twins."""
     before = getattr(where, name)
     setattr(where, name, value)
     try:
         yield
     finally:
         setattr(where, name, before)
-
-
-def differ(one: torch.Tensor, other: torch.Tensor) -> int:
-    """Elements with other bits."""
-    a, b = (x.detach().contiguous().float().numpy().view(np.uint32) for x in (one, other))
-    return int((a != b).sum())

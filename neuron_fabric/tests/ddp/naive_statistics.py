@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `shadow_sums` and the shadow before it have to find, by the definitions alone: for tests.
+"""Statistics of calibration by their definitions, as a reference for tests.
 
 Nothing here is shared with the codec, the reducer or the hook.
 """
@@ -16,7 +16,7 @@ RATIO = np.float32(0.7)
 
 
 def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict[str, float]:
-    """Of the workers' gradients float32[W, n]; a gradient of zeros abstains."""
+    """Return the statistics of gradients float32[W, n] of the workers; zeros abstain."""
     wide = sent.astype(np.float64)
     workers, size = wide.shape
     mean = wide.mean(axis=0)
@@ -49,8 +49,10 @@ def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict
 def naive_codes(
     sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
 ) -> dict[str, float]:
-    """The same of integer codes of so many bits, rounded by ``uniform`` [W, n]: 1,024 elements have
-    one unit, by which the largest of all workers is the largest code."""
+    """Return the statistics of integer codes, rounded by ``uniform`` [W, n].
+
+    1,024 elements share a unit, by which the largest |x| of all workers is the largest code.
+    """
     wide = sent.astype(np.float64)
     workers, size = wide.shape
     top, got = 2 ** (bits - 1) - 1, np.zeros(size)

@@ -23,9 +23,9 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric import attach
 from neuron_fabric.calibration import shadow_router
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
-from neuron_fabric.hook import attach
 
 WORLDS = (3, 2)
 STEPS, EVERY = 7, 2
@@ -99,7 +99,7 @@ def _world(rank: int, world: int, group: Any, folder: Path) -> None:
 
 
 def _train(rank: int, group: Any, place: Path | None) -> tuple[torch.Tensor, list[dict[str, Any]]]:
-    """All gradients and weights of a training, and this worker's own gradients."""
+    """Return all gradients and weights of a training, and the gradients of this worker."""
     torch.manual_seed(1)
     net = CaseNet()
     model = DistributedDataParallel(net, process_group=group, bucket_cap_mb=0.02)

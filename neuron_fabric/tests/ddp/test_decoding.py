@@ -272,7 +272,7 @@ def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> Non
 
 
 def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
-    """What worker 0 finds of a tensor in one step, and what it is at all places."""
+    """Return the agreement of worker 0 on a tensor in one step, and that at all places."""
     rng = np.random.default_rng(seed)
     packs = [
         pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)

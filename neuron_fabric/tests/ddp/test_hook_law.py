@@ -34,7 +34,7 @@ from torch.distributed.algorithms.join import Join  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 from torch.optim.swa_utils import AveragedModel  # noqa: E402
 
-from neuron_fabric import ddp  # noqa: E402
+from neuron_fabric import attach  # noqa: E402
 from neuron_fabric.calibration import calibrating  # noqa: E402
 from neuron_fabric.calibration.calibration_job import (  # noqa: E402
     CALIBRATE,
@@ -45,7 +45,6 @@ from neuron_fabric.capture import Capture  # noqa: E402
 from neuron_fabric.capture.layout import TensorSpec  # noqa: E402
 from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
 from neuron_fabric.errors import AttachError  # noqa: E402
-from neuron_fabric.hook import attach  # noqa: E402
 from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of  # noqa: E402
 from neuron_fabric.tests.ddp.law_ranks import Net  # noqa: E402
 
@@ -80,7 +79,7 @@ def _torch(folder: Path) -> Attached:
 def _capture(folder: Path) -> Attached:
     def do(model: Any) -> Any:
         number = len(list(folder.glob("c*")))
-        return ddp.attach(model, env={"NF_CAPTURE_DIR": str(folder / f"c{number}")})
+        return attach(model, env={"NF_CAPTURE_DIR": str(folder / f"c{number}")})
 
     return do
 
@@ -179,10 +178,10 @@ def test_a_copy_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str
     for way in ("deepcopy", "torch.save", "AveragedModel"):
         model = network()
         path.write_text(text_of(model.module, WATCHED + REGIONS), encoding="utf-8")
-        kept = attach(model, path, scaler=False, env={})
+        kept: Any = attach(model, path, scaler=False, env={})
         file = io.BytesIO()
         torch.save(model, file)
-        assert b"runtime.conditions" not in file.getvalue()
+        assert b"hook.conditions" not in file.getvalue()
         twin = COPIES[way](model)
         capsys.readouterr()
         twin(torch.randn(65, 128)).square().mean().backward()
@@ -358,7 +357,7 @@ import torch._dynamo
 from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 from neuron_fabric.tests.ddp.attach_cases import text_of
 from neuron_fabric.tests.ddp.law_ranks import Net
 
@@ -419,7 +418,7 @@ RESTARTED = """
 import os, sys, time
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric.ddp import attach
+from neuron_fabric import attach
 from neuron_fabric.tests.ddp.law_ranks import Net
 
 torch.set_num_threads(1)

@@ -16,8 +16,8 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.tests.ddp import lost_ranks
-from neuron_fabric.tests.ddp.lost_ranks import Peers, is_lost
+from neuron_fabric.hook import lost_ranks
+from neuron_fabric.hook.lost_ranks import Peers, is_lost
 
 TRAIN = """
 import os, signal, sys, threading, time
@@ -26,7 +26,7 @@ from pathlib import Path
 import torch, torch.distributed as dist
 import torch._dynamo
 from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric.hook import attach
+from neuron_fabric import attach
 from neuron_fabric.tests.ddp.attach_cases import text_of
 from neuron_fabric.tests.ddp.law_ranks import Net
 

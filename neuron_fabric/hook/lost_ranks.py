@@ -56,7 +56,7 @@ class Peers:
         return "a rank has ended, is stopped or is out of reach"
 
     def is_first(self) -> bool:
-        """Whether no other rank has said so yet."""
+        """Return whether no other rank has reported the loss yet."""
         found = [True]
 
         def ask() -> None:
@@ -80,7 +80,7 @@ class Peers:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Whether an exception is that of a collective whose peer does not answer."""
+    """Return whether an exception is that of a collective whose peer does not answer."""
     return isinstance(error, RuntimeError) and _GLOO.search(str(error)) is not None
 
 
@@ -98,7 +98,7 @@ def watch(tell: Callable[[BaseException], None]) -> None:
 
 
 def _machine() -> str:
-    """The machine with its table of processes: containers have their own."""
+    """Return a name of the machine and its table of processes; containers have their own table."""
     try:
         return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -106,7 +106,7 @@ def _machine() -> str:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """The state of a process, and when it began; X, "" when it is not there."""
+    """Return state and start time of a process; "X" and "" if it does not exist."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -15,19 +15,17 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from neuron_fabric.codec.routes import Route, elements_of_line
-from neuron_fabric.hook import capacity, capacity_command
-from neuron_fabric.hook.capacity import (
-    Coefficients,
-    Device,
-    LinkFit,
+from neuron_fabric.capacity import capacity_command, cost_model
+from neuron_fabric.capacity.cost_model import Coefficients, Device, Traffic
+from neuron_fabric.capacity.link_times import LinkFit
+from neuron_fabric.capacity.substrate import (
     Substrate,
     SubstrateError,
-    Traffic,
     read_substrate,
     shipped,
     write_substrate,
 )
+from neuron_fabric.codec.routes import Route, elements_of_line
 
 SPECIFICATION = Path(__file__).parents[2] / "docs" / "spec" / "runtime.md"
 CELLS = [(Route(one.split("/")[0]), int(one.split("/")[1])) for one in capacity_command.CELLS]
@@ -79,20 +77,20 @@ def test_votes_share_the_engine_with_contributions(workers: int, rtl: int) -> No
     """Clocks of 1,024 lines with their votes, read in the tile in which they were written: the
     busier direction of the link alone gave 10,616 for W 8."""
     known = replace(KNOWN, flit_s=1.0)
-    low = capacity.low_seconds(known, Route.G_BINARY, 1024 * 512, workers)
+    low = cost_model.low_seconds(known, Route.G_BINARY, 1024 * 512, workers)
     assert low.device == pytest.approx(rtl, rel=0.1)
 
 
 def test_memory_holds_what_the_specification_says() -> None:
     device = Device()
-    assert capacity.most_elements(device, Route.G_BINARY, 8) == 67_108_864
-    assert capacity.most_elements(device, Route.FP32, 8) == 1_048_576
-    assert capacity.most_elements(device, Route.FP32, 64) == 131_072
+    assert cost_model.most_elements(device, Route.G_BINARY, 8) == 67_108_864
+    assert cost_model.most_elements(device, Route.FP32, 8) == 1_048_576
+    assert cost_model.most_elements(device, Route.FP32, 64) == 131_072
     bucket = 25 * (1 << 20) // 4
-    placed = capacity.place(device, Route.FP32, bucket, 8)
+    placed = cost_model.place(device, Route.FP32, bucket, 8)
     assert placed is not None
     assert placed.rounds > 1  # in one piece it does not fit
-    low = capacity.place(device, Route.G_BINARY, bucket, 8)
+    low = cost_model.place(device, Route.G_BINARY, bucket, 8)
     assert low is not None
     assert low.rounds == 1
 
@@ -116,14 +114,14 @@ def test_memory_holds_what_the_specification_says() -> None:
 def test_every_hard_limit_has_its_line(
     device: Device, route: Route, workers: int, job: list[Route], words: str
 ) -> None:
-    [line] = capacity.refusals(device, route, 1000, workers, job)
+    [line] = cost_model.refusals(device, route, 1000, workers, job)
     assert words in line
 
 
 def test_a_window_ends_with_the_address_space() -> None:
-    [line] = capacity.refusals(Device(), Route.G_BINARY, 1 << 60, 8)
+    [line] = cost_model.refusals(Device(), Route.G_BINARY, 1 << 60, 8)
     assert "2^46 lines" in line
-    assert not capacity.refusals(Device(), Route.G_BINARY, 1 << 20, 8)
+    assert not cost_model.refusals(Device(), Route.G_BINARY, 1 << 20, 8)
 
 
 @given(
@@ -134,9 +132,9 @@ def test_a_window_ends_with_the_address_space() -> None:
 )
 def test_what_is_placed_fits(route: Route, elements: int, workers: int, log2: int) -> None:
     device = Device(mem_lines_log2=log2)
-    placed = capacity.place(device, route, elements, workers)
+    placed = cost_model.place(device, route, elements, workers)
     if placed is None:
-        assert capacity.refusals(device, route, elements, workers)
+        assert cost_model.refusals(device, route, elements, workers)
         return
     assert placed.state <= 1 << log2
     held = placed.rounds * elements_of_line(route) << placed.lines_log2
@@ -147,7 +145,7 @@ def test_what_is_placed_fits(route: Route, elements: int, workers: int, log2: in
 @given(st.floats(0, 2), st.floats(0.05, 1), st.floats(0, 1))
 def test_admission_has_hysteresis(ratio: float, admit: float, wider: float) -> None:
     drop = admit + wider
-    out, stays = (capacity.admits(one, ratio, admit, drop) for one in (False, True))
+    out, stays = (cost_model.admits(one, ratio, admit, drop) for one in (False, True))
     assert out <= stays  # what would be admitted would stay
     assert (out != stays) == (admit < ratio <= drop)
 
@@ -188,7 +186,8 @@ def test_a_fit_errs_by_shares() -> None:
 def test_planes_are_read_too() -> None:
     """Four planes are four lines out for each vote; the link and the engine have no slack left."""
     vote, net = (
-        capacity.low_seconds(KNOWN, Route.G_BINARY, 1 << 22, 8, planes=planes) for planes in (0, 4)
+        cost_model.low_seconds(KNOWN, Route.G_BINARY, 1 << 22, 8, planes=planes)
+        for planes in (0, 4)
     )
     lines = 4 * 8 * (1 << 22) // 512
     assert lines * KNOWN.flit_s < net.device - vote.device < 1.3 * lines * KNOWN.flit_s
@@ -197,32 +196,33 @@ def test_planes_are_read_too() -> None:
 @given(st.sampled_from(list(Route)), st.integers(1, 64), st.integers(1, 1 << 24))
 def test_more_work_takes_longer(route: Route, workers: int, elements: int) -> None:
     def low(**words: Any) -> float:
-        return capacity.low_seconds(KNOWN, route, elements, workers, **words).device
+        return cost_model.low_seconds(KNOWN, route, elements, workers, **words).device
 
     assert 0 < low(readers=0) <= low(readers=1) <= low() <= low(planes=1)
     assert low(traffic=Traffic.HITS) <= low() <= low(traffic=Traffic.APART)
-    assert low() <= capacity.low_seconds(KNOWN, route, 2 * elements, workers).device
-    assert low() <= capacity.low_seconds(KNOWN, route, elements, workers + 1).device
+    assert low() <= cost_model.low_seconds(KNOWN, route, 2 * elements, workers).device
+    assert low() <= cost_model.low_seconds(KNOWN, route, elements, workers + 1).device
 
 
 def test_two_workers_wait_for_write_backs() -> None:
     """512 lines of two workers at a latency of 300 took 2,438 clocks, 1,290 of them on the link."""
     known = replace(KNOWN, flit_s=1.0, memory_latency=300)
-    low = capacity.low_seconds(known, Route.G_BINARY, 512 * 512, 2, readers=0)
+    low = cost_model.low_seconds(known, Route.G_BINARY, 512 * 512, 2, readers=0)
     assert low.device == pytest.approx(2438, rel=0.05)
 
 
 def test_results_of_codes_are_sums() -> None:
     """SUM8 where 16 workers fit it, else SUM16 (second edition, section 7)."""
-    sums = [capacity.result_lines(Route.G_INT4, workers) for workers in (2, 16, 17, 64)]
+    sums = [cost_model.result_lines(Route.G_INT4, workers) for workers in (2, 16, 17, 64)]
     assert sums == [2, 2, 4, 4]
-    assert [capacity.result_lines(one, 64) for one in Route if not one.codes] == [1, 1, 1]
-    assert capacity.result_lines(Route.G_INT8, 2) == 2
+    assert [cost_model.result_lines(one, 64) for one in Route if not one.codes] == [1, 1, 1]
+    assert cost_model.result_lines(Route.G_INT8, 2) == 2
 
 
 def test_devices_divide_the_row() -> None:
     one, four = (
-        capacity.low_seconds(replace(KNOWN, devices=n), Route.G_BINARY, 1 << 22, 8) for n in (1, 4)
+        cost_model.low_seconds(replace(KNOWN, devices=n), Route.G_BINARY, 1 << 22, 8)
+        for n in (1, 4)
     )
     assert four.device == one.device / 4
     assert four.commit == one.commit
@@ -231,16 +231,16 @@ def test_devices_divide_the_row() -> None:
 def test_the_threshold_is_where_the_network_is_as_fast() -> None:
     known, elements = KNOWN, 1 << 22
     window = 1024
-    low = capacity.low_seconds(known, Route.G_BINARY, elements, 8, traffic=Traffic.HITS)
+    low = cost_model.low_seconds(known, Route.G_BINARY, elements, 8, traffic=Traffic.HITS)
     last = 0
     for factor in (1.1, 1.3, 1.6, 2.0):
         t_fp32 = factor * low.total
-        misses = capacity.cap_threshold(known, Route.G_BINARY, elements, 8, t_fp32, window)
+        misses = cost_model.cap_threshold(known, Route.G_BINARY, elements, 8, t_fp32, window)
         assert last < misses <= window
         last = misses
         lines = 8 * elements // 512
         at = [
-            capacity.low_seconds(
+            cost_model.low_seconds(
                 known, Route.G_BINARY, elements, 8, traffic=Traffic.HITS, misses=n * lines // window
             ).total
             for n in (misses, misses + 1)

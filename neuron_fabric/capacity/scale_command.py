@@ -14,88 +14,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
-from neuron_fabric.codec.routes import LINE, Route, lines_of
-from neuron_fabric.errors import InputError, say
-from neuron_fabric.hook.capacity import (
-    Substrate,
+from neuron_fabric.capacity.capacity_command import BANDWIDTHS, table_lines
+from neuron_fabric.capacity.cost_model import (
     admits,
     cap_threshold,
     low_seconds,
     place,
-    read_substrate,
     refusals,
     ring_seconds,
-    shipped,
 )
-from neuron_fabric.hook.capacity_command import BANDWIDTHS, table_lines
+from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
+from neuron_fabric.codec.routes import LINE, Route, lines_of
+from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
 from neuron_fabric.profile.profile_types import Phases
-
-# Models of a size that no test trains, for the meta device; needs torch.
-
-
-class SelfAttention(nn.Module):
-    """Of GPT-2: one projection in, one out."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-    def forward(self, x: Any) -> Any:
-        batch, length, width = x.shape
-        parts = self.in_proj(x).view(batch, length, 3, self.heads, width // self.heads)
-        q, k, v = parts.permute(2, 0, 3, 1, 4)
-        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        return self.out_proj(y.transpose(1, 2).reshape(batch, length, width))
-
-
-class Block(nn.Module):
-    """Attention and a perceptron of four times the width, each behind a norm."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.norm1, self.attention = nn.LayerNorm(width), SelfAttention(width, heads)
-        self.norm2 = nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x: Any) -> Any:
-        x = x + self.attention(self.norm1(x))
-        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
-
-
-class Gpt(nn.Module):
-    """A decoder as GPT-2's, whose head is its embedding."""
-
-    def __init__(self, layers: int, width: int, tokens: int, length: int) -> None:
-        super().__init__()
-        self.embedding, self.position = nn.Embedding(tokens, width), nn.Embedding(length, width)
-        self.blocks = nn.Sequential(*(Block(width, width // 64) for _ in range(layers)))
-        self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, tokens, bias=False)
-        self.head.weight = self.embedding.weight
-
-    def forward(self, x: Any) -> Any:
-        places = torch.arange(x.shape[1], device=x.device)
-        y = self.blocks(self.embedding(x) + self.position(places))
-        return self.head(self.norm(y))
-
-
-SHAPES = {"gpt-124m": (12, 768, 50_257, 1024), "gpt-1.3b": (24, 2048, 50_257, 2048)}
-"""Layers, width, tokens, length."""
-
-
-def made(name: str) -> tuple[Any, Any]:
-    """A model of `SHAPES` and an input of it, both without memory. KeyError."""
-    with torch.device("meta"):
-        return Gpt(*SHAPES[name]), torch.zeros((1, 8), dtype=torch.long)
-
 
 HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
 EXAMPLES = """examples:
@@ -110,9 +45,10 @@ WINDOW = 1024
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What is decided of a bucket: elements that go by the route, and all; and why. ``votes``: the
-    parameters that they are of, where they go."""
+class BucketDecision:
+    """Decision on a bucket: low-bit elements, all elements, and the reason; ``votes``: its low-bit
+    parameters.
+    """
 
     low: int
     elements: int
@@ -123,8 +59,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class LowStep:
-    """What of one step goes to a device: ``votes`` by the route, from each of the workers; and the
-    elements of the ``rest``, which go in FP32."""
+    """Low-bit part of one step: ``votes`` of each worker, and the elements of the ``rest`` in
+    FP32."""
 
     model: str
     route: Route
@@ -188,8 +124,10 @@ def run(
 
 
 def model_of(name: str) -> tuple[Any, Sequence[str]]:
-    """A model on the meta device, and its head where an input of it is known."""
+    """Return a model on the meta device, and its head if an input is known."""
     if name in MODELS:
+        from neuron_fabric.capacity.gpt_model import made
+
         model, inputs = made(name)
         return model, traced_head(model, inputs)
     if ":" not in name:
@@ -227,8 +165,8 @@ def _is_low(one: Parameter) -> bool:
 
 def decided(
     model: Any, parameters: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
-) -> Iterator[Verdict]:
-    """Each bucket of DDP's own assignment, in its order."""
+) -> Iterator[BucketDecision]:
+    """Yield the decision on each bucket of the assignment of DDP, in its order."""
     from neuron_fabric.hook.attachment import assignment
 
     known = {one.name: one for one in parameters}
@@ -240,24 +178,26 @@ def decided(
 
 def _verdict(
     members: Sequence[Parameter], args: argparse.Namespace, substrate: Substrate
-) -> Verdict:
+) -> BucketDecision:
     elements, route = sum(one.elements for one in members), args.route
     votes = tuple(one for one in members if _is_low(one))
     low = sum(one.elements for one in votes)
     if not low:
         kinds = ", ".join(dict.fromkeys(str(one.kind) for one in members))
-        return Verdict(0, elements, False, f"FP32: {kinds} alone")
+        return BucketDecision(0, elements, False, f"FP32: {kinds} alone")
     if reasons := refusals(substrate.device, route, low, args.workers):
-        return Verdict(low, elements, False, f"FP32: {reasons[0]}")
+        return BucketDecision(low, elements, False, f"FP32: {reasons[0]}")
     placed = place(substrate.device, route, low, args.workers)
     rounds = placed.rounds if placed else 1
     cost = low_seconds(substrate.coefficients, route, low, args.workers)
     t_low = cost.total + (rounds - 1) * cost.commit
     ratio = t_low / ring_seconds(low, args.workers, args.gbs * 1e9)
     if not admits(False, ratio):
-        return Verdict(low, elements, False, f"FP32: T_low / T_fp32 {ratio:.2f} is above 0.80")
+        return BucketDecision(
+            low, elements, False, f"FP32: T_low / T_fp32 {ratio:.2f} is above 0.80"
+        )
     why = f"{route}: fits in {rounds} round(s), T_low / T_fp32 {ratio:.2f}"
-    return Verdict(low, elements, True, why, votes)
+    return BucketDecision(low, elements, True, why, votes)
 
 
 def _about(name: str, parameters: Sequence[Parameter], profile: Profile) -> list[str]:
@@ -280,7 +220,7 @@ def _about(name: str, parameters: Sequence[Parameter], profile: Profile) -> list
     return out
 
 
-def _buckets(verdicts: Sequence[Verdict], args: argparse.Namespace) -> list[str]:
+def _buckets(verdicts: Sequence[BucketDecision], args: argparse.Namespace) -> list[str]:
     out = [
         f"{len(verdicts)} buckets of DDP ({args.cap:g} MiB), {args.workers} workers, a ring of "
         f"{args.gbs:g} GB/s a worker:"
@@ -298,9 +238,9 @@ def _buckets(verdicts: Sequence[Verdict], args: argparse.Namespace) -> list[str]
 
 
 def _threshold(
-    verdicts: Sequence[Verdict], args: argparse.Namespace, substrate: Substrate
+    verdicts: Sequence[BucketDecision], args: argparse.Namespace, substrate: Substrate
 ) -> list[str]:
-    """What a device's own capacity check is to be set to for the largest bucket."""
+    """Return the setting of the capacity check of a device for the largest bucket."""
     low = max((one.low for one in verdicts if one.admitted), default=0)
     if not low:
         return []
@@ -311,7 +251,7 @@ def _threshold(
 
 
 def _traffic(
-    parameters: Sequence[Parameter], verdicts: Sequence[Verdict], route: Route
+    parameters: Sequence[Parameter], verdicts: Sequence[BucketDecision], route: Route
 ) -> list[str]:
     """Contributions against FP32, both by their bytes; what is FP32 is said, not hidden."""
     trained = [one for one in parameters if one.trainable]
@@ -335,5 +275,5 @@ def _traffic(
 
 
 def _peak() -> int:
-    """Bytes of memory that this process has had at most."""
+    """Return the peak resident memory of this process in bytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

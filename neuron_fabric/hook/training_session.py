@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training with a profile attached: what `attach` gives; needs torch."""
+"""Training session: the result of `attach` with a profile; needs torch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from neuron_fabric.hook.refusal import warn
 from neuron_fabric.monitor import ReducerCounters, StepReport
 from neuron_fabric.monitor.consensus import reduced
 from neuron_fabric.profile import PhaseRoute
+from neuron_fabric.reducers.interface import Counters
 from neuron_fabric.reducers.torch_reducer import OwnGroup
 
 VERSION = 1
 
 
 class Controls(Protocol):
-    """Who decides on the routes: `monitor.Controller`, which see."""
+    """Interface of the controller that decides on routes; see `monitor.Controller`."""
 
     def routes(self) -> Mapping[str, PhaseRoute]: ...
     def samples(self) -> frozenset[str]: ...
@@ -37,12 +38,11 @@ class Controls(Protocol):
     def close(self) -> None: ...
 
 
-class Runtime:
-    """One rank's side of a training with a profile. A copy of it is None, as `HookState`.
+class TrainingSession:
+    """Session of a training with a profile, on one rank; a copy of it is None.
 
-    ``observe(loss)`` after each backward gives the monitor its loss; ``state_dict`` goes into a
-    checkpoint, each rank's own: residuals are of its own gradients; ``close`` ends the thread and
-    the log.
+    Call ``observe(loss)`` after each backward for the monitor. ``state_dict`` is for checkpoints,
+    each rank its own, as residuals are of its own gradients. ``close`` ends threads and log.
     """
 
     def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
@@ -69,26 +69,35 @@ class Runtime:
 
     @property
     def step(self) -> int:
-        """Number of the last step whose backward has begun; -1 before the first."""
+        """Return the number of the last step whose backward has begun; -1 before the first."""
         return self._router.step
 
     @property
     def routes(self) -> Mapping[str, PhaseRoute]:
-        """The routes of that step, by region."""
+        """Return the routes of that step by region."""
         return self._router.routes
 
     @property
     def sent(self) -> Mapping[str, int]:
-        """Bytes that this rank has sent, by route; those of all-reduces as a ring sends them."""
+        """Return the bytes that this rank has sent by route; all-reduces count as a ring."""
         return dict(self._router.reducer.counters.sent)
 
     @property
     def received(self) -> Mapping[str, int]:
-        """Bytes that it has received."""
+        """Return the bytes that this rank has received by route."""
         return dict(self._router.reducer.counters.received)
 
+    @property
+    def reducer_counters(self) -> Counters:
+        """Return the counters of the reducer."""
+        return self._router.reducer.counters
+
     def observe(self, loss: Any) -> None:
-        """This rank's loss: a number, or a tensor of one element. AttachError for another."""
+        """Report the loss of this rank: a number or a tensor of one element.
+
+        Raises:
+            AttachError: it is something else.
+        """
         if isinstance(loss, torch.Tensor):
             if loss.numel() != 1:
                 what = f"the loss has {loss.numel()} elements"
@@ -103,15 +112,19 @@ class Runtime:
         self._loss = value
 
     def report(self, **metrics: Any) -> None:
-        """What the training has reached, once, at its end: numbers by name, ``accuracy=0.95``. `nf
-        calibrate` compares them; without it they are only looked at. CalibrationError for what is
-        no number."""
+        """Report the metrics of the training once, at its end, as ``accuracy=0.95``.
+
+        `nf calibrate` compares them.
+
+        Raises:
+            CalibrationError: a metric is not a number.
+        """
         found = checked_metrics(metrics)
         self._router.thread.drain()
         self.reporter(found)
 
     def state_dict(self) -> dict[str, Any]:
-        """What this rank needs to go on as if nothing had been: numbers, texts, tensors."""
+        """Return the state of this rank for a checkpoint: numbers, texts and tensors."""
         self._router.thread.drain()
         router = self._router
         return {
@@ -151,7 +164,7 @@ class Runtime:
             warn(f"rank {rank} of {router.workers}: residuals of {whose} are dropped")
 
     def close(self) -> None:
-        """After the last backward, on every rank."""
+        """Close session, reducer and log; on every rank, after the last backward."""
         with ExitStack() as last:  # each of them, whatever the one before it has raised
             last.callback(self._router.reducer.close)
             last.callback(self._router.packer.close)
@@ -169,8 +182,10 @@ class Runtime:
         self._start = time.perf_counter()
 
     def _last(self) -> None:
-        """After the last bucket: the loss is taken now, as the thread may come to it at any time;
-        so it is that of the step before."""
+        """Queue the report of a step after its last bucket.
+
+        The loss is taken now, so it is that of the step before: the thread may run at any time.
+        """
         loss, self._loss = self._loss, None
         router, step = self._router, self._router.step
 
@@ -208,7 +223,7 @@ class Runtime:
 
 
 def _totals(router: BucketRouter) -> tuple[dict[str, float], ...]:
-    """Bytes sent, bytes received, seconds, events."""
+    """Return bytes sent, bytes received, seconds and events."""
     one = router.reducer.counters
     return dict(one.sent), dict(one.received), dict(one.seconds), dict(one.events)
 

@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
+from neuron_fabric.capacity import scale_command  # noqa: E402
 from neuron_fabric.errors import InputError  # noqa: E402
-from neuron_fabric.hook import scale_command  # noqa: E402
 from neuron_fabric.hook.attachment import assignment, buckets_by_region  # noqa: E402
 
 MIB = 1 << 20

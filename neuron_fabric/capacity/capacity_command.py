@@ -9,21 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from neuron_fabric.codec.routes import Route, lines_of
-from neuron_fabric.errors import say
-from neuron_fabric.hook.capacity import (
+from neuron_fabric.capacity.cost_model import (
     Coefficients,
-    Substrate,
     Traffic,
     admits,
     low_seconds,
     most_elements,
     place,
-    read_substrate,
     refusals,
     ring_seconds,
-    shipped,
 )
+from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
+from neuron_fabric.codec.routes import Route, lines_of
+from neuron_fabric.errors import say
 
 HELP = "whether a reducer can take a bucket, and whether that pays"
 EXAMPLES = """examples:
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
-    """The same, for who has more to add."""
+    """Add `table` and `fits`; return the subparsers, for a caller that adds more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
     table.add_argument(
@@ -120,7 +118,7 @@ def _short(value: float) -> str:
 
 
 def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
-    """For every route of the device: why not, or how a bucket lies in it."""
+    """Return, for every route of the device, a refusal or the placement of a bucket."""
     out = [f"{elements:,} elements, {workers} workers, {substrate.name}:"]
     for route in substrate.device.routes:
         reasons = refusals(substrate.device, route, elements, workers)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trainings of a small ResNet whose gradients are reduced by the device, through a reducer server.
+
+    python -m examples.train_on_device                      # votes and FP32, through the RTL
+    python -m examples.train_on_device --routes codes       # integer codes of 4 and 8 bits
+    python -m examples.train_on_device --device model       # the reference models: fast
+    nf serve --workers 4 & python -m examples.train_on_device --socket default
+
+Without --socket the example starts a server, trains with each route in turn, and prints a row for
+each: losses over the training images, accuracy over the test images, and the bytes that a worker
+sends in a step. All rows start from the same weights and see the same batches. Regions of fewer
+than 1,024 elements stay in FP32.
+
+With --socket it trains by a profile with a running server and again with torch, and compares the
+weights bit for bit; --alone leaves out torch, so that the server may be killed and restarted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import hashlib
+import os
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # imported before the fork: DDP imports it in every rank
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from examples.check_variants import INT4, INT8, profile_of
+from examples.workloads import Digits, DigitsResNet
+from neuron_fabric import attach
+from neuron_fabric.errors import LineError, say
+from neuron_fabric.profile import sketch
+from neuron_fabric.profile.draft import draft
+from neuron_fabric.reducers.server_wire import default_socket
+from scripts.build import registry
+from scripts.cli.serve import MODEL, RTL, served
+from scripts.report.train_targets import BINARY, FP32, TERNARY
+
+PROFILE = Path(__file__).with_name("digits.toml")
+ROUTES = {"votes": (FP32, BINARY, TERNARY), "codes": (FP32, INT4, INT8)}
+VOTES = "G_BINARY"
+# Make the profile vote after a few steps, and again soon after a fault.
+SOON = {
+    "steps = 0.10": "steps = 3",
+    "sample_every = 20": "sample_every = 2\nprobe_every = 1\ncooldown = 4\ncooldown_most = 4\n"
+    "band_count = 2\nhold = 1\nlock_fallbacks = 1000\ncapacity_cooldown = 4\nspike_in = 1000.0\n"
+    "drift_in = 1000.0",
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="train_on_device", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add = parser.add_argument
+    add("--workers", type=int, default=4, help="gloo processes (4)")
+    add("--steps", type=int, default=96, help="steps of each training (96)")
+    add("--routes", choices=list(ROUTES), default="votes", help="low-bit routes of the rows")
+    add("--device", choices=(RTL, MODEL), default=RTL, help="device of the server (rtl)")
+    add("--sim", choices=registry.names(), default=registry.names()[0], help="simulator of the RTL")
+    add("--socket", type=Path, help="socket of a running server, or default")
+    add("--until", type=Path, help="with --socket: stop as soon as this file exists")
+    add("--fp32", default="ring", choices=("ring", "ordered"), help="with --socket: see attach")
+    low = (VOTES, "G_INT4", "G_INT8")
+    add("--low", default=VOTES, choices=low, help="with --socket: low-bit route of the profile")
+    add("--timeout", type=float, default=60.0, help="with --socket: time-out in seconds")
+    add("--alone", action="store_true", help="with --socket: leave out the training by torch")
+    add("--out", type=Path, help="with --socket: folder of the log of the monitor")
+    args = parser.parse_args()
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    try:
+        with tempfile.TemporaryDirectory(prefix="nf-device-") as folder:
+            if args.socket is not None:
+                path = default_socket() if str(args.socket) == "default" else args.socket
+                _fork(compared, args, f"unix:{path}", folder)
+                return 0
+            with served(args.device, args.sim, args.workers) as server:
+                _fork(table, args, f"unix:{server.path}", folder)
+                say(*server.status()[-1:])
+    except torch.multiprocessing.ProcessExitedException as error:
+        return int(error.exit_code) if error.exit_code > 0 else 1
+    except LineError as error:
+        say(f"train_on_device: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fork(what: Any, args: argparse.Namespace, reducer: str, folder: str) -> None:
+    torch.multiprocessing.start_processes(
+        _rank, (what, args, reducer, folder), args.workers, start_method="fork"
+    )
+
+
+def _rank(rank: int, what: Any, args: argparse.Namespace, reducer: str, folder: str) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    where = {"rank": rank, "world_size": args.workers}
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", **where)
+    code = what(rank, args, reducer, folder)
+    sys.stdout.flush()
+    dist.barrier()
+    dist.destroy_process_group()
+    os._exit(code)  # a thread of gloo may outlive its group
+
+
+def table(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int:
+    """Train with each route, and print a row for each."""
+    data = Digits()
+    if rank == 0:
+        say(f"{'':26}{'loss: start':>12}{'end':>8}{'accuracy':>10}{'bytes a step':>14}")
+    for variant in ROUTES[args.routes]:
+        parameters = sketch(DigitsResNet(), ("head.weight",))
+        profile = profile_of(variant, parameters, draft(variant, parameters))
+        words = {"steps": args.steps, "reducer": reducer, "fp32": "ordered"}
+        torch.manual_seed(1)
+        before = data.train_loss(DigitsResNet())
+        net, session, _ = train(args, data, profile, **words)
+        sent = sum(session.sent.values()) // args.steps
+        if rank == 0:
+            after, right = data.train_loss(net), data.judge(net)
+            say(f"{variant:26}{before:12.3f}{after:8.3f}{right:9.1f}%{sent:14,}", flush=True)
+    return 0
+
+
+def compared(rank: int, args: argparse.Namespace, reducer: str, folder: str) -> int:
+    """Train by the server and by torch, and compare the weights."""
+    profile = Path(folder, f"profile-{rank}.toml")
+    text = PROFILE.read_text(encoding="utf-8")
+    codes = {'"G_BINARY", decode = "net"': f'"{args.low}"'} if args.low != VOTES else {}
+    for old, new in {**SOON, **codes}.items():
+        text = text.replace(old, new)
+    profile.write_text(text, encoding="utf-8")
+    words = {"fp32": args.fp32, "timeout_s": args.timeout}
+    data, weights = Digits(), []
+    for way, monitor in [(reducer, args.out), ("torch", None)][: 1 if args.alone else 2]:
+        net, session, steps = train(args, data, profile, reducer=way, monitor=monitor, **words)
+        weights.append(torch.cat([p.detach().flatten() for p in net.parameters()]))
+        if way == reducer:
+            counters, sent, done = session.reducer_counters, session.sent, steps
+    every: list[Any] = [None] * args.workers
+    digests = [hashlib.sha256(one.numpy().tobytes()).digest() for one in weights]
+    dist.all_gather_object(every, digests)
+    if rank:
+        return 0
+    equal = all(one[0] == every[0][0] for one in every)
+    print(f"{done} steps of {args.workers} workers by {reducer.removeprefix('unix:')}")
+    print("sent by a worker: " + ", ".join(f"{name} {n:,}" for name, n in sorted(sent.items())))
+    print(f"buckets: {counters.buckets} done, {counters.events['lost']} lost")
+    print(f"weights of the ranks: {'the same' if equal else 'NOT THE SAME'}")
+    differ = 0
+    if not args.alone:
+        differ = int((weights[0].view(torch.int32) != weights[1].view(torch.int32)).sum())
+        print(f"against torch: {differ} of {weights[0].numel():,} weights differ")
+    return int(not equal or differ > 0)
+
+
+def train(
+    args: argparse.Namespace, data: Digits, profile: Any, **words: Any
+) -> tuple[Any, Any, int]:
+    """Train one net; return it with its session, closed, and the number of steps."""
+    torch.manual_seed(1)
+    net = DigitsResNet()
+    model = DistributedDataParallel(net, **({"bucket_cap_mb": 0.008} if args.socket else {}))
+    session = attach(model, profile, scaler=False, env={}, **words)
+    assert session is not None
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for step in range(args.steps):
+        x, y = data.batch(1, step, dist.get_rank(), args.workers, 16)
+        optimizer.zero_grad()
+        loss = data.loss(model, x, y)
+        loss.backward()
+        if args.socket:
+            session.observe(loss)
+        optimizer.step()
+        if args.until is not None and _any(args.until.exists()):
+            break
+    session.close()
+    return net, session, step + 1
+
+
+def _any(here: bool) -> bool:
+    """Return whether it is true on some rank."""
+    flag = torch.tensor(int(here))
+    dist.all_reduce(flag)
+    return bool(flag)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
