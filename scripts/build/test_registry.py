@@ -114,7 +114,7 @@ STUB = '''
 
 @pytest.fixture(scope="module")
 def nf(project: Project) -> Callable[..., tuple[int, str]]:
-    """`nf` of a small project, with the stub registered."""
+    """Return a function that runs `nf` of a small project with the stub registered."""
     program = project.folder / "nf_with_stub.py"
     text = re.sub(r'"""\n(.*?)"""', _dedented, textwrap.dedent(STUB), flags=re.DOTALL)
     program.write_text(text, encoding="utf-8")
@@ -187,7 +187,8 @@ NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 
 def mentions(source: str) -> list[str]:
-    """Simulators that Python code names: whole strings, names and attributes; not prose."""
+    """Return the simulators that Python code names: whole strings, names and attributes; not
+    prose."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

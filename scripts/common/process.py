@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that can always be ended: each in its own group, each known until it is gone."""
+"""Child processes that can always be ended: each in a separate group, each tracked until it is
+gone."""
 
 from __future__ import annotations
 
@@ -30,8 +31,10 @@ _said = False
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP has come; the argument is its number. No SystemExit: cocotb's runners
-    raise that, and it is caught there."""
+    """SIGTERM or SIGHUP arrived; the argument is its number.
+
+    Not a SystemExit: cocotb's runners raise that, and callers catch it.
+    """
 
 
 class Interrupted(Exception):
@@ -67,10 +70,10 @@ def check_stopping() -> None:
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process in a group of its own, which ends with this process whatever happens to it."""
+    """A process in a separate group, which ends with this process in any case."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """As Popen; what has ended is forgotten."""
+        """Wait as Popen does; a process that has ended is no longer tracked."""
         code = super().wait(timeout)
         forget(self.pid)
         return code
@@ -89,8 +92,10 @@ def start(
     more: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Start a command in a group of its own, both outputs in `out`, and keep it in mind. Its
-    environment is ``env``, or that of every tool (`tool_environment`) with ``more``."""
+    """Start a tracked command in a separate group, with both outputs in `out`.
+
+    Its environment is ``env``, or that of every tool (`tool_environment`) with ``more`` added.
+    """
     with _lock:  # `kill_all` either sees this process or keeps it from starting
         check_stopping()
         process = Child(
@@ -134,8 +139,10 @@ def run_logged(
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run a command with both outputs in `log`. With `timeout_s`, the limits of `effort` end its
-    whole group, and `used` is known."""
+    """Run a command with both outputs in `log`.
+
+    With `timeout_s`, the limits of `cpu_time` end its whole group, and `used` is known.
+    """
     begin = time.monotonic()
     used, why = None, ""
     with log.open("ab" if append else "wb") as out:
@@ -155,8 +162,10 @@ def run_logged(
 
 @contextlib.contextmanager
 def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
-    """While inside, these signals call `handle`, in the main thread, which alone they reach; in
-    another nothing changes. Under `nohup` a closed terminal (SIGHUP) goes on to end nothing."""
+    """Let these signals call `handle` inside the context, in the main thread only.
+
+    Under `nohup`, SIGHUP stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -171,9 +180,12 @@ def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterato
 
 
 def interrupt(*_: object) -> None:
-    """What Ctrl-C does. The first one ends what is under way in order, by KeyboardInterrupt. More
-    of them at once are of the same hand; one that comes later ends this process where it stands,
-    and the warden ends the others."""
+    """Handle Ctrl-C.
+
+    The first one raises KeyboardInterrupt, so that running work is ended in order. More within a
+    second are the same key press; a later one ends this process at once, and the orphan guard
+    ends the others.
+    """
     global _interrupted
     now = time.monotonic()
     if _interrupted is None:
@@ -186,7 +198,7 @@ def interrupt(*_: object) -> None:
 
 
 def interrupted() -> int:
-    """Say it, once; the exit code."""
+    """Report the interrupt once, and return the exit code."""
     global _said
     _said = True
     say(INTERRUPTED, file=sys.stderr)
@@ -194,15 +206,15 @@ def interrupted() -> int:
 
 
 def deaf_at_exit() -> None:
-    """Behind Ctrl-C: Python takes its handlers away before it is gone, and one more Ctrl-C would
-    then be a raw signal instead of an exit code."""
+    """Ignore Ctrl-C at exit: Python removes its handlers before it ends, and another Ctrl-C
+    would then be a raw signal instead of an exit code."""
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """For the whole of a command: Ctrl-C, however often, SIGTERM and SIGHUP end it with its exit
-    code, after everything that is under way was ended."""
+    """Let Ctrl-C (however often), SIGTERM and SIGHUP end the whole command with its exit code,
+    after everything that runs was ended."""
     global _interrupted, _said
     here = threading.current_thread() is threading.main_thread()
     old = signal.getsignal(signal.SIGINT) if here else signal.SIG_IGN
@@ -222,12 +234,13 @@ def _leave(number: int) -> None:
 
 
 def cores() -> int:
-    """How many this process may use: a container or a batch job has fewer than its machine."""
+    """Return the number of cores of this process: a container or a batch job has fewer than its
+    machine."""
     return len(os.sched_getaffinity(0))
 
 
 def kill_all() -> None:
-    """End every process started here and refuse new ones. For Ctrl-C."""
+    """End every tracked process and refuse new ones, after Ctrl-C."""
     _stopping.set()
     with _lock:
         pids = list(_live)

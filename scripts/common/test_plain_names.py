@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a checkout may lie: which tree `nf` works on, and folders with names that tools split."""
+"""Tests of the place of a checkout: which tree `nf` works on, and folders with names that tools
+split."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ STUB = """
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout with a .venv as set-up leaves it; its `nf list` says where it works."""
+    """Make a checkout with a .venv as set-up leaves it; its `nf list` prints where it works."""
     root = tmp_path / "first"
     shutil.copytree(ROOT / "neuron_fabric", root / "neuron_fabric")
     skip = shutil.ignore_patterns("test_*", "__pycache__")
@@ -55,7 +56,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def nf(program: Path, cwd: Path, **env: str) -> tuple[int, str, str]:
-    """`nf list`: exit code, output, and what it complains of."""
+    """Run `nf list`; return exit code, output and errors."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NF_", "PYTHON"))}
     done = subprocess.run(
         [program, "list"],

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts many mutants into one source; a global number, read once at time 0, chooses one of them.
+"""Rewriting of sources: many mutants in one source, of which a global number chooses one at time 0.
 
 An expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7) new else
-old`. Number 0 is the design as it was; -1 is the same, and notes which mutants would have made a
-difference where they stand (`probe.cpp`). The number comes from the plusarg `+nf_mutant=N`, or, as
-a fork of a waiting simulator shares its command line, from the environment variable NF_MUTANT.
+old`. Number 0 is the original design; -1 is the same, and records which mutants would have made
+a difference at their place (`probe.cpp`). The number comes from the plusarg `+nf_mutant=N`, or
+from the environment variable NF_MUTANT, because a fork of a waiting simulator shares its command
+line.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.common.paths import VARIANTS
-from scripts.mutation.mutant import Mutant
+from scripts.mutation.mutant import SourceMutant
 
 VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
 PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
@@ -42,8 +43,8 @@ _PROBE_CPP = Path(__file__).with_name("probe.cpp")
 Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
 
 
-def rewritten(source: str, mutants: Mapping[int, Mutant]) -> str:
-    """A source with these mutants in it, by number."""
+def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
+    """Return a source with these mutants in it, by number."""
     sites: Sites = defaultdict(list)
     for number, mutant in mutants.items():
         for part in mutant.parts:
@@ -53,12 +54,15 @@ def rewritten(source: str, mutants: Mapping[int, Mutant]) -> str:
     return _Writer(source, sites, order).text(0, len(source))
 
 
-def write(mutants: Mapping[int, Mutant], sources: Mapping[str, str]) -> str:
-    """Write every source that changes below `paths.VARIANTS`; the name of the folder, made of its
-    content, for `BuildSpec.variant`. The number is declared before the first of `sources`, which
-    every file list of the design must begin with."""
+def write(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> str:
+    """Write every changed source below `paths.VARIANTS`, and return the folder's name for
+    `BuildSpec.variant`.
+
+    The name is a hash of the content. The number is declared before the first of `sources`, with
+    which every file list of the design must begin.
+    """
     carrier = next(iter(sources))
-    by_file: dict[str, dict[int, Mutant]] = defaultdict(dict)
+    by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
     for number, mutant in mutants.items():
         by_file[mutant.file][number] = mutant
     texts = {
@@ -85,7 +89,7 @@ class _Writer:
         self._source, self._sites, self._order, self._next = source, sites, order, 0
 
     def text(self, start: int, end: int) -> str:
-        """The source from `start` to `end`, with the sites that lie in it from the next one on."""
+        """Return the source from `start` to `end`, with the sites in it from the next one on."""
         out, at = [], start
         while self._next < len(self._order) and self._order[self._next][1] <= end:
             site = self._order[self._next]
@@ -107,6 +111,6 @@ class _Writer:
 
 
 def _chosen(number: int, differs: str) -> str:
-    """Whether a mutant takes its place; the second half notes, and never is true."""
+    """Return the condition that a mutant is active; its second half records, and is never true."""
     noted = f"({_NUMBER} < 0 && {_NOTE}({number}, {differs}))"
     return f"({_NUMBER} == {number} || {noted})"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs mutants against tests: each against those that see it, most kills a second first, until one
-is red.
+"""Runs of mutants against tests: each mutant meets the tests that see it, the most kills a second
+first, until one is red.
 
 One build of each parameter set holds all mutants of the command. First every test runs once with
-no mutant chosen (`rewrite.PROBE`) and notes which mutants would have made a difference where they
-stand in the design: a test that notes nothing cannot kill. This tells more than the lines that a
-test covers, and costs no build with coverage. It also shows that the tests are green on the build.
+no mutant active (`rewrite.PROBE`) and records which mutants would have made a difference at
+their place: a test that sees no difference there cannot kill. This is sharper than line
+coverage, needs no build with coverage, and shows that the tests are green on the build.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scripts.common.errors import NfError
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import Runner, run_all
 from scripts.mutation import rewrite
-from scripts.mutation.mutant import Mutant
-from scripts.mutation.mutant_outcome import Outcome, State, Store
+from scripts.mutation.mutant import SourceMutant
+from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
 from scripts.plan.depends import Dependencies
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
@@ -44,13 +44,15 @@ _FEW = 10  # mutants whose runs take less than compiling with optimisation does
 _WATCHES = 0.6
 UNKNOWN_S = 2.0
 
-Prove = Callable[[Mutant], str]
+Prove = Callable[[SourceMutant], str]
 
 
 @dataclass
 class Candidate:
-    """A test on a build with these modules (none named: any); what the probe saw of it. `name` is
-    `test build`, `seconds` the processor time of a run."""
+    """A test on a build with these modules (none named: any), and the result of its probe.
+
+    `name` is `test build`, `seconds` the processor time of a run.
+    """
 
     spec: RunSpec
     modules: frozenset[str] = frozenset()
@@ -62,18 +64,21 @@ class Candidate:
         return f"{self.spec.name} {self.spec.build_name}"
 
     def sees(self, number: int, module: str) -> bool:
-        """Whether a mutant may make a difference in this run."""
+        """Return whether a mutant may make a difference in this run."""
         if self.modules and module not in self.modules:
             return False
         return self.seen is None or number in self.seen
 
 
 @dataclass
-class Campaign:
-    """Mutants by number, and the tests that shall kill them. `prove` says how a mutant was proved
-    equivalent, "" when it was not; `without` names what was taken away on purpose."""
+class MutantRuns:
+    """Mutants by number, and the tests that have to kill them.
 
-    mutants: Mapping[int, Mutant]
+    `prove` returns the kind of proof of equivalence, "" when there is none; `without` names what
+    was disabled on purpose.
+    """
+
+    mutants: Mapping[int, SourceMutant]
     sources: Mapping[str, str]
     candidates: Sequence[Candidate]
     runner: Runner
@@ -106,8 +111,9 @@ class Campaign:
 
     # ---- what is known already
 
-    def key(self, mutant: Mutant, test: str = "") -> str:
-        """What an outcome hangs on; `test` is the one that killed, "" stands for all."""
+    def key(self, mutant: SourceMutant, test: str = "") -> str:
+        """Return the key that an outcome depends on; `test` is the one that killed, "" stands
+        for all."""
         effort = "" if test else str(self.effort)
         digest = hashlib.sha256(f"{mutant.id}\0{self.without}\0{effort}".encode())
         for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
@@ -116,8 +122,8 @@ class Campaign:
         digest.update("\0".join(benches).encode())
         return digest.hexdigest()[:16]
 
-    def known(self, mutant: Mutant) -> Outcome | None:
-        """The outcome of an earlier command, where it still holds."""
+    def known(self, mutant: SourceMutant) -> MutantOutcome | None:
+        """Return the outcome of an earlier command if it still holds."""
         old = None if self.again else self.store.get(mutant.id)
         if old is None or old.state is State.WAIVED:
             return None
@@ -128,8 +134,14 @@ class Campaign:
     # ---- running
 
     def probe(self, jobs: int, end: Callable[[], None]) -> bool:
-        """Run every test without a mutant, once, unless an earlier command did on this build; False
-        when it was interrupted, NfError when one is red."""
+        """Run every test once without a mutant, unless an earlier command did on this build.
+
+        Returns:
+            False when it was interrupted.
+
+        Raises:
+            NfError: a test is red.
+        """
         by_id = {}
         specs = []
         for candidate in self.candidates:
@@ -179,8 +191,11 @@ class Campaign:
         candidate.seen = frozenset(found["seen"])
         return True
 
-    def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
-        """All mutants that are not known; `came` gets each outcome. False when interrupted."""
+    def run(
+        self, jobs: int, came: Callable[[MutantOutcome], None], end: Callable[[], None]
+    ) -> bool:
+        """Run all mutants without a known outcome; `came` receives each outcome. Returns False
+        when interrupted."""
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():
@@ -191,7 +206,7 @@ class Campaign:
             spec = replace(self._spec(self.candidates[0], number), build_name=f"m{number}")
             todo[spec.id] = number
             specs.append(spec)
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, MutantOutcome] = {}
 
         def chase(spec: RunSpec) -> RunRecord:
             outcome, record = self._chase(todo[spec.id])
@@ -209,13 +224,13 @@ class Campaign:
         records = run_all(specs, jobs, done, chase, end=end)
         return len(records) + len(self.open) == len(specs)
 
-    def _judged(self, outcome: Outcome) -> Outcome:
+    def _judged(self, outcome: MutantOutcome) -> MutantOutcome:
         text = self.waived.get(outcome.id)
         alive = outcome.state in (State.SURVIVED, State.UNSEEN)
         return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
 
-    def _chase(self, number: int) -> tuple[Outcome, RunRecord]:
-        """Run tests over a mutant until one is red, or a proof ends it, or none is left."""
+    def _chase(self, number: int) -> tuple[MutantOutcome, RunRecord]:
+        """Run tests on a mutant until one is red, a proof ends it, or none is left."""
         mutant = self.mutants[number]
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
@@ -248,8 +263,8 @@ class Campaign:
         return self._outcome(mutant, state, ran, seconds, note=note), record
 
     def waves(self, id: str) -> tuple[str, ...]:
-        """Wave files of a test that sees a mutant: without it, and with it. Two runs on a build of
-        their own; none where no test sees it."""
+        """Return wave files of a test that sees a mutant: without and with it, on a separate
+        build; none if no test sees it."""
         number = next(n for n, mutant in self.mutants.items() if mutant.id == id)
         for candidate in self._ranked(number):
             build = candidate.spec.build
@@ -260,7 +275,7 @@ class Campaign:
         return ()
 
     def _ranked(self, number: int) -> list[Candidate]:
-        """Tests that see the mutant, those first that are likely to kill a second."""
+        """Return the tests that see the mutant, by expected kills a second."""
         mutant = self.mutants[number]
         module = mutant.module
         watchers = self.watchers.get((mutant.file, mutant.line), ())
@@ -277,13 +292,14 @@ class Campaign:
                 (c for c in self.candidates if c.sees(number, module)), key=worth, reverse=True
             )
 
-    def _meant(self, mutant: Mutant, candidate: Candidate) -> int:
-        """How many mutants by hand of its module, or of the one that it feeds, a test catches."""
+    def _meant(self, mutant: SourceMutant, candidate: Candidate) -> int:
+        """Count the listed mutants of its module, or of the one that it feeds, that a test must
+        catch."""
         test = candidate.spec.name
         return sum(self.meant.get((name, test), 0) for name in {mutant.module, mutant.feeds})
 
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
-        """The run of a test with a mutant; `number` 0 or PROBE for none."""
+        """Return the run of a test with a mutant; `number` is 0 or PROBE for none."""
         spec = candidate.spec
         environment = [*spec.env, (rewrite.VARIABLE, str(number))]
         if number == rewrite.PROBE:
@@ -300,16 +316,16 @@ class Campaign:
 
     def _outcome(
         self,
-        mutant: Mutant,
+        mutant: SourceMutant,
         state: State,
         ran: Sequence[str],
         seconds: float,
         record: RunRecord | None = None,
         killer: Candidate | None = None,
         note: str = "",
-    ) -> Outcome:
+    ) -> MutantOutcome:
         kill = record is not None and killer is not None
-        return Outcome(
+        return MutantOutcome(
             id=mutant.id,
             file=mutant.file,
             module=mutant.module,

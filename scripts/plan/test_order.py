@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs first, what a file affects, which seeds: everything that is decided before a run."""
+"""Tests of everything that is decided before a run: order, dependencies, seeds, builds."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ read_once, discover_once = functools.cache(testplan.read), functools.cache(disco
 
 
 def words(*text: str) -> argparse.Namespace:
-    """Arguments of `nf run`."""
+    """Parse arguments of `nf run`."""
     return cli.make_parser("run").parse_args(["run", *text])
 
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A history of its own, not there yet."""
+    """Set the path of a history that does not exist yet."""
     path = tmp_path / "history.sqlite"
     monkeypatch.setattr("scripts.common.paths.HISTORY", path)
     return path
@@ -116,7 +116,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real plan and tests, read once."""
+    """Read the real plan and tests once."""
     monkeypatch.setattr(testplan, "read", lambda folder=TESTPLAN: read_once(folder))
     monkeypatch.setattr(selection, "discover", discover_once)
 
@@ -125,7 +125,7 @@ TEST = "test_regs::read_write"
 
 
 def plan(*text: str) -> list[tuple[str, int]]:
-    """(simulator, seed) of the runs of one real test."""
+    """Return (build, seed) of the runs of one real test."""
     found = selection.plan_runs(words(*text, "--sim", "verilator"))
     assert {one.name for one in found} == {TEST}
     return [(one.build_name, one.seed) for one in found]
@@ -349,7 +349,7 @@ BLOCK = "test_regs_block::levels"  # planned on builds of its block alone
 
 
 def builds(*text: str) -> set[str]:
-    """Builds of the runs that these words ask for."""
+    """Return the builds of the runs that these words ask for."""
     return {one.build_name for one in selection.plan_runs(words(*text, "--sim", "icarus"))}
 
 
@@ -392,7 +392,7 @@ def test_a_rerun_command_names_the_build(empty: Path) -> None:
 
 
 def night(*text: str) -> list[RunSpec]:
-    """Runs of a suite with several seeds, narrowed to one test."""
+    """Return the runs of a suite with several seeds, narrowed to one test."""
     return selection.plan_runs(words("--suite", "nightly", TEST, "--sim", "verilator", *text))
 
 

@@ -31,7 +31,7 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
         raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
-def invocation(of: database.Invocation, records: Sequence[RunRecord]) -> Invocation:
+def invocation(of: database.RecordedCommand, records: Sequence[RunRecord]) -> Invocation:
     """A recorded command as the report names it; of one that was killed less is known."""
     if of.facts:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one module as every rank of a measurement, and reads what rank 0 has left."""
+"""Launcher of one module as every rank of a measurement; returns the result of rank 0."""
 
 from __future__ import annotations
 
@@ -20,8 +20,11 @@ from scripts.run.node_network import Nodes
 def rank_run(
     nodes: Nodes, module: str, words: Sequence[str], left: str, env: Mapping[str, str] | None = None
 ) -> Mapping[str, Any]:
-    """The object of the file ``left``. ``words`` follow folder, rank, world and master. NfError
-    with what the first rank that failed has said."""
+    """Run the module as all ranks, and return the object of the file ``left``.
+
+    ``words`` follow folder, rank, world and master on the command line. NfError with the last
+    line of the first rank that failed.
+    """
     count = len(nodes.prefix)
     with tempfile.TemporaryDirectory(prefix="nf-ranks-") as folder:
         started = []

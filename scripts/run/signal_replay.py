@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays at signal level: a session is a cocotb test like any other."""
+"""Replay at signal level: a session is a cocotb test like any other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Simulate = Callable[..., RunRecord]
 
 @dataclass
 class SignalTransport(Transport):
-    """The pyuvm environment in processes that ``simulate`` starts, one a session."""
+    """Transport through the pyuvm environment, in one process of ``simulate`` for each session."""
 
     simulate: Simulate
     rerun: str
@@ -30,7 +30,7 @@ class SignalTransport(Transport):
     records: list[RunRecord] = field(default_factory=list)
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
-        """See Transport."""
+        """Drive the buckets in one simulator process (see Transport)."""
         options, number = self.replay.options, len(self.records)
         there = replace(options, capture=str(Path(options.capture).resolve()))
         job = self.folder / f"session-{number}.json"
@@ -75,6 +75,6 @@ def patience(lines: int) -> float:
 
 
 def cause(record: RunRecord) -> str:
-    """Why a run is red."""
+    """Return the reason why a run is red."""
     text = f"{record.kind}: {record.cause}" if record.kind else ""
     return f"{text} (log: {record.log})"

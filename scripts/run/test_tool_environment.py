@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caller's shell decides no verdict: simulators and other tools get an allow-list, and each
-record says what they got."""
+"""Tests that the caller's shell decides no verdict: tools get an allow-list, and each record
+holds what they got."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and codes have names in the waves of both simulators (hdl/common/nf_wave.svh)."""
+"""Tests that states and codes have names in the waves of both simulators
+(hdl/common/nf_wave.svh)."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def run(command: list[str], folder: Path) -> None:
 
 
 def texts(vcd: str, name: str) -> list[str]:
-    """What the vector `name` holds over time, read as ASCII."""
+    """Return the values of the vector `name` over time, read as ASCII."""
     code = re.search(rf"\$var \w+ \d+ (\S+) {name} ", vcd)
     assert code is not None, f"no {name} in the waves"
     found = re.findall(rf"^b([01]+) {re.escape(code[1])}$", vcd, re.MULTILINE)
@@ -86,7 +87,7 @@ def test_states_have_names_in_waves(tmp_path: Path, sim: str) -> None:
 
 
 def members() -> dict[str, list[str]]:
-    """Members of every enum of the packages, by its name."""
+    """Return the members of every enum of the packages, by its name."""
     found: dict[str, list[str]] = {}
     for path in sorted(HDL.rglob("*_pkg.sv")):
         text = path.read_text(encoding="utf-8")

@@ -37,10 +37,15 @@ _PROGRAM = (
 def run_workers(
     command: Sequence[str], workers: int, env: Mapping[str, str] = os.environ
 ) -> str | None:
-    """Run ``command`` in every worker until all are done; None when all ended with 0, else one line
-    about the one that failed first.
+    """Run ``command`` in every worker until all have ended.
 
-    NfError when the agent itself ends in another way, and so the workers. It needs torch.
+    It needs torch.
+
+    Returns:
+        None when all ended with 0, otherwise one line about the first failure.
+
+    Raises:
+        NfError: the agent itself failed, and the workers with it.
     """
     with (
         tempfile.TemporaryDirectory(prefix="nf-torchrun-") as folder,
@@ -75,12 +80,12 @@ def run_workers(
 
 
 def main() -> None:
-    """The agent's process: `PARENT FOLDER WORKERS GRACE COMMAND`."""
+    """Run the agent's process: `PARENT FOLDER WORKERS GRACE COMMAND`."""
     parent, folder, workers, grace, *command = sys.argv[1:]
     logging.disable(logging.CRITICAL)  # of a failure torch makes a table; here it is one line
     from torch.distributed.elastic.multiprocessing.api import SignalException
 
-    if os.getppid() != int(parent):  # it died before its warden knew of this process
+    if os.getppid() != int(parent):  # it died before its orphan guard knew of this process
         sys.exit(1)
     try:
         failures = _run(Path(folder), int(workers), int(grace), command)
@@ -94,7 +99,7 @@ def main() -> None:
 
 
 def _run(folder: Path, workers: int, grace: int, command: Sequence[str]) -> dict[int, Any]:
-    """Start the workers and wait for them; those that failed, by rank."""
+    """Start the workers and wait for them; return those that failed, by rank."""
     from torch.distributed.elastic.agent.server import WorkerSpec
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs

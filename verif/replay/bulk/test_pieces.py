@@ -208,7 +208,7 @@ def test_ctrl_c_and_resume(
         nf_replay(model, *words)
     assert time.monotonic() - start < 300  # nobody has waited for who sleeps
     running = set(psutil.Process().children(recursive=True)) - others
-    assert len(running) <= 1  # the warden
+    assert len(running) <= 1  # the orphan guard
     assert not out.exists()
     there, begun = journal_keys(out), marks.pieces
     left = [piece for piece in every if not there.issuperset(piece.keys)]
