@@ -25,8 +25,8 @@ class FileList:
     def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
         """Return the list with those bound modules appended whose target is one of its sources,
         and with their folders as include directories."""
-        beside = [name for name, source in bound.items() if source in self.sources]
-        found = [name for name in beside if (root / name).is_file()]
+        bound_here = [name for name, source in bound.items() if source in self.sources]
+        found = [name for name in bound_here if (root / name).is_file()]
         folders = [str(Path(name).parent) for name in found]
         return replace(
             self,

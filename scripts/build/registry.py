@@ -19,11 +19,6 @@ def register(simulator: type[Simulator]) -> None:
     _known[simulator.name] = simulator
 
 
-def forget(name: str) -> None:
-    """Undo `register`."""
-    del _known[name]
-
-
 def simulators() -> list[type[Simulator]]:
     """Return all simulators in the order of registration."""
     return list(_known.values())

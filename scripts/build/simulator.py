@@ -34,7 +34,7 @@ _ERROR_LINE = re.compile(
     r"(%Error|: error|: syntax error|error:|sorry:|undefined reference|: not found|\*\*\*)"
 )
 
-# cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
+# cocotb resolves every link, also the one that stands for a folder whose name the tools
 # do not take (`plain_names`). Python itself may lie in such a folder while the checkout does not.
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
@@ -60,7 +60,7 @@ class Simulator(runner.Runner):
     compiles_slowly: ClassVar[bool] = False
     """Its builds are started first, and its runs last of those whose duration is unknown."""
     links_c: ClassVar[bool] = False
-    """Whether a build takes C++ files beside the design, as one with many mutants needs."""
+    """Whether a build takes C++ files in addition to the design, as one with many mutants needs."""
     forks: ClassVar[bool] = True
     """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}

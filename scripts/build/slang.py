@@ -4,14 +4,13 @@ lists."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.build.filelist import FileList
-from scripts.common import tool_environment
+from scripts.common import process, tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
 
@@ -89,15 +88,8 @@ def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) ->
     """
     words = [*_READ, "--timescale", "1ns/1ps", *_QUIET, "-Wextra", "-Wno-unused-result"]
     words += _words(top, parameters, files.sources, files.includes)
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.build.slang", *words],
-        cwd=ROOT,
-        env=tool_environment.tools({"PYTHONPATH": str(ROOT)}),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    env = tool_environment.tools({"PYTHONPATH": str(ROOT)})
+    done = process.captured([sys.executable, "-m", "scripts.build.slang", *words], env=env)
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     return lines if done.returncode else []
 

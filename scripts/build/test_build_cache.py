@@ -62,7 +62,7 @@ def test_what_a_run_loads_is_a_product(toy: Toy) -> None:
 
 
 def test_the_host_library_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What bulk replay loads into this process: an empty file there would be signal 7."""
+    """Bulk replay loads these files into this process: an empty one would be signal 7."""
     seen: list[tuple[str, ...]] = []
 
     def watch(_: Path, __: object, products: tuple[str, ...]) -> None:

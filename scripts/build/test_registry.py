@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from scripts.build import registry
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.conftest import Project
@@ -120,15 +120,8 @@ def nf(project: Project) -> Callable[..., tuple[int, str]]:
     program.write_text(text, encoding="utf-8")
 
     def run(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, str(program), *words],
-            cwd=project.folder,
-            env=project.environment(),
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=900,
-        )
+        command = [sys.executable, str(program), *words]
+        done = process.captured(command, cwd=project.folder, env=project.environment())
         return done.returncode, done.stdout + done.stderr
 
     return run

@@ -40,7 +40,7 @@ _COVERAGE = (
 # end of the bus, so that bit 0 also counts as 32, 64, 96 ... (`VL_COV_TOGGLE_CHG_ST_W`). These are
 # right, and visit the changed bits only; one copy of each, which takes a third of the time to
 # compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
-# (a difference below zero): those bits would count for the signals behind it.
+# (a difference below zero): those bits would count for the signals after it.
 _TOGGLES = """#pragma once
 #include "verilated_cov.h"
 __attribute__((noinline, weak)) void nf_toggled(int width, uint32_t* counts, QData now,

@@ -326,7 +326,7 @@ def _taken_out(without: Sequence[str], top: str) -> list[str]:
     if not without:
         return []
     cells = " ".join(f"*/t:{module}$*" for module in without)
-    # What is undriven behind that was driven by them: `check -assert` of every target finds others
+    # Nets that are undriven now were driven by them: `check -assert` of every target finds others
     # in the whole design.
     return [
         *(f"delete {cells}", "setundef -undriven -zero", f"hierarchy -check -top {top}"),
@@ -349,7 +349,7 @@ def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, st
 # -- what was mapped before ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Kept:
-    """What of a Mapped its file holds; the rest is in its name."""
+    """Cached part of a Mapped; its file name has the rest."""
 
     key: str
     seconds: float
@@ -368,14 +368,10 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
 
 
 def _kept(name: str, key: str) -> _Kept | None:
-    path = FOLDER / f"{name}.mapped.json"
-    if not path.exists():
-        return None
-    try:
-        found = data.load_json(path, _Kept)
-    except NfError:  # cut short, or of another version of this
-        return None
-    return found if found.key == key else None
+    with suppress(NfError):  # missing, cut short, or of another version
+        found = data.load_json(FOLDER / f"{name}.mapped.json", _Kept)
+        return found if found.key == key else None
+    return None
 
 
 def _keep(name: str, kept: _Kept) -> None:

@@ -63,7 +63,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """How many times the cycles of `nf close` plain seeds took."""
+        """Cycles of plain seeds, as a multiple of those of `nf close`."""
         return self.plain[0] / max(self.close[0], 1)
 
     def __str__(self) -> str:

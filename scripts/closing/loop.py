@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests toward open bins until nothing improves, and plain random seeds beside them.
+"""Coverage closure: runs tests toward open bins until nothing improves, and plain random seeds.
 
-Both start with the same hits and choose from the same tests: plain random draws a test, each as
-likely as another, with its default weights, its usual length and a seed that was not used before.
+Both strategies start with the same hits and choose from the same tests. Plain random draws a test
+uniformly, with its default weights, its usual length and a seed that was not used before.
 """
 
 from __future__ import annotations
@@ -23,19 +23,18 @@ from scripts.coverage.merged import Merger, hits_of
 from verif.coverage.cover_model import BETWEEN, Hits
 from verif.scenario.weights import VARIABLE
 
-# Chooses the next run from what the runs so far have hit.
+# Selection of the next run (a multi-armed bandit with optimistic initial values).
 #
-# A way of running is a test with a length (a factor on its usual traffic), and for a test that
-# draws by the knobs an aim: all open bins that name the test, or those of one point (where a test
-# that does not draw by the knobs is named, the first one that does can be aimed at it). The way
-# that is worth most a cycle goes next. One that draws by the knobs is worth what its last runs
-# brought: that only falls as bins close, so a way that looks best and is not is found out by one
-# run. Another does much the same again: what its last run hit and is still wanted counts, and
-# open bins that name it, less after each run. A way that was not tried is taken for a good one.
+# A variant is a test with a length (a factor on its usual traffic) and, for a test that draws by
+# weights, an aim: all open bins that name the test, or those of one point. If a bin names a test
+# without weights, the first test with weights can be aimed at it. The variant with the highest
+# expected gain a cycle runs next. For a test with weights that is the gain of its last runs: it
+# only falls as bins close, so one run corrects an overestimate. A test without weights does much
+# the same each time: hits of its last run count where they are still wanted, and open bins that
+# name it count less after each run. An untried variant gets an optimistic value.
 #
-# An aimed run raises the weights of the choices that the words of its bins ask for
-# (`verif.scenario.bin_hints`). Toward a point it takes an open bin by chance, and those like
-# it.
+# An aimed run raises the weights of the choices that its bins name (`verif.scenario.bin_hints`).
+# For a point, it draws one open bin and takes all similar ones.
 
 Bin = tuple[str, str]  # point, bin
 Weights = dict[str, dict[str, float]]
@@ -44,12 +43,12 @@ Aims = Callable[[str, str], Iterable[tuple[str, str]]]  # point, bin: knobs and 
 
 ALL = "all"
 LENGTHS = (0.25, 1.0)  # of a test that does not draw by the knobs
-_PULL = 0.9  # share of a knob's draws that follow the aims when all bins have one
-_NEW = 1.1  # what a test by the knobs that was not tried is worth of the best one
-_HOPE = 3e-4  # gain a cycle for each open bin that a way that was not tried is meant to hit
-_SHARE = 0.5  # of the open bins that name a test, which a run of it may close
-_CHANCE = 0.05  # of the runs take any way: one that was unlucky once is not lost
-_LATE = 0.5  # how much the last run counts in what a way is worth
+_PULL = 0.9  # share of draws that follow the aims when all bins have one
+_NEW = 1.1  # value of an untried test with weights, relative to the best one
+_HOPE = 3e-4  # assumed gain a cycle for each open bin that an untried variant is meant to hit
+_SHARE = 0.5  # of the open bins that name a test, assumed to be closed by one run of it
+_CHANCE = 0.05  # of the runs take a random variant, so that one unlucky run excludes none
+_LATE = 0.5  # weight of the last run in the value of a variant
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class NextRun:
     """The run to start next; `weights` is empty for those of the test, `target` is a point and a
     bin."""
 
-    way: RunVariant
+    variant: RunVariant
     weights: Weights
     target: Bin | None = None
 
@@ -142,31 +141,39 @@ class Policy:
         """Count a finished run (hits as of `BinProgress.row`), and return its gain."""
         gain = self.progress.add(row, cycles)
         now = gain / max(cycles, 1)
-        self._last[choice.way] = row, max(cycles, 1)
-        self._runs[choice.way.test] += 1
-        self._worth[choice.way] = _LATE * now + (1 - _LATE) * self._worth.get(choice.way, now)
+        self._last[choice.variant] = row, max(cycles, 1)
+        self._runs[choice.variant.test] += 1
+        self._worth[choice.variant] = _LATE * now + (1 - _LATE) * self._worth.get(
+            choice.variant, now
+        )
         return gain
 
     # ---- choosing
 
     def next(self) -> NextRun:
         """Choose the next run."""
-        ways = self._ways()
+        variants = self._variants()
         if self.rng.random() < _CHANCE:
-            way = self.rng.choice(list(ways))
+            variant = self.rng.choice(list(variants))
         else:
-            best = max((way for way in ways if self.tests[way.test]), key=self._known, default=None)
+            best = max(
+                (variant for variant in variants if self.tests[variant.test]),
+                key=self._known,
+                default=None,
+            )
             most = self._known(best) if best else 0.0
-            way = max(ways, key=lambda way: self._promise(way, len(ways[way]), most))
-        bins = ways[way]
-        if not way.aim:
-            return NextRun(way, {})
+            variant = max(
+                variants, key=lambda variant: self._promise(variant, len(variants[variant]), most)
+            )
+        bins = variants[variant]
+        if not variant.aim:
+            return NextRun(variant, {})
         target = self.rng.choice(bins)
-        if way.aim != ALL:
+        if variant.aim != ALL:
             bins = [one for one in bins if _alike(one[1], target[1])]
-        return NextRun(way, self._toward(self.tests[way.test], bins), target)
+        return NextRun(variant, self._toward(self.tests[variant.test], bins), target)
 
-    def _ways(self) -> dict[RunVariant, list[Bin]]:
+    def _variants(self) -> dict[RunVariant, list[Bin]]:
         """Return all current variants, each with the open bins that it is meant to hit."""
         named: dict[str, list[Bin]] = {test: [] for test in self.tests}
         out: dict[RunVariant, list[Bin]] = defaultdict(list)
@@ -185,30 +192,31 @@ class Policy:
                 out |= {RunVariant(test, length): bins for length in lengths}
         return out
 
-    def _known(self, way: RunVariant) -> float:
-        return self._worth.get(way, 0.0)
+    def _known(self, variant: RunVariant) -> float:
+        return self._worth.get(variant, 0.0)
 
-    def _promise(self, way: RunVariant, bins: int, most: float) -> float:
+    def _promise(self, variant: RunVariant, bins: int, most: float) -> float:
         """Estimate the gain a cycle of a variant; `most` is the best known value of those with
         weights."""
-        if not self.tests[way.test]:
-            return self._again(way, bins)
-        if way in self._worth:
-            return self._worth[way]
+        if not self.tests[variant.test]:
+            return self._again(variant, bins)
+        if variant in self._worth:
+            return self._worth[variant]
         return max(
-            _HOPE * bins, _NEW * most if self.tests[way.test] and way.aim in ("", ALL) else 0.0
+            _HOPE * bins,
+            _NEW * most if self.tests[variant.test] and variant.aim in ("", ALL) else 0.0,
         )
 
-    def _again(self, way: RunVariant, bins: int) -> float:
+    def _again(self, variant: RunVariant, bins: int) -> float:
         """Estimate the gain of a test without weights, which behaves much the same each time.
 
         Hits of its last run count where they are still wanted; open bins that name it count less
         after each run that left them open.
         """
-        left = bins / (1 + self._runs[way.test]) ** 2
-        if way not in self._last:
+        left = bins / (1 + self._runs[variant.test]) ** 2
+        if variant not in self._last:
             return _HOPE * left
-        row, cycles = self._last[way]
+        row, cycles = self._last[variant]
         progress = self.progress
         wanted = np.minimum(row, np.maximum(progress.wanted - progress.hits, 0)) / progress.wanted
         return (float(wanted.sum()) + _SHARE * left) / cycles
@@ -352,7 +360,7 @@ class Closing:
         specs = []
         for number, choice in enumerate(choices):
             seed = self._seeds + CLOSE_SEED + self.close.runs + number
-            specs.append(with_choice(self.specs[choice.way.test], seed, choice))
+            specs.append(with_choice(self.specs[choice.variant.test], seed, choice))
         came = {record.id: record for record in self.execute(specs)}
         gains = []
         for spec, choice in zip(specs, choices, strict=True):
@@ -402,14 +410,14 @@ class Closing:
 
     def _told(self, choice: NextRun, gain: float) -> str:
         progress = self.close.progress
-        way = choice.way
-        length = f" x {way.length:g}" if way.length != 1 else ""
-        toward = f" toward {way.aim}" if way.aim else ""
-        if choice.target and way.aim == choice.target[0]:
+        variant = choice.variant
+        length = f" x {variant.length:g}" if variant.length != 1 else ""
+        toward = f" toward {variant.aim}" if variant.aim else ""
+        if choice.target and variant.aim == choice.target[0]:
             toward += f" / {choice.target[1]}"
         return (
             f"{progress.cycles:>9,} cycles  {progress.closed:4} of {len(progress.goals)} bins"
-            f"  +{gain:.1f}  {way.test}{length}{toward}"
+            f"  +{gain:.1f}  {variant.test}{length}{toward}"
         )
 
 
@@ -424,6 +432,6 @@ def with_choice(spec: RunSpec, seed: int, choice: NextRun | None = None) -> RunS
     env = dict(spec.env)
     if choice is not None and choice.weights:
         env[VARIABLE] = json.dumps(choice.weights, separators=(",", ":"))
-    if choice is not None and choice.way.length != 1:
-        env[SCALE] = f"{float(env.get(SCALE, 1)) * choice.way.length:g}"
+    if choice is not None and choice.variant.length != 1:
+        env[SCALE] = f"{float(env.get(SCALE, 1)) * choice.variant.length:g}"
     return replace(spec, seed=seed, env=tuple(sorted(env.items())))

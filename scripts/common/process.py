@@ -20,6 +20,7 @@ from typing import IO
 
 from neuron_fabric.errors import say
 from scripts.common import cpu_time, orphan_guard, tool_environment
+from scripts.common.paths import ROOT
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -48,7 +49,7 @@ def resume() -> None:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a process ended; `returncode` is negative for a signal, as in subprocess."""
+    """End of a process; `returncode` is negative for a signal, as in subprocess."""
 
     returncode: int
     timed_out: bool
@@ -58,7 +59,7 @@ class Finished:
 
 
 def kill_group(pid: int) -> None:
-    """End the whole group: a simulator may have started helpers of its own."""
+    """End the whole group: a simulator may have started helper processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -154,10 +155,41 @@ def run_logged(
                 ended = partial(cpu_time.leader_ended, process.pid)
                 why, used = cpu_time.watch(process.pid, timeout_s, log, ended)
         finally:
-            kill_group(process.pid)  # also what the process left behind
+            kill_group(process.pid)  # also processes that it left running
             process.wait()
     check_stopping()
     return Finished(process.returncode, bool(why), time.monotonic() - begin, used, why)
+
+
+def captured(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | str = ROOT,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+    shell: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command to its end, without input, and capture both outputs as text.
+
+    Args:
+        command: the words, or one line with `shell`.
+        cwd: its folder; by default the root of the project.
+        env: its environment; by default that of this process.
+        timeout_s: limit in seconds; subprocess.TimeoutExpired after it.
+        shell: whether a shell reads the command.
+    """
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout_s,
+        shell=shell,
+        check=False,
+    )
 
 
 @contextlib.contextmanager

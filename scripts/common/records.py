@@ -88,7 +88,7 @@ class BuildSpec:
 
     @property
     def copied(self) -> bool:
-        """Whether what is compiled is not the tree, but texts made from it."""
+        """True if texts made from the tree are compiled, not the tree."""
         return bool(self.edits or self.variant or self.dut is not Dut.RTL)
 
 

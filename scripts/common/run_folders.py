@@ -80,7 +80,7 @@ def _claim(path: Path) -> Path:
         with suppress(Busy):
             take(own)
             return own
-    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} beside it.")
+    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} more.")
 
 
 def alone() -> Lock:

@@ -193,7 +193,7 @@ def test_bad_plan(write: Write, tmp_path: Path, old: str, new: str, says: str) -
 
 
 def test_the_night_runs_what_smoke_leaves_out() -> None:
-    """Every test on every build, simulator and value that it is planned for."""
+    """The nightly suite has each test on each planned build, simulator and value."""
     plan, tests = testplan.read(), discover()
     night = plan.suite("nightly")
     assert testplan.of_suite(plan, night, tests) == [test for test in tests if not test.skip]

@@ -107,7 +107,7 @@ CONFIG = """
 def test_surroundings_choose_no_other_repository(
     tmp_path_factory: pytest.TempPathFactory, names: set[str], odd_config: bool
 ) -> None:
-    """A repository is made, written and read beside a victim that the environment names."""
+    """A repository is made, written and read next to a victim that the environment names."""
     folder = tmp_path_factory.mktemp("git")
     repository(folder / "victim", "yours")
     before = state(folder / "victim")

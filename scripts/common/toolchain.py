@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import tool_environment
+from scripts.common import process, tool_environment
 
 
 @dataclass(frozen=True)
@@ -47,23 +47,15 @@ def package_version(name: str) -> str | None:
 
 def in_venv(name: str) -> str | None:
     """Return the path of a program: in the folder of this Python first, then on PATH."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.is_file() else shutil.which(name)
+    local = Path(sys.executable).parent / name
+    return str(local) if local.is_file() else shutil.which(name)
 
 
 def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str:
     """Return the first line that a command prints, with ``more`` variables than every tool gets; an
     empty text if it cannot be run."""
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=120,
-            check=False,
-            env=tool_environment.tools(more),
-        )
+        done = process.captured(command, cwd=".", env=tool_environment.tools(more), timeout_s=120.0)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     text = (done.stdout + done.stderr).strip()

@@ -68,7 +68,7 @@ class FileCoverage:
 
 @dataclass(frozen=True)
 class CodeCoverage:
-    """All files, over `runs` runs; `unneeded` are waivers that are wrong, a line each."""
+    """Figures of all files over `runs` runs; `unneeded` has a line for each wrong waiver."""
 
     runs: int
     files: tuple[FileCoverage, ...]

@@ -92,17 +92,6 @@ class Merged:
             out.setdefault(point, {})[name] = hits
         return out
 
-    def bits(self, run: int) -> tuple[Bits, Bits | None]:
-        """Return what a run reached: a byte for each bin, and a byte for each point of its table
-        (None without one)."""
-        bins = np.unpackbits(self.bin_rows[run], count=len(self.bins))
-        table = self.runs[run].table
-        if not table:
-            return bins, None
-        row = sum(one.table == table for one in self.runs[:run])
-        code = self.code[table]
-        return bins, np.unpackbits(code.rows[row], count=len(code.counts))
-
 
 @dataclass
 class _Run:

@@ -95,7 +95,7 @@ def smallest(found: Reached) -> list[Ranked]:
     chosen = _greedy(found, [1.0] * len(found.runs))
     order = {id(run): number for number, run in enumerate(found.runs)}
     rows = [found.rows[order[id(one.run)]] for one in chosen]
-    for number in range(len(rows) - 1, -1, -1):  # is it still needed beside the others?
+    for number in range(len(rows) - 1, -1, -1):  # is it still needed with the others?
         others = [row for other, row in enumerate(rows) if other != number]
         if others and not _ones(rows[number] & ~np.bitwise_or.reduce(others)):
             del rows[number], chosen[number]

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves of code coverage: its counts by point number, and the name of the key table
-that says which point is which.
+"""Compact code coverage of a run: counts by point number, and the name of the table of its keys.
 
 Verilator writes a text of some 30 MB a run, nearly all of it keys, which are the same in every run
 of a build. `pack` replaces it by 0.1 MB: a compressed array, and once a build the table of its keys

@@ -95,9 +95,10 @@ def test_sums_and_rows(tmp_path: Path, record: Make) -> None:
     assert [one.seed for one in found.runs] == [1, 2, 3, 4]
     assert found.functional() == {"p": {"x": 4, "y": 1}}
     assert sorted(code.counts.tolist() for code in found.code.values()) == [[0, 7], [7, 1]]
-    bins, hit = found.bits(0)
-    assert (bins.tolist(), hit is not None and hit.tolist()) == ([1, 0], [1, 0])
-    assert found.bits(3)[1] is None
+    assert np.unpackbits(found.bin_rows[0], count=2).tolist() == [1, 0]
+    whole = found.code[found.runs[0].table]
+    assert [np.unpackbits(row, count=2).tolist() for row in whole.rows] == [[1, 0], [1, 1]]
+    assert found.runs[3].table == ""
 
 
 def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Make) -> None:
@@ -126,7 +127,7 @@ def test_a_table_comes_along_from_another_machine(
 ) -> None:
     made = run(tmp_path / "1", record(), points(0, 2, 0))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "other")
-    assert merge([made]).runs  # found beside the counts
+    assert merge([made]).runs  # found next to the counts
     run_counts.adopt(tmp_path / "1")
     table = run_counts.read(Path(str(made.coverage))).table
     (tmp_path / "1" / f"{table}.keys").unlink()

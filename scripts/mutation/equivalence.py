@@ -73,7 +73,7 @@ def prover(
 
     def prove(mutant: SourceMutant) -> str:
         if mutant.module.endswith("_pkg") or mutant.extra:
-            return ""  # no outputs of its own; nothing of it in a module with its own parameters
+            return ""  # a package has no outputs, a module with default parameters lacks the branch
         folder = PROOFS / mutant.id
         texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
         gold, gate = (
@@ -114,8 +114,3 @@ def _write(path: Path, source: str) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.replace(" or negedge rst_n", "").encode("latin-1"))
     return shown(path)
-
-
-def log_of(mutant: SourceMutant) -> Path:
-    """Where yosys writes while it tries."""
-    return PROOFS / mutant.id / "yosys.log"

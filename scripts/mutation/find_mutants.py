@@ -72,7 +72,7 @@ def find(
         BuildError: slang cannot read the design.
     """
     sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
-    # slang tells places behind every link, also behind the one that stands for an odd folder name.
+    # slang resolves every link, also the one that stands for a folder with an odd name.
     names = {str((root / name).resolve()): name for name in files.sources}
     paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
     found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
@@ -446,7 +446,7 @@ _REPLACED: dict[Any, tuple[str, tuple[str, ...], bool]] = {
 }
 _REDUCTIONS = {_UNARY.BitwiseAnd: "|", _UNARY.BitwiseOr: "&", _UNARY.BitwiseXor: "|"}
 _LARGEST_STEP = 64  # bits of a constant that is changed by one
-JUDGED = frozenset(  # a condition that has mutants of its own which negate it
+JUDGED = frozenset(  # operators with mutants that negate the condition
     {_BINARY.Equality, _BINARY.Inequality, _BINARY.LessThan, _BINARY.GreaterThan}
     | {_BINARY.LessThanEqual, _BINARY.GreaterThanEqual}
 )

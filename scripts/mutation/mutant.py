@@ -103,8 +103,8 @@ def around(source: str, part: Part) -> str:
     white space."""
     first = source.rfind(";", 0, part.start) + 1
     last = source.find(";", part.end)
-    before, behind = source[first : part.start], source[part.end : last]
-    return f"{''.join(before.split())}|{''.join(behind.split())}"
+    before, after = source[first : part.start], source[part.end : last]
+    return f"{''.join(before.split())}|{''.join(after.split())}"
 
 
 def sample(mutants: Iterable[SourceMutant], count: int, seed: int) -> list[SourceMutant]:

@@ -30,7 +30,7 @@ RESULTS = FOLDER / "results.jsonl"
 
 
 class State(StrEnum):
-    """What is known of a mutant."""
+    """State of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"  # a test would have seen a difference where it stands, none did

@@ -3,9 +3,15 @@
 first, until one is red.
 
 One build of each parameter set holds all mutants of the command. First every test runs once with
-no mutant active (`rewrite.PROBE`) and records which mutants would have made a difference at
+no mutant active (`PROBE`) and records which mutants would have made a difference at
 their place: a test that sees no difference there cannot kill. This is sharper than line
 coverage, needs no build with coverage, and shows that the tests are green on the build.
+
+Rewriting: an expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7)
+new else old`. Number 0 is the original design; -1 is the same, and records which mutants would have
+made a difference at their place (`probe.cpp`). The number is read once at time 0, from the plusarg
+`+nf_mutant=N` or from the variable NF_MUTANT, because a fork of a waiting simulator shares its
+command line.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import math
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
@@ -25,9 +32,9 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from scripts.build import registry
 from scripts.common.errors import NfError
+from scripts.common.paths import VARIANTS
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import Runner, run_all
-from scripts.mutation import rewrite
 from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
 from scripts.plan.depends import Dependencies
@@ -99,7 +106,7 @@ class MutantRuns:
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
-        variant = rewrite.write(self.mutants, self.sources)
+        variant = write_variant(self.mutants, self.sources)
         for candidate in self.candidates:
             build = replace(candidate.spec.build, variant=variant, opt=opt)
             candidate.spec = replace(candidate.spec, build=build)
@@ -147,7 +154,7 @@ class MutantRuns:
         for candidate in self.candidates:
             if not self.again and self._probed(candidate):
                 continue
-            spec = self._spec(candidate, rewrite.PROBE)
+            spec = self._spec(candidate, PROBE)
             by_id[spec.id] = candidate
             specs.append(spec)
 
@@ -301,9 +308,9 @@ class MutantRuns:
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
         """Return the run of a test with a mutant; `number` is 0 or PROBE for none."""
         spec = candidate.spec
-        environment = [*spec.env, (rewrite.VARIABLE, str(number))]
-        if number == rewrite.PROBE:
-            environment.append((rewrite.SEEN, "seen"))  # in the folder of the run
+        environment = [*spec.env, (VARIABLE, str(number))]
+        if number == PROBE:
+            environment.append((SEEN, "seen"))  # in the folder of the run
         limit = spec.timeout_s
         if candidate.seen is not None:
             limit = min(limit, candidate.seconds * _SLOWER + _MORE_S)
@@ -342,3 +349,101 @@ class MutantRuns:
             seconds=round(seconds, 2),
             note=note,
         )
+
+
+VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
+PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
+PACKAGE = """package nf_mutation_pkg;
+  import "DPI-C" function int nf_mutation_number();
+  import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
+  function automatic int nf_chosen();
+    int number;
+    if ($value$plusargs("nf_mutant=%d", number) == 0) number = nf_mutation_number();
+    return number;
+  endfunction
+  int nf_mutant = nf_chosen();
+  function automatic logic nf_note(input int number, input logic differs);
+    return nf_mutation_note(number, differs);
+  endfunction
+endpackage
+"""
+_NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
+
+# Verilator keeps such a function apart, where it cannot see the number.
+_APART = "/* verilator no_inline_task */"
+_PROBE_CPP = Path(__file__).with_name("probe.cpp")
+
+Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
+
+
+def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
+    """Return a source with these mutants in it, by number."""
+    sites: Sites = defaultdict(list)
+    for number, mutant in mutants.items():
+        for part in mutant.parts:
+            sites[part.start, part.end, part.statement].append((number, part.new))
+    # Outer before inner; of a statement and an expression in one place the statement.
+    order = sorted(sites, key=lambda site: (site[0], -site[1], not site[2]))
+    return _Writer(source, sites, order).text(0, len(source))
+
+
+def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> str:
+    """Write every changed source below `paths.VARIANTS`, and return the folder's name for
+    `BuildSpec.variant`.
+
+    The name is a hash of the content. The number is declared before the first of `sources`, with
+    which every file list of the design must begin.
+    """
+    carrier = next(iter(sources))
+    by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
+    for number, mutant in mutants.items():
+        by_file[mutant.file][number] = mutant
+    texts = {
+        file: rewritten(source, by_file[file]).replace(_APART, "")
+        for file, source in sources.items()
+        if file in by_file or file == carrier
+    }
+    texts[carrier] = PACKAGE + texts[carrier]
+    digest = hashlib.sha256(_PROBE_CPP.read_bytes())
+    for file, text in sorted(texts.items()):
+        digest.update(f"\0{file}\0{text}".encode("latin-1"))
+    name = digest.hexdigest()[:16]
+    for file, text in {**texts, _PROBE_CPP.name: _PROBE_CPP.read_text("latin-1")}.items():
+        path = VARIANTS / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1"))
+    return name
+
+
+class _Writer:
+    """Writes nested sites, from the outermost inwards."""
+
+    def __init__(self, source: str, sites: Sites, order: list[tuple[int, int, bool]]) -> None:
+        self._source, self._sites, self._order, self._next = source, sites, order, 0
+
+    def text(self, start: int, end: int) -> str:
+        """Return the source from `start` to `end`, with the sites in it from the next one on."""
+        out, at = [], start
+        while self._next < len(self._order) and self._order[self._next][1] <= end:
+            site = self._order[self._next]
+            self._next += 1
+            out.append(self._source[at : site[0]])
+            out.append(self._site(site, self.text(site[0], site[1])))
+            at = site[1]
+        out.append(self._source[at:end])
+        return "".join(out)
+
+    def _site(self, site: tuple[int, int, bool], old: str) -> str:
+        choices = self._sites[site]
+        if site[2]:
+            chosen = (f"if ({_chosen(n, '1')}) begin {new} end else " for n, new in choices)
+            return f"begin {''.join(chosen)}begin {old} end end"
+        plain = self._source[site[0] : site[1]]
+        chosen = (f"{_chosen(n, f'({new}) != ({plain})')} ? ({new}) : " for n, new in choices)
+        return f"({''.join(chosen)}({old}))"
+
+
+def _chosen(number: int, differs: str) -> str:
+    """Return the condition that a mutant is active; its second half records, and is never true."""
+    noted = f"({_NUMBER} < 0 && {_NOTE}({number}, {differs}))"
+    return f"({_NUMBER} == {number} || {noted})"

@@ -27,10 +27,10 @@ from scripts.common.records import (
     RunSpec,
 )
 from scripts.farm.schedule import Runner
-from scripts.mutation import equivalence, find_mutants, mutant_outcome, rewrite
+from scripts.mutation import equivalence, find_mutants, mutant_outcome
 from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, MutantOutcome, State, Store
-from scripts.mutation.run_mutants import Candidate, MutantRuns
+from scripts.mutation.run_mutants import Candidate, MutantRuns, write_variant
 from scripts.plan import mutants as by_hand_list
 from scripts.run import simulate
 
@@ -149,7 +149,7 @@ def test_uniform_over_modules(design: Design) -> None:
 
 def test_all_mutants_together_are_legal(design: Design) -> None:
     found, sources = design
-    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    name = write_variant(dict(enumerate(found, 1)), sources)
     folder = VARIANTS / name
     files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
     assert slang.errors(TOP, files, [ROOT / "hdl/common"]) == []
@@ -160,7 +160,7 @@ def test_functions_are_inlined_where_they_hold_mutants(
 ) -> None:
     """Verilator refuses one that is kept apart and reads the number of the mutant."""
     found, sources = design
-    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    name = write_variant(dict(enumerate(found, 1)), sources)
     texts = [file.read_text("latin-1") for file in (VARIANTS / name).rglob("*.sv")]
     assert any("no_inline_task" in source for source in sources.values())
     assert not any("no_inline_task" in text for text in texts)

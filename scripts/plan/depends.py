@@ -72,10 +72,10 @@ class Dependencies:
             if path not in seen:
                 seen.add(path)
                 todo += self._imported(root, path)
-        beside = (
+        neighbours = (
             path for folder in {path.parent for path in seen} - {root} for path in folder.iterdir()
         )
-        data = {path for path in beside if path.is_file() and path.suffix not in _NO_DATA}
+        data = {path for path in neighbours if path.is_file() and path.suffix not in _NO_DATA}
         return frozenset(seen | data)
 
     def _imported(self, root: Path, path: Path) -> tuple[Path, ...]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Script that imports a folder of test modules and prints the tests that cocotb would register.
 
-Run as `python registration.py FOLDER PACKAGE`, in a process of its own: an import executes code,
+Run as `python registration.py FOLDER PACKAGE`, in a separate process: an import executes code,
 may print, fail or end Python. It prints one JSON object a line: `{"reading": FILE}` before a file
 is imported, `{"module", "tests", "error"}` after it, at last `{"read": FILES}`. The last line is
 missing if an import has ended Python. It imports nothing of the project itself, because FOLDER may

@@ -172,7 +172,7 @@ FAULTS = {
     "prints": ("print('no JSON')\nimport os\nos.write(1, b'no JSON')", ""),
 }
 
-# Modules beside them, by name. Tests of a module that is no test module are lost.
+# Further modules by name. Tests of a module that is not a test module are lost.
 MODULES = {
     "shared": SHARED,
     "test_ways": WAYS,

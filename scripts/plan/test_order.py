@@ -185,6 +185,11 @@ def test_a_wrong_choice_is_refused(empty: Path, text: list[str]) -> None:
         selection.plan_runs(words(*text))
 
 
+def save(path: Path) -> None:
+    """Change a file by one line."""
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+
 def test_watch(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     other = replace(one, module="other_bench")
@@ -194,16 +199,13 @@ def test_watch(toy: Toy) -> None:
 
     def plan() -> list[RunSpec]:
         if next(broken, False):
-            (toy.folder / "toy.f").write_text(
-                (toy.folder / "toy.f").read_text(encoding="utf-8") + "\n", encoding="utf-8"
-            )
+            save(toy.folder / "toy.f")
             raise NfError("half saved")
         return [one, other]
 
     def run(specs: list[RunSpec]) -> int:
         seen.append(list(specs))
-        path = toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv")
-        path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        save(toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv"))
         return 0
 
     assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
@@ -230,18 +232,15 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
     source = toy.folder / "toy.sv"
     seen: list[int] = []
 
-    def save() -> None:
-        source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-
     def plan() -> list[RunSpec]:
         if len(seen) == 1:
-            save()
+            save(source)
         return [one]
 
     def run(specs: list[RunSpec]) -> int:
         seen.append(len(specs))
         if len(seen) == 1:
-            save()
+            save(source)
         return 0
 
     assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0

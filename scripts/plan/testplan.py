@@ -105,7 +105,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Plan:
-    """All files of the testplan folder, merged."""
+    """The testplan: all files of its folder, merged."""
 
     entries: dict[str, Entry]
     builds: dict[str, NamedBuild]

@@ -7,9 +7,9 @@ import re
 
 from scripts.common.records import FailureKind, RunRecord
 
-# A cause names its seed, times and values; failures are the same in spite of them.
+# A cause names its seed, times and values; failures that differ only in these are equal.
 SEED = re.compile(r"\bseed \d+(?:, profile \w+)?(?:: |; )?")
-# A byte of letters alone (ee) is a value behind such words; elsewhere it may be a word itself.
+# A byte of letters alone (ee) is a value after such words; elsewhere it may be a word.
 _VALUE = re.compile(
     r"\b\d+(?:\.\d+)?\b|\b(?:0x[0-9a-fA-F_]+|(?=[0-9a-fA-F]*\d)[0-9a-fA-F]{2,})\b|\d+"
     r"|(?<=\bgot )[a-f]{2}\b|(?<=\bexpected )[a-f]{2}\b|(?<=: )[a-f]{2}(?=, expected\b)"

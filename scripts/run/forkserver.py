@@ -79,7 +79,7 @@ class Server:
                 process.kill_group(pid)
             end = self._read(time.monotonic() + _START_S if why else None)
         finally:
-            process.kill_group(pid)  # also what the child left behind
+            process.kill_group(pid)  # also processes that the child left running
             process.forget(pid)
         seconds, used = time.monotonic() - begin, end["used_ms"] / 1000
         return Finished(end["status"], bool(why), seconds, used, why)

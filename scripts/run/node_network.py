@@ -11,12 +11,12 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from neuron_fabric.errors import one_line
+from scripts.common import process
 from scripts.common.errors import NfError
 
 LINK = "eth0"
@@ -84,8 +84,8 @@ def namespaces(count: int, rate: str) -> Iterator[Nodes]:
     def limit(node: int, rate: str) -> None:
         burst = str(max(_LEAST_BURST, round(bytes_a_second(rate) / _TICKS)))
         for place, device in ((names[node], LINK), (hub, f"port{node}")):
-            # Taken away first: tbf that is changed keeps its queue, and what is in it and larger
-            # than the new burst (TCP hands over up to 64 KiB) never leaves, nor what is behind it.
+            # Removed first: a changed tbf keeps its queue, and a packet in it that is larger
+            # than the new burst (TCP hands over up to 64 KiB) never leaves, nor what follows it.
             _call("tc", "-n", place, "qdisc", "del", "dev", device, "root", check=False)
             words = ("tbf", "rate", rate, "burst", burst, "latency", _QUEUE)
             _call("tc", "-n", place, "qdisc", "add", "dev", device, "root", *words)
@@ -116,10 +116,8 @@ def _tool(name: str) -> str:
 
 def _call(tool: str, *words: str, check: bool = True) -> str:
     """Run a tool; return "" on success, otherwise its error message."""
-    command: Sequence[str] = (_tool(tool), *words)
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    command = (_tool(tool), *words)
+    done = process.captured(command)
     if done.returncode == 0:
         return ""
     said = one_line(done.stderr.strip() or f"exit code {done.returncode}", 160)

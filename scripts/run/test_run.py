@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Project
 
@@ -21,9 +22,7 @@ NF = [sys.executable, "-m", "scripts.cli.main"]
 def nf(build: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `nf` of this checkout with its build folder elsewhere."""
     env = {**os.environ, "NF_BUILD": str(build), "PYTHONPATH": str(ROOT), **variables}
-    return subprocess.run(
-        [*NF, *words], cwd=ROOT, env=env, capture_output=True, encoding="utf-8", check=False
-    )
+    return process.captured([*NF, *words], env=env)
 
 
 def test_a_failure_is_shown_everywhere(project: Project) -> None:
@@ -104,14 +103,9 @@ def test_bash_completes(tmp_path: Path, line: str, offers: list[str]) -> None:
     program.write_text(f'#!/bin/sh\nexec {" ".join(NF)} "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
-    done = subprocess.run(
-        ["bash", "-c", textwrap.dedent(COMPLETE).format(line=line, point=len(line))],
-        cwd=ROOT,
-        env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    script = textwrap.dedent(COMPLETE).format(line=line, point=len(line))
+    env = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    done = process.captured(["bash", "-c", script], env=env)
     assert [word.strip() for word in done.stdout.split()] == offers, done.stderr
 
 

@@ -65,7 +65,7 @@ def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: 
 
 
 def test_stimulus_is_of_the_record_alone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the shell says at a rerun changes nothing."""
+    """Variables of the shell at a rerun change nothing."""
     for name in ("NF_SCALE", "NF_WEIGHTS", "NF_SCENARIO"):
         monkeypatch.setenv(name, "7")
     record = toy.run(toy.spec("icarus"), "shell")

@@ -131,7 +131,7 @@ def test_only_the_first_of_one_cause_are_run_again(project: Project) -> None:
     _, text = project.nf("run", "test_toy::checker", "--seeds", "5", *ONE_BY_ONE)
     notes = [record.note for record in project.records()]
     assert sum(note.startswith("not run again") for note in notes) == 2
-    assert len({record.cause for record in project.records()}) == 5  # each has a value of its own
+    assert len({record.cause for record in project.records()}) == 5  # each has a different value
     assert "  5 x mismatch: the toy's checker" in text.splitlines()
 
 

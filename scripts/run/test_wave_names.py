@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.build import registry, verilator
+from scripts.common import process
 from scripts.common.paths import ROOT
 
 HDL = ROOT / "hdl"
@@ -43,9 +43,7 @@ endmodule
 
 def run(command: list[str], folder: Path) -> None:
     environment = {**os.environ, **verilator.build_environment()}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
-    )
+    done = process.captured(command, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -2,7 +2,7 @@
 """Workers of a data-parallel training on this machine, started and watched by torchrun's agent.
 
 The agent gives each worker RANK, WORLD_SIZE, MASTER_ADDR and the rest that `init_process_group`
-reads, and ends all when one fails. It runs in a process of its own, between this one and the
+reads, and ends all when one fails. It runs in a separate process, between this one and the
 workers. Both have an orphan guard (`scripts.common.orphan_guard`): a death, even by SIGKILL, ends
 the processes below it.
 """

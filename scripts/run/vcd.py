@@ -70,7 +70,7 @@ def _copy_window(source: IO[bytes], out: IO[bytes], first: int, last: int) -> No
             if int(line[1:]) >= first:
                 break
         elif not line.startswith(b"$"):
-            # "0!" and "b0101 !": one character of value, or the identifier behind a space.
+            # "0!" and "b0101 !": one character of value, or the identifier after a space.
             _, space, name = line.rpartition(b" ")
             values[name if space else line[1:]] = line
     else:
