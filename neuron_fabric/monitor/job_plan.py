@@ -194,7 +194,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Cost:
-    """Modelled cost of one region and step, by which capacity is judged (`hook.capacity`).
+    """Modelled cost of one region and step, by which capacity is judged (`capacity.cost_model`).
 
     Attributes:
         seconds: Time of the low-bit reducer, without the network.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a design once per content. Parallel runs and later calls share the result."""
+"""Build cache: a design is compiled once per content; parallel runs and later calls share it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MADE = ".nf-build"  # it has begun: what `nf clean` may remove
 
 @dataclass(frozen=True)
 class Built:
-    """A finished build. `seconds` is what this call waited for it, 0 when it was there."""
+    """A finished build; `seconds` is the time that this call waited for it, 0 if it was cached."""
 
     directory: Path
     seconds: float
@@ -43,7 +43,7 @@ class Built:
 
 
 def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sources]:
-    """Directory that a spec builds into, and its sources."""
+    """Return the directory that a spec builds into, and its sources."""
     sources = collect(spec)
     return base / f"{spec.sim}-{spec.top}-{sources.key}", sources
 
@@ -79,8 +79,12 @@ def under_way() -> list[tuple[BuildSpec, float]]:
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a finished build leaves: ``seconds`` is what it took, ``products`` are the files that a
-    run loads, each with its size and its SHA-256."""
+    """Stamp of a finished build.
+
+    Attributes:
+        seconds: duration of the build.
+        products: files that a run loads, each with its size and its SHA-256.
+    """
 
     seconds: float
     top: str = ""
@@ -89,12 +93,12 @@ class Stamp:
 
 
 def read_stamp(directory: Path) -> Stamp:
-    """The stamp of a build. OSError when there is none; DataError when it is damaged."""
+    """Read the stamp of a build; OSError when there is none, DataError when it is damaged."""
     return typed(Stamp, read_json(directory / STAMP))
 
 
 def _done(directory: Path, products: Sequence[str], tell: bool = False) -> bool:
-    """Whether a build is there. A damaged one counts as none, and is told: it is made again."""
+    """Return whether the build exists; a damaged one is reported if `tell`, and does not count."""
     try:
         lack = _damage(directory, products)
     except FileNotFoundError:
@@ -105,7 +109,8 @@ def _done(directory: Path, products: Sequence[str], tell: bool = False) -> bool:
 
 
 def _damage(directory: Path, products: Sequence[str]) -> str:
-    """What is not as the build left it, "" when all is. FileNotFoundError when it left nothing."""
+    """Return how the build differs from what was built, "" if it does not. FileNotFoundError
+    when there is no build."""
     try:
         stamp = read_stamp(directory)
     except FileNotFoundError:
@@ -171,7 +176,7 @@ def once(
 
 
 def _empty(directory: Path) -> None:
-    """Remove what an interrupted build has left; NfError for what no build has made."""
+    """Remove the remains of an interrupted build; NfError for files that no build created."""
     found = list(directory.iterdir())
     if found and not is_build(directory):
         raise NfError(f"{shown(directory)} holds something else than a build: move it away.")
@@ -183,7 +188,7 @@ def _empty(directory: Path) -> None:
 
 
 def is_build(directory: Path) -> bool:
-    """Whether a build has made that folder, whole or not."""
+    """Return whether a build, complete or not, created that folder."""
     if directory.is_symlink() or not directory.is_dir():
         return False
     return (directory / MADE).is_file() or (directory / STAMP).is_file()

@@ -82,7 +82,7 @@ def build(
     optimise = QUICK if edits or quick or stages else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(Design(spec, sources, target, stages, places), optimise)
+        make(BulkDesign(spec, sources, target, stages, places), optimise)
         return {"top": spec.top, "sim": sim}
 
     # Nobody measures the speed of RTL that is broken, or probed.
@@ -92,8 +92,16 @@ def build(
 
 
 def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | IcarusModel:
-    """A finished build, here or brought from another machine; ``seconds``: what it took just now.
-    NfError where Icarus is not installed."""
+    """Return a finished build, local or brought from another machine.
+
+    Args:
+        sim: name of the simulator.
+        directory: folder of the build.
+        seconds: time that this call spent on building.
+
+    Raises:
+        NfError: Icarus is not installed.
+    """
     took = read_stamp(directory).seconds
     if sim == "verilator":
         return VerilatedModel(directory / LIBRARY, directory / UNCHECKED, seconds, took)
@@ -103,7 +111,7 @@ def found(sim: str, directory: Path, seconds: float = 0.0) -> VerilatedModel | I
 
 
 def directory_of(model: BulkModel) -> Path:
-    """Where a build lies."""
+    """Return the folder of a build."""
     if isinstance(model, VerilatedModel):
         return model.library.parent
     assert isinstance(model, IcarusModel)
@@ -111,12 +119,12 @@ def directory_of(model: BulkModel) -> Path:
 
 
 def host_sources(*more: str) -> list[Path]:
-    """Files of the host, and others that lie beside them."""
+    """Return the source files of the host, and of `more` in the same folder."""
     return [SOURCES / name for name in (*HOST, *more)]
 
 
 def build_key(start: str) -> str:
-    """Names everything that goes into a library; ``start`` the RTL."""
+    """Hash everything that goes into a library; ``start`` is the key of the RTL."""
     digest = hashlib.sha256(f"{start} {platform.machine()}".encode())
     files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv")]
     files += [Path(__file__), Path(generated_sources.__file__)]
@@ -133,8 +141,8 @@ def _vvp() -> str:
     return path
 
 
-class Design:
-    """The RTL of one build with its edits, the sources made from it, its commands and their log."""
+class BulkDesign:
+    """The RTL of one build with its edits, the sources generated from it, and its build log."""
 
     def __init__(
         self,
@@ -160,20 +168,20 @@ class Design:
         self._more = verilator.build_environment()
 
     def rtl_under(self, wrapper: str) -> list[Path]:
-        """The RTL, its pins, the module that drives them, and the probe if there is one."""
+        """Return the RTL, its pins, the module that drives them, and the probe if there is one."""
         pins = self.directory / generated_sources.PINS_MODULE
         probe = [SOURCES / PROBE] if self.stages else []
         return [*self.rtl, pins, SOURCES / f"{wrapper}.sv", *probe]
 
     def run(self, *command: str | Path) -> None:
-        """BuildError with the first error line of the log."""
+        """Run a command of the build; BuildError with the first error line of the log."""
         words, log = [str(word) for word in command], self.directory / "build.log"
         done = process.run_logged(words, log, cwd=self.directory, more=self._more, append=True)
         if done.returncode:
             raise BuildError(Icarus.first_error(log))
 
 
-def _verilator(design: Design, optimise: tuple[str, ...]) -> None:
+def _verilator(design: BulkDesign, optimise: tuple[str, ...]) -> None:
     program = verilator.find()
     if program is None:
         raise BuildError("Verilator is not installed (`make setup`).")
@@ -214,7 +222,7 @@ def _verilator(design: Design, optimise: tuple[str, ...]) -> None:
 
 
 def _system(path: Path) -> str:
-    """An include directory whose warnings are not ours."""
+    """Return the option for an include directory whose warnings are suppressed."""
     return f"-isystem{path}"
 
 
@@ -226,7 +234,7 @@ def _include(program: str) -> Path:
     return root / "include"
 
 
-def _icarus(design: Design, optimise: tuple[str, ...]) -> None:
+def _icarus(design: BulkDesign, optimise: tuple[str, ...]) -> None:
     flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
     system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     common = (*COMPILE, *optimise, *system, design.include)

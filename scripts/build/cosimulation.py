@@ -28,7 +28,8 @@ DESIGN = f"{BENCH}.vvp"
 
 
 def bench(twin: Twin) -> str:
-    """The module that the twin stands for, between registers that MyHDL sets and nets it reads."""
+    """Return the Verilog text of the module under test between registers that MyHDL sets and
+    nets that it reads."""
     ports = twin.ports
     inputs = {**({"clk": 1} if ports.clocked else {}), **ports.inputs}
     lines = [f"  reg [{width - 1}:0] {name};" for name, width in inputs.items()]
@@ -51,8 +52,12 @@ def bench(twin: Twin) -> str:
 
 
 def command(twin: Twin, base: Path = SIM_BUILDS) -> list[str]:
-    """The words that start the simulator, compiled unless it has been done; BuildError (first error
-    line), or NfError where Icarus is not installed."""
+    """Return the command that starts the simulator; compile it unless that was done.
+
+    Raises:
+        BuildError: the first error line of the compiler.
+        NfError: Icarus is not installed.
+    """
     if not Icarus.available():
         raise NfError(Icarus.missing)
     parameters = tuple((key.upper(), value) for key, value in twin.parameters.items())
@@ -78,7 +83,7 @@ def command(twin: Twin, base: Path = SIM_BUILDS) -> list[str]:
 
 
 def _vpi_module(base: Path) -> Path:
-    """The folder that MyHDL's VPI module was compiled into."""
+    """Compile MyHDL's VPI module unless that was done, and return its folder."""
     flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
     system = [f"-isystem{flag[2:]}" for flag in flags if flag.startswith("-I")]
     files = [VPI_SOURCES / name for name in ("myhdl.c", "myhdl_table.c")]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of an earlier commit. Its RTL is unpacked where yosys sees it: what it was is measured by
-the tools of today, in the same run as what it has become."""
+"""Files of an earlier commit, unpacked so that today's tools measure an old design in the same run.
+
+The RTL is unpacked below the folder of synthesis: yosys (WebAssembly) sees the repository alone.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,21 @@ _SHORT = 12
 
 
 class NotHere(NfError):
-    """git does not have a commit."""
+    """Error: this clone does not hold a commit."""
 
 
 def path_at(commit: str, path: str) -> str:
-    """Where a file of a commit is unpacked, from the root."""
+    """Return the path, from the root, to which a file of a commit is unpacked."""
     return f"{shown(FOLDER)}/at-{commit[:_SHORT]}/{path}"
 
 
 def filelist(commit: str) -> str:
-    """The controller's file list as it was at a commit, which names the copies. NotHere where git
-    does not have the commit: in a shallow clone, or outside of a repository."""
+    """Write the controller's file list of a commit, which names the unpacked copies, and return its
+    path.
+
+    Raises:
+        NotHere: the commit is missing (a shallow clone, or no repository).
+    """
     place = ROOT / path_at(commit, "")
     if not place.is_dir():
         unpack(commit, place, _RTL)
@@ -45,8 +51,8 @@ def filelist(commit: str) -> str:
 
 
 def unpack(commit: str, place: Path, *paths: str) -> None:
-    """Files of a commit (all, or below these paths) into a folder that is complete, or not there.
-    NotHere."""
+    """Unpack files of a commit (all, or below ``paths``) into a folder that is complete or
+    absent; NotHere."""
     try:
         archive_bytes = git.run("archive", "--format=tar", commit, *paths, root=ROOT)
     except git.GitError as error:

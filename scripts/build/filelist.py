@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads the file lists of designs (`hdl/*.f`)."""
+"""Reader of file lists of designs (`hdl/*.f`) and of RTL sources."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,10 +23,10 @@ class FileList:
     control: tuple[str, ...] = ()
 
     def with_bound(self, bound: Mapping[str, str], root: Path) -> FileList:
-        """The same, with the files behind it that hold modules bound to those of its sources, and
-        their folders, where they may have headers."""
-        beside = [name for name, source in bound.items() if source in self.sources]
-        found = [name for name in beside if (root / name).is_file()]
+        """Return the list with those bound modules appended whose target is one of its sources,
+        and with their folders as include directories."""
+        bound_here = [name for name, source in bound.items() if source in self.sources]
+        found = [name for name in bound_here if (root / name).is_file()]
         folders = [str(Path(name).parent) for name in found]
         return replace(
             self,
@@ -35,7 +35,7 @@ class FileList:
         )
 
     def headers(self, root: Path) -> list[str]:
-        """Every header that an `include` could reach."""
+        """Return every header that an `include` could reach."""
         found = {
             str(path.relative_to(root))
             for directory in self.includes
@@ -80,10 +80,26 @@ def read_filelist(root: Path, filelist: str, above: tuple[str, ...] = ()) -> Fil
 
 
 def read_source(path: Path, name: str) -> str:
-    """Text of a source file; NfError with its `name` when it cannot be read."""
+    """Read a source file; NfError with its `name` when it cannot be read."""
     try:
         return read_text(path)
     except OSError as error:
         raise NfError(f"cannot read {name}: {error.strerror}.") from error
     except DataError as error:
         raise NfError(f"{name}: {error}.") from error
+
+
+def no_design(lines: Iterable[str]) -> frozenset[int]:
+    """Return the numbers, from 1, of lines that describe no hardware.
+
+    These are texts for waves (`NF_WAVE_NAME`) and signals for assertions alone (between `ifdef
+    NF_CHECKED and its `endif).
+    """
+    out, nested = set(), 0
+    for number, text in enumerate(lines, 1):
+        word = text.split(maxsplit=1)[0] if text.strip() else ""
+        if nested or text.startswith("`ifdef NF_CHECKED"):
+            nested += word.startswith(("`ifdef", "`ifndef")) - (word == "`endif")
+        if nested or "`NF_WAVE_NAME(" in text:
+            out.add(number)
+    return frozenset(out)

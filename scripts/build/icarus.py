@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Icarus Verilog 11: finds it, builds with it, runs what it has built, with the writes it gets
-right."""
+"""Icarus Verilog 11: detection, build and run."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ endmodule
 
 @functools.cache
 def _version_line() -> str | None:
-    """First line of `iverilog -V`, or None when Icarus is not there."""
+    """Return the first line of `iverilog -V`, or None when Icarus is not installed."""
     path = shutil.which("iverilog")
     if path is None or shutil.which("vvp") is None:
         return None

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m scripts.build.native_yosys COMMAND...`: commands of yosys, one after the other, by the
-native wheel (pyosys). It maps several times faster than the WebAssembly build, but cannot read
-SystemVerilog: it begins with what `write_rtlil` of that build has left."""
+"""Runner of yosys commands with the native wheel (pyosys): `python -m scripts.build.native_yosys
+COMMAND...`.
+
+The native build maps several times faster than the WebAssembly build, but cannot read
+SystemVerilog: it starts from the output of `write_rtlil` of the WebAssembly build.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,17 @@ from scripts.common import toolchain
 
 
 def version() -> str | None:
-    """Of the native build, where it is installed."""
+    """Return the version of the native build; None where it is not installed."""
     return toolchain.package_version("pyosys")
 
 
 def program() -> list[str]:
-    """What runs commands that are put behind it."""
+    """Return the words of a command line to which yosys commands are appended."""
     return [sys.executable, "-m", "scripts.build.native_yosys"]
 
 
 def main(commands: Sequence[str]) -> int:
-    """Run them; yosys ends this process, with its own exit code, at the first that it refuses."""
+    """Run the commands; yosys ends this process with its exit code at the first that it rejects."""
     library = importlib.import_module("pyosys.libyosys")
     design = library.Design()
     for command in commands:

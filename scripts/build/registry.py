@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulators that there are, by name. A new backend is its file and a line at the end here."""
+"""Registry of simulators by name. A new backend is one file, and one line at the end of this
+one."""
 
 from __future__ import annotations
 
@@ -14,46 +15,45 @@ _known: dict[str, type[Simulator]] = {}
 
 
 def register(simulator: type[Simulator]) -> None:
-    """Make a simulator known; those that were registered first are preferred."""
+    """Register a simulator; those registered first are preferred."""
     _known[simulator.name] = simulator
 
 
-def forget(name: str) -> None:
-    """The inverse of `register`."""
-    del _known[name]
-
-
 def simulators() -> list[type[Simulator]]:
-    """All of them, in the order of their registration."""
+    """Return all simulators in the order of registration."""
     return list(_known.values())
 
 
 def names() -> tuple[str, ...]:
-    """Their names, in the order of their registration."""
+    """Return the names of all simulators in the order of registration."""
     return tuple(_known)
 
 
 def choices() -> tuple[str, ...]:
-    """What `--sim` takes where several simulators may be meant."""
+    """Return the values of `--sim` where several simulators are allowed."""
     return (*_known, ALL)
 
 
 def get(name: str) -> type[Simulator]:
-    """The simulator of that name; an NfError that lists the names else."""
+    """Return the simulator of that name; NfError with the known names if there is none."""
     if name not in _known:
         raise NfError(f"unknown simulator {name!r}; there are: {', '.join(_known)}.")
     return _known[name]
 
 
 def quick() -> type[Simulator]:
-    """The one to take where the simulator does not matter: it compiles at once."""
+    """Return the simulator with the shortest compile time, for uses where any will do."""
     return min(_known.values(), key=lambda simulator: simulator.compiles_slowly)
 
 
 def choose(wanted: str) -> tuple[list[str], str | None]:
-    """Simulators for a name or `both`, and a line to show if one is left out.
+    """Resolve a name or `both` to installed simulators.
 
-    Raises NfError when the one asked for by name, or one that is always needed, is missing.
+    Returns:
+        The names, and a line to show if one is left out.
+
+    Raises:
+        NfError: the simulator asked for by name, or one that is always required, is missing.
     """
     if wanted != ALL:
         if not get(wanted).available():

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base class of the simulators: all that the runner asks of one.
+"""Base class of the simulators: all that the runner asks of one.
 
 A backend is one file with one subclass of `Simulator` that also derives from cocotb's runner for
 that simulator (`verilator.py`, `icarus.py`), and its name in `registry.py`. The class answers
-questions (is it installed, what does it need, which flags make waves); an object makes one build or
-one run. Commands run in a process group of their own, with a log, and their exit code is kept
+questions (is it installed, what does it need, which flags make waves); an object makes one build
+or one run. Commands run in a separate process group, with a log, and their exit code is kept
 instead of raised.
 """
 
@@ -34,7 +34,7 @@ _ERROR_LINE = re.compile(
     r"(%Error|: error|: syntax error|error:|sorry:|undefined reference|: not found|\*\*\*)"
 )
 
-# cocotb looks behind every link, also behind the one that stands for a folder whose name the tools
+# cocotb resolves every link, also the one that stands for a folder whose name the tools
 # do not take (`plain_names`). Python itself may lie in such a folder while the checkout does not.
 runner.get_abs_path = lambda path: Path(path).absolute()
 for _name in ("libs_dir", "share_dir"):
@@ -47,7 +47,7 @@ setattr(runner, "_env", _NOTHING_SET)  # noqa: B010 - private, so mypy does not 
 
 
 class Simulator(runner.Runner):
-    """One simulator. Class attributes are its facts; see the module for what an object is."""
+    """One simulator: its class attributes are facts, an object makes one build or one run."""
 
     name: ClassVar[str]
     """As `--sim`, records and the history call it."""
@@ -60,7 +60,7 @@ class Simulator(runner.Runner):
     compiles_slowly: ClassVar[bool] = False
     """Its builds are started first, and its runs last of those whose duration is unknown."""
     links_c: ClassVar[bool] = False
-    """Whether a build takes C++ files beside the design, as one with many mutants needs."""
+    """Whether a build takes C++ files in addition to the design, as one with many mutants needs."""
     forks: ClassVar[bool] = True
     """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}
@@ -79,7 +79,7 @@ class Simulator(runner.Runner):
     """Words before FILE:LINE with which a failed assertion without a name is reported."""
 
     def __init__(self, log: Path, overrides: Mapping[str, str], timeout_s: float | None = None):
-        """Commands write to `log`; `overrides` win over the environment."""
+        """Prepare a build or a run that writes to `log`; `overrides` win over the environment."""
         super().__init__()
         self.command_log = log
         self.overrides = dict(overrides)
@@ -93,46 +93,47 @@ class Simulator(runner.Runner):
 
     @classmethod
     def available(cls) -> bool:
-        """True when builds can be made here."""
+        """Return whether builds can be made on this machine."""
         raise NotImplementedError
 
     @classmethod
     def identity(cls) -> str:
-        """Everything about the tools that a build depends on."""
+        """Return everything about the tools that a build depends on."""
         raise NotImplementedError
 
     @classmethod
     def version(cls) -> str:
-        """Its version, for a person; empty when it is not installed."""
+        """Return the version to show to a person; empty when it is not installed."""
         raise NotImplementedError
 
     @classmethod
     def findings(cls) -> list[Finding]:
-        """What `nf doctor` says of it."""
+        """Return the lines of `nf doctor` about this simulator."""
         raise NotImplementedError
 
     @classmethod
     def lack_at_run(cls) -> str:
-        """What this machine has not that a finished build needs to run; empty when all is here."""
+        """Return what this machine lacks to run a finished build; empty if nothing."""
         return ""
 
     # ---- building
 
     @classmethod
     def products(cls, top: str) -> list[str]:
-        """Files of a build that a run loads."""
+        """Return the files of a build that a run loads."""
         raise NotImplementedError
 
     @classmethod
     def as_it_builds(cls, spec: BuildSpec) -> BuildSpec:
-        """The spec without what makes no difference here, so that equal builds are one."""
+        """Return the spec without fields that this simulator ignores, so that equal builds are
+        one."""
         return spec
 
     @classmethod
     def lint_command(
         cls, top: str, parameters: Sequence[tuple[str, int]], files: FileList, waivers: list[str]
     ) -> tuple[list[str], dict[str, str]]:
-        """Command that reads the design without building it, and variables for it."""
+        """Return the command that reads the design without building it, and its variables."""
         raise NotImplementedError
 
     def compile_design(
@@ -165,17 +166,17 @@ class Simulator(runner.Runner):
     def _control_files(
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path
     ) -> list[Path]:
-        """Files that the compiler reads before the sources."""
+        """Return the files that the compiler reads before the sources."""
         return []
 
     @classmethod
     def says_nothing(cls, line: str) -> bool:
-        """Whether a line of its output is one of `harmless`."""
+        """Return whether a line of its output is one of the `harmless` messages."""
         return any(text in line for text in cls.harmless)
 
     @classmethod
     def first_error(cls, log: Path) -> str:
-        """The line of a build log that says what is wrong."""
+        """Return the line of a build log that explains the failure."""
         text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
         lines = text.splitlines()
         for line in lines:
@@ -187,17 +188,17 @@ class Simulator(runner.Runner):
 
     @classmethod
     def run_arguments(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Words on the simulator's command line for seed, coverage and waves."""
+        """Return the command-line words for seed, coverage and waves."""
         return []
 
     @classmethod
     def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Plusargs that make it write waves to `waves_file`."""
+        """Return the plusargs that make it write waves to `waves_file`."""
         return []
 
     @classmethod
     def waves_file(cls, spec: BuildSpec, folder: Path) -> Path:
-        """Where a run in `folder` writes its waves."""
+        """Return the path of the waves of a run in `folder`."""
         return folder / f"waves.{spec.waves or cls.wave_format}"
 
     # ---- cocotb's runner: environment and commands
@@ -240,5 +241,5 @@ class Simulator(runner.Runner):
 
 
 def cocotb_identity() -> str:
-    """The part of an identity that every simulator shares."""
+    """Return the part of an identity that all simulators share."""
     return f"cocotb={toolchain.package_version('cocotb')}"

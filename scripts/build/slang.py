@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""slang, which reads the RTL: as a linter it elaborates and analyses drivers (it finds a net that
-two processes drive); and it tells the ports of a module."""
+"""slang, the reader of the RTL: a linter (elaboration, driver analysis) and a source of port
+lists."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from scripts.build.filelist import FileList
-from scripts.common import tool_environment
+from scripts.common import process, tool_environment
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT
 
@@ -27,7 +26,7 @@ _alive: list[Any] = []
 
 
 class Port(NamedTuple):
-    """A port of the top; ``width`` in bits."""
+    """A port of the top module; ``width`` in bits."""
 
     name: str
     is_input: bool
@@ -40,7 +39,7 @@ def top_ports(
     includes: Sequence[Path],
     parameters: Sequence[tuple[str, int]] = (),
 ) -> list[Port]:
-    """Ports of `top` in order, with the widths that they have under ``parameters``."""
+    """Return the ports of `top` in order, with their widths under ``parameters``."""
     import pyslang
 
     instances = elaborate(top, files, includes, parameters).getRoot().topInstances
@@ -58,7 +57,7 @@ def elaborate(
     includes: Sequence[Path],
     parameters: Sequence[tuple[str, int]] = (),
 ) -> Any:
-    """The design as slang's compilation. NfError or BuildError when it cannot be read."""
+    """Return the design as slang's compilation; NfError or BuildError when it cannot be read."""
     words = _words(top, parameters, list(map(str, files)), list(map(str, includes)))
     driver = _driver([*_READ, *words])
     if driver is None:
@@ -72,7 +71,7 @@ def elaborate(
 
 
 def errors(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[str]:
-    """FILE:LINE and code of every error that slang finds in the elaborated design."""
+    """Return FILE:LINE and code of every error that slang finds in the elaborated design."""
     compilation = elaborate(top, files, includes)
     manager = compilation.sourceManager
     return [
@@ -83,21 +82,14 @@ def errors(top: str, files: Sequence[Path], includes: Sequence[Path]) -> list[st
 
 
 def analyse(top: str, parameters: Sequence[tuple[str, int]], files: FileList) -> list[str]:
-    """Lines of every error and warning; empty when slang is content.
+    """Return the lines of every error and warning, none if slang accepts the design.
 
-    slang prints to the process's own stderr, so it runs in a child.
+    slang prints to the stderr of its process, so it runs in a child process.
     """
     words = [*_READ, "--timescale", "1ns/1ps", *_QUIET, "-Wextra", "-Wno-unused-result"]
     words += _words(top, parameters, files.sources, files.includes)
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.build.slang", *words],
-        cwd=ROOT,
-        env=tool_environment.tools({"PYTHONPATH": str(ROOT)}),
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
+    env = tool_environment.tools({"PYTHONPATH": str(ROOT)})
+    done = process.captured([sys.executable, "-m", "scripts.build.slang", *words], env=env)
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
     return lines if done.returncode else []
 
@@ -110,7 +102,7 @@ def _words(
 
 
 def _driver(words: Sequence[str]) -> Any:
-    """slang with these words on its command line; None when it does not take them."""
+    """Return a slang driver with these command-line words; None when it rejects them."""
     import pyslang
 
     driver = pyslang.driver.Driver()

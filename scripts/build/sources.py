@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source edits and the content hash that names a build."""
+"""Sources of a build: edits, copies, and the content hash that names the build."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 
 
 def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
-    """Return `texts` (by path) with every edit applied. An edit that does not fit is an NfError."""
+    """Return `texts` (by path) with every edit applied; NfError for an edit that does not match
+    once."""
     out = dict(texts)
     for edit in edits:
         if edit.file not in out:
@@ -36,8 +37,10 @@ def apply_edits(texts: dict[str, str], edits: Sequence[Edit]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Sources:
-    """The design text that a build compiles, after edits, and its key. ``texts`` also has the twins
-    of modules that were made from them."""
+    """The text that a build compiles, after edits, and its key.
+
+    ``texts`` also holds the MyHDL twins that modules were converted from.
+    """
 
     files: FileList
     texts: dict[str, str]
@@ -45,8 +48,10 @@ class Sources:
 
 
 def collect(spec: BuildSpec, bound: bool = True) -> Sources:
-    """Read all sources of a spec, apply its edits, and compute the key of the build. `bound`: with
-    the modules that count coverage inside the design."""
+    """Read all sources of a spec, apply its edits, and compute the key of the build.
+
+    `bound` adds the modules that count coverage inside the design.
+    """
     files = read_filelist(spec.root, spec.filelist)
     if bound:
         files = files.with_bound(registry.get(spec.sim).bound, spec.root)
@@ -71,8 +76,8 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
 
 
 def design_key(edits: Sequence[Edit] = (), root: Path = ROOT, dut: Dut = Dut.RTL) -> str:
-    """Names the text of the controller: the same in every checkout and for every tool, other than
-    the key of a build. NfError as `collect`."""
+    """Hash the text of the controller: equal in every checkout and for every tool, unlike the
+    key of a build. NfError as `collect`."""
     spec = BuildSpec("", TOP, FILELIST, root=root, edits=tuple(edits), dut=dut)
     return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
 
@@ -95,7 +100,7 @@ def _digest(start: str, texts: Mapping[str, str]) -> str:
 
 
 def _own_text(sim: str) -> str:
-    """The code that makes the compile commands: a change there is a change of the build."""
+    """Hash the code that makes the compile commands: a change of it changes the build."""
     digest = hashlib.sha256()
     for place in (registry.get(sim), Simulator):
         digest.update(Path(inspect.getfile(place)).read_bytes())

@@ -4,45 +4,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from scripts.build import bulk_build, registry
-from scripts.build.build_cache import build_directory, once
+from scripts.build.build_cache import STAMP, build_directory, once
 from scripts.conftest import QUICK, Toy
 from verif.host import test_host
 
 Spoil = Callable[[Path], object]
-SPOIL: dict[str, Spoil] = {
-    "cut": lambda path: path.write_bytes(path.read_bytes()[:-1]),
-    "empty": lambda path: path.write_bytes(b""),
-    "gone": Path.unlink,
-    "changed": lambda path: path.write_bytes(b"X" + path.read_bytes()[1:]),
+SPOIL: dict[str, tuple[str, Spoil]] = {
+    "cut": ("other", lambda path: path.write_bytes(path.read_bytes()[:-1])),
+    "empty": ("other", lambda path: path.write_bytes(b"")),
+    "gone": ("other", Path.unlink),
+    "changed": ("other", lambda path: path.write_bytes(b"X" + path.read_bytes()[1:])),
+}
+STAMPS = ("", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": NaN}', "[" * 9999)
+SPOIL |= {
+    f"stamp {text[:16]}": (STAMP, partial(Path.write_text, data=text, encoding="utf-8"))
+    for text in STAMPS
 }
 
 
-@pytest.mark.parametrize("spoil", SPOIL.values(), ids=SPOIL.keys())
-def test_a_damaged_product(
-    tmp_path: Path, spoil: Spoil, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("name", "spoil"), SPOIL.values(), ids=SPOIL.keys())
+def test_a_damaged_build_is_made_again(
+    tmp_path: Path, name: str, spoil: Spoil, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A damaged product or a damaged stamp; one line says which."""
     made: list[Path] = []
 
     def make(folder: Path) -> dict[str, str]:
         made.append(folder)
-        for name in ("library", "other"):
-            (folder / name).write_bytes(b"\x7fELF" + bytes(100))
-        return {}
+        for product in ("library", "other"):
+            (folder / product).write_bytes(b"\x7fELF" + bytes(100))
+        return {"top": "x", "sim": "icarus"}
 
     def build() -> bool:
         return once(tmp_path / "build", make, ["library", "other"]).cached
 
     assert [build(), build()] == [False, True]
     assert capsys.readouterr().err == ""
-    spoil(tmp_path / "build" / "other")
+    spoil(tmp_path / "build" / name)
     assert [build(), build()] == [False, True]
     (line,) = capsys.readouterr().err.splitlines()
-    assert "is made again: other" in line
+    assert f"is made again: {name}" in line
     assert len(made) == 2
 
 
@@ -55,7 +62,7 @@ def test_what_a_run_loads_is_a_product(toy: Toy) -> None:
 
 
 def test_the_host_library_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What bulk replay loads into this process: an empty file there would be signal 7."""
+    """Bulk replay loads these files into this process: an empty one would be signal 7."""
     seen: list[tuple[str, ...]] = []
 
     def watch(_: Path, __: object, products: tuple[str, ...]) -> None:

@@ -27,7 +27,7 @@ LONG = 20_000
 
 
 def check(twin: Twin, clocks: int, seed: int = 1) -> None:
-    """AssertionError at the first clock in which the two differ."""
+    """Compare both implementations clock by clock; AssertionError at the first difference."""
     stimulus = STIMULI[twin.name](random.Random(seed), {})
     with Stepper([twin], cosimulation.command(Twin(twin.name))) as stepper:
         if "rst_n" in twin.ports.inputs:
@@ -70,7 +70,7 @@ def test_long_beside_the_rtl(name: str) -> None:
 
 
 def faults() -> list[Mutant]:
-    """Those of the twins that are looked for beside the RTL, not in its place."""
+    """Return the mutants of twins that are compared with the RTL, not put in its place."""
     listed = mutants.read(mutants.FOLDER / "twins.yaml")
     return [mutant for mutant in listed if not mutant.build.endswith(Dut.MYHDL)]
 

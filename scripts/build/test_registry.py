@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from collections.abc import Callable
 import pytest
 
 from scripts.build import registry
+from scripts.common import process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.conftest import Project
@@ -114,21 +114,14 @@ STUB = '''
 
 @pytest.fixture(scope="module")
 def nf(project: Project) -> Callable[..., tuple[int, str]]:
-    """`nf` of a small project, with the stub registered."""
+    """Return a function that runs `nf` of a small project with the stub registered."""
     program = project.folder / "nf_with_stub.py"
     text = re.sub(r'"""\n(.*?)"""', _dedented, textwrap.dedent(STUB), flags=re.DOTALL)
     program.write_text(text, encoding="utf-8")
 
     def run(*words: str) -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, str(program), *words],
-            cwd=project.folder,
-            env=project.environment(),
-            capture_output=True,
-            encoding="utf-8",
-            check=False,
-            timeout=900,
-        )
+        command = [sys.executable, str(program), *words]
+        done = process.captured(command, cwd=project.folder, env=project.environment())
         return done.returncode, done.stdout + done.stderr
 
     return run
@@ -187,7 +180,8 @@ NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 
 def mentions(source: str) -> list[str]:
-    """Simulators that Python code names: whole strings, names and attributes; not prose."""
+    """Return the simulators that Python code names: whole strings, names and attributes; not
+    prose."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

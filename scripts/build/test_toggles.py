@@ -26,7 +26,7 @@ int main() {
 
 
 def test_a_toggle_counts_where_it_is(tmp_path: Path) -> None:
-    """Bits above the width of an expression are none of the signals behind it."""
+    """Bits above the width of an expression do not count for the signals after it."""
     (tmp_path / "toggles.h").write_text(verilator._TOGGLES, encoding="utf-8")
     (tmp_path / "main.cpp").write_text(MAIN, encoding="utf-8")
     found = verilator.find()

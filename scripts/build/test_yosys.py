@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a mapped design counts as a path."""
+"""Tests of synthesis: paths, cells, and reading a design once."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ STOCK = {
 def test_commands_one_by_one_map_as_yosys_does(
     target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a release that has other ones the list is behind."""
+    """A release of yosys with other commands makes the list out of date."""
     words = ("nf_fp32_add", "hdl/nf_controller.f")
     ours = yosys.synthesize(*words, target, name=f"test-steps-{target}").cells()
     monkeypatch.setitem(yosys.TARGETS, target, STOCK[target])

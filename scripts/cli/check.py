@@ -29,7 +29,7 @@ from scripts.common import toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP
 from scripts.coverage import code_waivers
-from scripts.mutation import find_mutants, waivers
+from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
 from scripts.prove import proof
@@ -121,11 +121,11 @@ def _audit() -> list[str]:
 
 def _mutation_waivers() -> list[str]:
     """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
-    waived = waivers.read()
+    waived = mutant_outcome.read_waivers()
     if not waived:
         return []
     found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
-    return waivers.unmatched(waived, found)
+    return mutant_outcome.unmatched_waivers(waived, found)
 
 
 def _waivers() -> list[str]:

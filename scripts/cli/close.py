@@ -17,7 +17,7 @@ from scripts.build import registry
 from scripts.cli import cov
 from scripts.closing import curve
 from scripts.closing.curve import OpenBin
-from scripts.closing.loop import Closing, Goal, Limits, Policy
+from scripts.closing.loop import BinGoal, Closing, ClosingLimits, Policy
 from scripts.common import paths, run_folders
 from scripts.common.arguments import add_jobs, positive, seconds
 from scripts.common.errors import NfError
@@ -64,23 +64,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
     parser.add_argument("--build", help="named parameter set (the first of each test)")
-    parser.add_argument("--runs", type=positive, default=Limits.runs, help="runs at most")
+    parser.add_argument("--runs", type=positive, default=ClosingLimits.runs, help="runs at most")
     parser.add_argument(
         "--minutes",
         type=seconds,
-        default=Limits.minutes,
+        default=ClosingLimits.minutes,
         help="limit of the whole command, builds included",
     )
     parser.add_argument(
         "--patience",
         type=positive,
-        default=Limits.patience,
+        default=ClosingLimits.patience,
         help="stop after so many runs without a gain",
     )
     parser.add_argument(
         "--plain",
         type=times,
-        default=Limits.plain,
+        default=ClosingLimits.plain,
         metavar="X",
         help="plain random seeds may spend X times the cycles to come as far; 0: none",
     )
@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         lambda progress: Policy(progress, knobs, hints, rng),
         specs,
         execute,
-        Limits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
+        ClosingLimits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
         before,
         lambda text: say(text, flush=True),
         end,
@@ -175,11 +175,11 @@ def weights_of(test: str) -> dict[str, dict[str, float]]:
     return {name: {**knob.weights, **use.get(name, {})} for name, knob in KNOBS.items()}
 
 
-def _goals(args: argparse.Namespace) -> list[Goal]:
+def _goals(args: argparse.Namespace) -> list[BinGoal]:
     """Bins that are not waived, of the cover points that were asked for."""
     waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
     out = [
-        Goal((point.name, name), point.at_least, point.test)
+        BinGoal((point.name, name), point.at_least, point.test)
         for point in functional.planned().points.values()
         if any(fnmatch.fnmatch(point.name, glob) for glob in args.point or ["*"])
         for name in point.bins

@@ -14,7 +14,7 @@ from scripts.common import data, paths, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.coverage import closure_goals, code_coverage, code_waivers, lcov, rank
+from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
 from scripts.coverage.places import KINDS, TOGGLE
@@ -190,7 +190,7 @@ def _lcov(counted: Counted | None, path: Path | None) -> None:
         return
     if counted is None:
         raise NfError("--lcov: none of these runs collected code coverage (`nf run --cov`).")
-    output.write_text(path, lcov.text(counted))
+    output.write_text(path, code_coverage.lcov_text(counted))
 
 
 def _holes(args: argparse.Namespace) -> int:
@@ -259,10 +259,10 @@ def _html(args: argparse.Namespace) -> int:
 def _goals(args: argparse.Namespace) -> int:
     """Exit code 1 when a goal is missed, or a waiver is not needed."""
     cover, _, code = _judged(collect(args.inputs))
-    table, bad = closure_goals.missed(cover.share if cover else None, code)
+    table, bad = code_coverage.missed_goals(cover.share if cover else None, code)
     say(*table)
     say(*(wrong := _needless(cover, code)))
-    say(f"nf cov goals: {len(closure_goals.GOALS) - bad} passed, {bad + len(wrong)} failed")
+    say(f"nf cov goals: {len(code_coverage.GOALS) - bad} passed, {bad + len(wrong)} failed")
     return 1 if bad or wrong else 0
 
 

@@ -25,10 +25,10 @@ from scripts.common.paths import BUILD, ROOT, RUNS, shown
 from scripts.common.records import FILELIST, TOP, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
-from scripts.mutation import equivalence, find_mutants, score, waivers
-from scripts.mutation.mutant import OPERATORS, Mutant, sample
-from scripts.mutation.mutant_outcome import ALIVE, RESULTS, Outcome, Store
-from scripts.mutation.run_mutants import UNKNOWN_S, Campaign, Candidate
+from scripts.mutation import equivalence, find_mutants, mutant_outcome
+from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
+from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
+from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover, select
 from scripts.plan.order import Memory
@@ -135,7 +135,7 @@ def _changed(diff: str) -> list[str]:
     return [line for line in diff.splitlines() if line[:1] in "+-"]
 
 
-def _chosen(everything: Sequence[Mutant], args: argparse.Namespace) -> list[Mutant]:
+def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
     """The mutants that the options name, then a sample of these. NfError where there are none."""
     found = [
         m
@@ -193,7 +193,7 @@ def candidates(args: argparse.Namespace) -> list[Candidate]:
 
 
 def _run(
-    chosen: Sequence[Mutant],
+    chosen: Sequence[SourceMutant],
     sources: dict[str, str],
     files: FileList,
     args: argparse.Namespace,
@@ -210,14 +210,14 @@ def _run(
     runner: Runner = farm.run if farm else here  # type: ignore[assignment]
     store = Store()
     by_hand = mutants.read()
-    campaign = Campaign(
+    mutant_runs = MutantRuns(
         dict(enumerate(chosen, 1)),
         sources,
         candidates(args),
         runner,
         store,
         folder,
-        waived=waivers.read(),
+        waived=mutant_outcome.read_waivers(),
         meant=mutants.catches(by_hand),
         watchers=mutants.watchers(by_hand, sources),
         without=args.without or "",
@@ -226,28 +226,28 @@ def _run(
         deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
-        campaign.prove = equivalence.prover(files, sources, args.prove)
+        mutant_runs.prove = equivalence.prover(files, sources, args.prove)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
     show = _Show(len(chosen), sources)
-    if not args.no_probe and any(campaign.known(m) is None for m in chosen):
-        say(f"nf mutate: {len(campaign.candidates)} tests without a mutant", flush=True)
-        if not campaign.probe(jobs, end):
+    if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):
+        say(f"nf mutate: {len(mutant_runs.candidates)} tests without a mutant", flush=True)
+        if not mutant_runs.probe(jobs, end):
             return 130
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-    whole = campaign.run(jobs, show.came, end)
+    whole = mutant_runs.run(jobs, show.came, end)
     show.close()
-    return _report(show.outcomes, campaign, args, whole, time.monotonic() - start)
+    return _report(show.outcomes, mutant_runs, args, whole, time.monotonic() - start)
 
 
 class _Show:
     """A line a mutant, and on a terminal a bar."""
 
     def __init__(self, total: int, sources: dict[str, str]) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[MutantOutcome] = []
         self._total, self._sources = total, sources
         self._bar = ProgressBar(sys.stdout)
 
-    def came(self, outcome: Outcome) -> None:
+    def came(self, outcome: MutantOutcome) -> None:
         """Show the outcome of one mutant."""
         self.outcomes.append(outcome)
         self._bar.clear()
@@ -265,8 +265,8 @@ class _Show:
 
 
 def _report(
-    outcomes: list[Outcome],
-    campaign: Campaign,
+    outcomes: list[MutantOutcome],
+    mutant_runs: MutantRuns,
     args: argparse.Namespace,
     whole: bool,
     took: float,
@@ -279,9 +279,9 @@ def _report(
             say(f"  {outcome.note}: {one_line(names, 600)}")
     command = secret_values.command()
     when = datetime.now().astimezone().isoformat(timespec="seconds")
-    found = score.summary(outcomes, command, when, took)
+    found = mutant_outcome.summary(outcomes, command, when, took)
     if args.waves:
-        some = tuple(replace(one, waves=campaign.waves(one.id)) for one in found.alive[:_WAVES])
+        some = tuple(replace(one, waves=mutant_runs.waves(one.id)) for one in found.alive[:_WAVES])
         found = replace(found, alive=some + found.alive[_WAVES:])
         say(*(f"waves of {one.id}: {' '.join(one.waves) or 'none'}" for one in some))
     if outcomes:  # else the last score stays
@@ -289,16 +289,16 @@ def _report(
     for title, rows in (("module", found.modules), ("operator", found.operators)):
         say(f"by {title}:", *(f"  {one.name:24} {one}" for one in rows))
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.kinds)
-    worked, runs = score.cost(outcomes)
+    worked, runs = mutant_outcome.cost(outcomes)
     forkserver.close_all()  # their processor time is known when they have ended
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     say(f"kills by: {kinds or 'none'}")
     say(f"{runs} runs took {worked:.0f} s, all {used.ru_utime + used.ru_stime:.0f} s of processor")
-    say(*campaign.broken)
-    if campaign.open:
-        names = one_line(", ".join(campaign.open), 600)
-        say(f"no time for {len(campaign.open)} mutants (--within): {names}")
-    needless = waivers.needless(campaign.waived, outcomes)
+    say(*mutant_runs.broken)
+    if mutant_runs.open:
+        names = one_line(", ".join(mutant_runs.open), 600)
+        say(f"no time for {len(mutant_runs.open)} mutants (--within): {names}")
+    needless = mutant_outcome.needless_waivers(mutant_runs.waived, outcomes)
     say(*needless)
     without = f" without {args.without}" if args.without else ""
     say(f"nf mutate{without}: {found.overall} ({took:.0f} s; {shown(RESULTS)})")
@@ -310,4 +310,4 @@ def _report(
     if not outcomes or (args.floor is not None and not found.overall.judged):
         say("nf mutate: no mutant was judged, so there is no score to pass.")
         return 1
-    return 1 if campaign.broken or needless or alive else 0
+    return 1 if mutant_runs.broken or needless or alive else 0

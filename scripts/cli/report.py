@@ -14,7 +14,7 @@ from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
-from scripts.record.database import History, Invocation
+from scripts.record.database import History, RecordedCommand
 from scripts.report import recorded
 
 EXAMPLES = """examples:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_history(
     number: int | None,
-) -> tuple[Invocation, list[RunRecord], list[dict[str, Any]]]:
+) -> tuple[RecordedCommand, list[RunRecord], list[dict[str, Any]]]:
     """A command (None: the last), its records, and the facts of those before it."""
     with History(write=False) as history:
         found = next((one for one in history.invocations(-1) if number in (None, one.id)), None)

@@ -16,7 +16,7 @@ from scripts.cli.main import main
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
-from scripts.mutation.mutant_outcome import Outcome, State
+from scripts.mutation.mutant_outcome import MutantOutcome, State
 from scripts.report import mutation
 
 POSSIBLE = any(one.links_c and one.available() for one in registry.simulators())
@@ -97,12 +97,12 @@ def test_exit_code(
     written: list[object] = []
     monkeypatch.setattr(mutation, "write", written.append)
     outcomes = [
-        Outcome(f"m{n}", "hdl/a.sv", "a", "reset", 1, "", state, "")
+        MutantOutcome(f"m{n}", "hdl/a.sv", "a", "reset", 1, "", state, "")
         for n, state in enumerate(states)
     ]
-    campaign = SimpleNamespace(broken=[], open=["late"], waived={})
+    mutant_runs = SimpleNamespace(broken=[], open=["late"], waived={})
     args = _args(*(("--floor", floor) if floor else ()))
-    assert mutate_source._report(outcomes, campaign, args, True, 1.0) == code  # type: ignore[arg-type]
+    assert mutate_source._report(outcomes, mutant_runs, args, True, 1.0) == code  # type: ignore[arg-type]
     assert len(written) == bool(states)  # a command that judged nothing keeps the last score
 
 
@@ -121,7 +121,7 @@ def test_an_interrupted_probe_ends_the_command(
         def probe(self, _jobs: int, _end: object) -> bool:
             return False
 
-    monkeypatch.setattr(mutate_source, "Campaign", Interrupted)
+    monkeypatch.setattr(mutate_source, "MutantRuns", Interrupted)
     monkeypatch.setattr(mutate_source, "_RUNS", tmp_path)
     monkeypatch.setattr(mutate_source, "candidates", lambda _: [])
     words = ["mutate", "--sample", "1", "--module", "nf_capacity", "--no-prove"]

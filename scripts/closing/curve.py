@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The curve of `nf close`: closed bins against simulated cycles, beside plain random seeds, as one
-offline page with an SVG."""
+"""Progress diagram of `nf close`: closed bins against simulated cycles, compared with plain
+random seeds, as one offline HTML page with an SVG."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ Point = tuple[int, int]  # cycles, closed bins
 
 
 @dataclass(frozen=True)
-class Line:
-    """A way of choosing runs, and how far it came: points in the order of the runs. `start`: bins
-    that were closed before the first."""
+class ClosureCurve:
+    """Progress of one strategy: (cycles, closed bins) after each run.
+
+    `start` is the number of bins that were closed before the first run.
+    """
 
     name: str
     points: tuple[Point, ...]
@@ -53,7 +55,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Ratio:
-    """Cycles and runs of both ways for the same number of bins."""
+    """Cycles and runs of both strategies for the same number of bins."""
 
     bins: int
     close: tuple[int, int]
@@ -61,7 +63,7 @@ class Ratio:
 
     @property
     def value(self) -> float:
-        """How many times the cycles of `nf close` plain seeds took."""
+        """Cycles of plain seeds, as a multiple of those of `nf close`."""
         return self.plain[0] / max(self.close[0], 1)
 
     def __str__(self) -> str:
@@ -74,9 +76,13 @@ class Ratio:
         )
 
 
-def ratio(close: Line, plain: Line) -> Ratio | None:
-    """Compare the two at the largest number of bins that both closed. None where one of them closed
-    none, or in fewer than SEVERAL runs: then the length of one run decides."""
+def ratio(close: ClosureCurve, plain: ClosureCurve) -> Ratio | None:
+    """Compare two curves at the largest number of bins that both closed.
+
+    Returns:
+        None if one of them closed no bin, or needed fewer than SEVERAL runs: then the length of
+            one run would decide.
+    """
     bins = min(close.bins, plain.bins)
     ours, theirs = close.reached(bins), plain.reached(bins)
     if bins <= max(close.start, plain.start) or ours is None or theirs is None:
@@ -85,7 +91,7 @@ def ratio(close: Line, plain: Line) -> Ratio | None:
     return None if few else Ratio(bins, ours, theirs)
 
 
-def comparison(close: Line, plain: Line) -> str:
+def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
     """Return the sentence that compares the two, or says that nothing can be compared."""
     if found := ratio(close, plain):
         return str(found)
@@ -98,7 +104,7 @@ def comparison(close: Line, plain: Line) -> str:
 
 @dataclass(frozen=True)
 class OpenBin:
-    """A bin that was not closed, and the test that is meant to."""
+    """A bin that was not closed, and the test that is meant to close it."""
 
     point: str
     name: str
@@ -107,7 +113,9 @@ class OpenBin:
     test: str
 
 
-def page(lines: Sequence[Line], said: Sequence[str], goals: int, left: Sequence[OpenBin]) -> str:
+def page(
+    lines: Sequence[ClosureCurve], said: Sequence[str], goals: int, left: Sequence[OpenBin]
+) -> str:
     """The page; `said` are sentences above the curve."""
     most = max((line.cycles for line in lines), default=0) or 1
     scale_x, scale_y = (WIDTH - 2 * MARGIN) / most, (HEIGHT - 2 * MARGIN) / max(goals, 1)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs tests toward open bins until nothing improves, and plain random seeds beside them.
+"""Coverage closure: runs tests toward open bins until nothing improves, and plain random seeds.
 
-Both start with the same hits and choose from the same tests: plain random draws a test, each as
-likely as another, with its default weights, its usual length and a seed that was not used before.
+Both strategies start with the same hits and choose from the same tests. Plain random draws a test
+uniformly, with its default weights, its usual length and a seed that was not used before.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from scripts.closing.curve import Line, Point
+from scripts.closing.curve import ClosureCurve, Point
 from scripts.common.records import RunRecord, RunSpec
 from scripts.coverage.merged import Merger, hits_of
 from verif.coverage.cover_model import BETWEEN, Hits
 from verif.scenario.weights import VARIABLE
 
-# Chooses the next run from what the runs so far have hit.
+# Selection of the next run (a multi-armed bandit with optimistic initial values).
 #
-# A way of running is a test with a length (a factor on its usual traffic), and for a test that
-# draws by the knobs an aim: all open bins that name the test, or those of one point (where a test
-# that does not draw by the knobs is named, the first one that does can be aimed at it). The way
-# that is worth most a cycle goes next. One that draws by the knobs is worth what its last runs
-# brought: that only falls as bins close, so a way that looks best and is not is found out by one
-# run. Another does much the same again: what its last run hit and is still wanted counts, and
-# open bins that name it, less after each run. A way that was not tried is taken for a good one.
+# A variant is a test with a length (a factor on its usual traffic) and, for a test that draws by
+# weights, an aim: all open bins that name the test, or those of one point. If a bin names a test
+# without weights, the first test with weights can be aimed at it. The variant with the highest
+# expected gain a cycle runs next. For a test with weights that is the gain of its last runs: it
+# only falls as bins close, so one run corrects an overestimate. A test without weights does much
+# the same each time: hits of its last run count where they are still wanted, and open bins that
+# name it count less after each run. An untried variant gets an optimistic value.
 #
-# An aimed run raises the weights of the choices that the words of its bins ask for
-# (`verif.scenario.bin_hints`). Toward a point it takes an open bin by chance, and those like
-# it.
+# An aimed run raises the weights of the choices that its bins name (`verif.scenario.bin_hints`).
+# For a point, it draws one open bin and takes all similar ones.
 
 Bin = tuple[str, str]  # point, bin
 Weights = dict[str, dict[str, float]]
@@ -44,17 +43,17 @@ Aims = Callable[[str, str], Iterable[tuple[str, str]]]  # point, bin: knobs and 
 
 ALL = "all"
 LENGTHS = (0.25, 1.0)  # of a test that does not draw by the knobs
-_PULL = 0.9  # share of a knob's draws that follow the aims when all bins have one
-_NEW = 1.1  # what a test by the knobs that was not tried is worth of the best one
-_HOPE = 3e-4  # gain a cycle for each open bin that a way that was not tried is meant to hit
-_SHARE = 0.5  # of the open bins that name a test, which a run of it may close
-_CHANCE = 0.05  # of the runs take any way: one that was unlucky once is not lost
-_LATE = 0.5  # how much the last run counts in what a way is worth
+_PULL = 0.9  # share of draws that follow the aims when all bins have one
+_NEW = 1.1  # value of an untried test with weights, relative to the best one
+_HOPE = 3e-4  # assumed gain a cycle for each open bin that an untried variant is meant to hit
+_SHARE = 0.5  # of the open bins that name a test, assumed to be closed by one run of it
+_CHANCE = 0.05  # of the runs take a random variant, so that one unlucky run excludes none
+_LATE = 0.5  # weight of the last run in the value of a variant
 
 
 @dataclass(frozen=True)
-class Goal:
-    """A bin to be hit `at_least` times, and the test that is meant to do so."""
+class BinGoal:
+    """A bin to be hit `at_least` times, and the test that is meant to hit it."""
 
     bin: Bin
     at_least: int
@@ -62,8 +61,9 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Way:
-    """How to run; `length` is a factor on the traffic, `aim` a point, ALL of the test's, or ""."""
+class RunVariant:
+    """A kind of run: a test, a factor on its traffic, and an aim (a point, ALL bins of the test,
+    or "")."""
 
     test: str
     length: float = 1.0
@@ -71,18 +71,19 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What to run next. `weights` is empty for those of the test; `target`: point and bin."""
+class NextRun:
+    """The run to start next; `weights` is empty for those of the test, `target` is a point and a
+    bin."""
 
-    way: Way
+    variant: RunVariant
     weights: Weights
     target: Bin | None = None
 
 
-class Progress:
-    """Hits so far against the goals."""
+class BinProgress:
+    """Hits so far, compared with the goals."""
 
-    def __init__(self, goals: Sequence[Goal]) -> None:
+    def __init__(self, goals: Sequence[BinGoal]) -> None:
         self.goals = tuple(goals)
         self.number = {goal.bin: n for n, goal in enumerate(self.goals)}
         self.wanted = np.array([goal.at_least for goal in self.goals], np.float64)
@@ -90,7 +91,7 @@ class Progress:
         self.cycles = 0
 
     def row(self, hits: Hits) -> Floats:
-        """Hits of a run by goal."""
+        """Return the hits of a run by goal."""
         out = np.zeros(len(self.goals))
         for point, bins in hits.items():
             for name, times in bins.items():
@@ -100,7 +101,7 @@ class Progress:
         return out
 
     def add(self, row: Floats, cycles: int) -> float:
-        """Count a run; the hits that it brought to open goals, as shares of what they wanted."""
+        """Count a run, and return its gain: hits on open goals as shares of the wanted hits."""
         before = np.minimum(self.hits, self.wanted)
         self.hits += row
         self.cycles += cycles
@@ -117,98 +118,111 @@ class Progress:
 
 
 class Policy:
-    """Learns from runs; see the module."""
+    """Selection policy that learns from the results of runs; the comment above has the idea."""
 
     def __init__(
         self,
-        progress: Progress,
+        progress: BinProgress,
         tests: Mapping[str, Mapping[str, Mapping[str, float]]],
         aims: Aims,
         rng: random.Random,
     ) -> None:
-        """`tests` are those to choose from, each with the weights that it draws by; {}: none."""
+        """Start without knowledge; `tests` maps each candidate to the weights that it draws by,
+        {} if none."""
         self.progress, self.tests, self.aims, self.rng = progress, tests, aims, rng
         self.steered = next((test for test, knobs in tests.items() if knobs), "")
-        self._worth: dict[Way, float] = {}  # recent gain a cycle
-        self._last: dict[Way, tuple[Floats, int]] = {}  # hits and cycles of the last run
+        self._worth: dict[RunVariant, float] = {}  # recent gain a cycle
+        self._last: dict[RunVariant, tuple[Floats, int]] = {}  # hits and cycles of the last run
         self._runs: Counter[str] = Counter()
 
     # ---- learning
 
-    def add(self, choice: Choice, row: Floats, cycles: int) -> float:
-        """A run of a choice ended with these hits (`Progress.row`); what it brought."""
+    def add(self, choice: NextRun, row: Floats, cycles: int) -> float:
+        """Count a finished run (hits as of `BinProgress.row`), and return its gain."""
         gain = self.progress.add(row, cycles)
         now = gain / max(cycles, 1)
-        self._last[choice.way] = row, max(cycles, 1)
-        self._runs[choice.way.test] += 1
-        self._worth[choice.way] = _LATE * now + (1 - _LATE) * self._worth.get(choice.way, now)
+        self._last[choice.variant] = row, max(cycles, 1)
+        self._runs[choice.variant.test] += 1
+        self._worth[choice.variant] = _LATE * now + (1 - _LATE) * self._worth.get(
+            choice.variant, now
+        )
         return gain
 
     # ---- choosing
 
-    def next(self) -> Choice:
-        """The next run."""
-        ways = self._ways()
+    def next(self) -> NextRun:
+        """Choose the next run."""
+        variants = self._variants()
         if self.rng.random() < _CHANCE:
-            way = self.rng.choice(list(ways))
+            variant = self.rng.choice(list(variants))
         else:
-            best = max((way for way in ways if self.tests[way.test]), key=self._known, default=None)
+            best = max(
+                (variant for variant in variants if self.tests[variant.test]),
+                key=self._known,
+                default=None,
+            )
             most = self._known(best) if best else 0.0
-            way = max(ways, key=lambda way: self._promise(way, len(ways[way]), most))
-        bins = ways[way]
-        if not way.aim:
-            return Choice(way, {})
+            variant = max(
+                variants, key=lambda variant: self._promise(variant, len(variants[variant]), most)
+            )
+        bins = variants[variant]
+        if not variant.aim:
+            return NextRun(variant, {})
         target = self.rng.choice(bins)
-        if way.aim != ALL:
+        if variant.aim != ALL:
             bins = [one for one in bins if _alike(one[1], target[1])]
-        return Choice(way, self._toward(self.tests[way.test], bins), target)
+        return NextRun(variant, self._toward(self.tests[variant.test], bins), target)
 
-    def _ways(self) -> dict[Way, list[Bin]]:
-        """All ways there are now, each with the open bins that it is meant to hit."""
+    def _variants(self) -> dict[RunVariant, list[Bin]]:
+        """Return all current variants, each with the open bins that it is meant to hit."""
         named: dict[str, list[Bin]] = {test: [] for test in self.tests}
-        out: dict[Way, list[Bin]] = defaultdict(list)
+        out: dict[RunVariant, list[Bin]] = defaultdict(list)
         for n in np.flatnonzero(self.progress.open):
             goal = self.progress.goals[n]
             if goal.test in named:
                 named[goal.test].append(goal.bin)
             test = goal.test if self.tests.get(goal.test) else self.steered
             if test and any(self.aims(*goal.bin)):
-                out[Way(test, aim=goal.bin[0])].append(goal.bin)
+                out[RunVariant(test, aim=goal.bin[0])].append(goal.bin)
         for test, bins in named.items():
             if self.tests[test] and bins:
-                out[Way(test, aim=ALL)] = bins
+                out[RunVariant(test, aim=ALL)] = bins
             else:
                 lengths = LENGTHS[-1:] if self.tests[test] else LENGTHS
-                out |= {Way(test, length): bins for length in lengths}
+                out |= {RunVariant(test, length): bins for length in lengths}
         return out
 
-    def _known(self, way: Way) -> float:
-        return self._worth.get(way, 0.0)
+    def _known(self, variant: RunVariant) -> float:
+        return self._worth.get(variant, 0.0)
 
-    def _promise(self, way: Way, bins: int, most: float) -> float:
-        """What a way is worth, or is taken to be; `most`: the best of those by the knobs."""
-        if not self.tests[way.test]:
-            return self._again(way, bins)
-        if way in self._worth:
-            return self._worth[way]
+    def _promise(self, variant: RunVariant, bins: int, most: float) -> float:
+        """Estimate the gain a cycle of a variant; `most` is the best known value of those with
+        weights."""
+        if not self.tests[variant.test]:
+            return self._again(variant, bins)
+        if variant in self._worth:
+            return self._worth[variant]
         return max(
-            _HOPE * bins, _NEW * most if self.tests[way.test] and way.aim in ("", ALL) else 0.0
+            _HOPE * bins,
+            _NEW * most if self.tests[variant.test] and variant.aim in ("", ALL) else 0.0,
         )
 
-    def _again(self, way: Way, bins: int) -> float:
-        """What a test that does not draw by the knobs is worth: it does much the same again, so the
-        hits of its last run count where they are still wanted; open bins that name it count less
-        after each run that left them open."""
-        left = bins / (1 + self._runs[way.test]) ** 2
-        if way not in self._last:
+    def _again(self, variant: RunVariant, bins: int) -> float:
+        """Estimate the gain of a test without weights, which behaves much the same each time.
+
+        Hits of its last run count where they are still wanted; open bins that name it count less
+        after each run that left them open.
+        """
+        left = bins / (1 + self._runs[variant.test]) ** 2
+        if variant not in self._last:
             return _HOPE * left
-        row, cycles = self._last[way]
+        row, cycles = self._last[variant]
         progress = self.progress
         wanted = np.minimum(row, np.maximum(progress.wanted - progress.hits, 0)) / progress.wanted
         return (float(wanted.sum()) + _SHARE * left) / cycles
 
     def _toward(self, base: Mapping[str, Mapping[str, float]], bins: Sequence[Bin]) -> Weights:
-        """Weights by which the choices that bins ask for are drawn more often than by default."""
+        """Return weights that draw the choices asked for by bins more often than the default."""
         votes: dict[str, Counter[str]] = defaultdict(Counter)
         asking: Counter[str] = Counter()  # bins that ask for any choice of a knob
         for point, name in bins:
@@ -228,7 +242,7 @@ class Policy:
 
 
 def _alike(one: str, other: str) -> bool:
-    """True when at least half of the axis values of two bins are the same."""
+    """Return whether at least half of the axis values of two bins are equal."""
     a, b = one.split(BETWEEN), other.split(BETWEEN)
     return len(a) == len(b) and 2 * sum(map(str.__eq__, a, b)) >= len(a)
 
@@ -241,10 +255,16 @@ _SETS = 2_000  # of SEEDS each: a seed of a run has 31 bits
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When to stop. `minutes` is for builds and runs together. `patience`: runs of `nf close` in a
-    row that bring nothing. `plain` times the cycles of `nf close` is what plain seeds may spend to
-    come as far; 0 leaves them out. `seed` sets those of all runs."""
+class ClosingLimits:
+    """Stopping conditions.
+
+    Attributes:
+        minutes: limit of builds and runs together.
+        patience: runs in sequence without gain after which the search stops.
+        plain: plain seeds may spend this multiple of the cycles of `nf close`; 0 leaves them
+            out.
+        seed: determines the seeds of all runs.
+    """
 
     runs: int = 200
     minutes: float = 60.0
@@ -255,41 +275,50 @@ class Limits:
 
 
 @dataclass
-class Arm:
-    """One way of choosing, and what came of it."""
+class SeedStrategy:
+    """One strategy of choosing runs, and its results."""
 
     name: str
-    progress: Progress
+    progress: BinProgress
     merger: Merger = field(default_factory=Merger)
     points: list[Point] = field(default_factory=list)
     red: list[RunRecord] = field(default_factory=list)
-    useful: list[tuple[RunSpec, Choice, float]] = field(default_factory=list)
+    useful: list[tuple[RunSpec, NextRun, float]] = field(default_factory=list)
     runs: int = 0
     start: int = 0  # bins that were closed before
 
-    def line(self) -> Line:
-        return Line(self.name, tuple(self.points), self.start)
+    def line(self) -> ClosureCurve:
+        return ClosureCurve(self.name, tuple(self.points), self.start)
 
 
 class Closing:
-    """The two arms, step by step."""
+    """Both strategies, run in step."""
 
     def __init__(
         self,
-        goals: Sequence[Goal],
-        policy: Callable[[Progress], Policy],
+        goals: Sequence[BinGoal],
+        policy: Callable[[BinProgress], Policy],
         specs: Mapping[str, RunSpec],
         execute: Execute,
-        limits: Limits,
+        limits: ClosingLimits,
         before: Hits | None = None,
         say: Callable[[str], None] = lambda text: None,
         end: float | None = None,
     ) -> None:
-        """`specs`: a run of each test, seed and weights to be set; `before`: hits to begin with;
-        `end`: when the time of the command is over, by the monotonic clock. `execute` may return
-        fewer records than runs then."""
+        """Prepare the search.
+
+        Args:
+            goals: bins to close.
+            policy: makes the selection policy.
+            specs: a run of each test; seed and weights are set later.
+            execute: runs specs; it may return fewer records after the end of the time.
+            limits: stopping conditions.
+            before: hits to start with.
+            say: prints a line of progress.
+            end: end of the command's time, on the monotonic clock.
+        """
         self.close, self.plain = (
-            Arm(name, Progress(goals)) for name in ("nf close", "plain random seeds")
+            SeedStrategy(name, BinProgress(goals)) for name in ("nf close", "plain random seeds")
         )
         for arm in (self.close, self.plain):
             arm.progress.add(arm.progress.row(before or {}), 0)
@@ -302,7 +331,7 @@ class Closing:
         self._draw = random.Random(f"plain random {limits.seed}")
 
     def run(self) -> None:
-        """Both arms to their end."""
+        """Run both strategies to their end."""
         idle = 0
         limits = self.limits
         while self.close.progress.closed < len(self.close.progress.goals):
@@ -326,12 +355,12 @@ class Closing:
             self._plain()
 
     def _closing(self) -> bool:
-        """One round of chosen runs; whether any brought something."""
+        """Run one round of chosen runs; return whether any had a gain."""
         choices = [self.policy.next() for _ in range(self.limits.jobs)]
         specs = []
         for number, choice in enumerate(choices):
             seed = self._seeds + CLOSE_SEED + self.close.runs + number
-            specs.append(with_choice(self.specs[choice.way.test], seed, choice))
+            specs.append(with_choice(self.specs[choice.variant.test], seed, choice))
         came = {record.id: record for record in self.execute(specs)}
         gains = []
         for spec, choice in zip(specs, choices, strict=True):
@@ -347,7 +376,8 @@ class Closing:
         return any(gains)
 
     def _plain_may(self) -> bool:
-        """Whether time is left, and not all tests are red again and again: they take no cycles."""
+        """Return whether plain seeds may go on: time is left, and not all of their runs are red,
+        which take no cycles."""
         return time.monotonic() <= self._end and self._red_rounds < 5 * len(self.specs)
 
     def _plain(self) -> None:
@@ -364,8 +394,8 @@ class Closing:
                 self._point(self.plain)
         self._red_rounds = self._red_rounds + 1 if self.plain.progress.cycles == before else 0
 
-    def _count(self, arm: Arm, record: RunRecord | None) -> Floats | None:
-        """The hits of a green run; a red one counts for nothing, and is kept."""
+    def _count(self, arm: SeedStrategy, record: RunRecord | None) -> Floats | None:
+        """Return the hits of a green run; a red one is kept, and counts for nothing."""
         arm.runs += 1
         if record is None:
             return None
@@ -375,32 +405,33 @@ class Closing:
         arm.merger.record(record)
         return arm.progress.row(hits_of(record))
 
-    def _point(self, arm: Arm) -> None:
+    def _point(self, arm: SeedStrategy) -> None:
         arm.points.append((arm.progress.cycles, arm.progress.closed))
 
-    def _told(self, choice: Choice, gain: float) -> str:
+    def _told(self, choice: NextRun, gain: float) -> str:
         progress = self.close.progress
-        way = choice.way
-        length = f" x {way.length:g}" if way.length != 1 else ""
-        toward = f" toward {way.aim}" if way.aim else ""
-        if choice.target and way.aim == choice.target[0]:
+        variant = choice.variant
+        length = f" x {variant.length:g}" if variant.length != 1 else ""
+        toward = f" toward {variant.aim}" if variant.aim else ""
+        if choice.target and variant.aim == choice.target[0]:
             toward += f" / {choice.target[1]}"
         return (
             f"{progress.cycles:>9,} cycles  {progress.closed:4} of {len(progress.goals)} bins"
-            f"  +{gain:.1f}  {way.test}{length}{toward}"
+            f"  +{gain:.1f}  {variant.test}{length}{toward}"
         )
 
 
 def cycles_of(record: RunRecord) -> int:
-    """Simulated cycles; no run is for nothing, also where the bench does not count them."""
+    """Return the simulated cycles of a run, estimated from its time if the bench does not count
+    them."""
     return record.cycles or round(record.sim_time_ns / CLOCK_NS)
 
 
-def with_choice(spec: RunSpec, seed: int, choice: Choice | None = None) -> RunSpec:
-    """The run with a seed, and the weights and the length of a choice."""
+def with_choice(spec: RunSpec, seed: int, choice: NextRun | None = None) -> RunSpec:
+    """Return the run with a seed, and with the weights and the length of a choice."""
     env = dict(spec.env)
     if choice is not None and choice.weights:
         env[VARIABLE] = json.dumps(choice.weights, separators=(",", ":"))
-    if choice is not None and choice.way.length != 1:
-        env[SCALE] = f"{float(env.get(SCALE, 1)) * choice.way.length:g}"
+    if choice is not None and choice.variant.length != 1:
+        env[SCALE] = f"{float(env.get(SCALE, 1)) * choice.variant.length:g}"
     return replace(spec, seed=seed, env=tuple(sorted(env.items())))

@@ -16,17 +16,17 @@ import numpy as np
 import pytest
 
 from scripts.closing import curve, loop
-from scripts.closing.curve import Line
+from scripts.closing.curve import ClosureCurve
 from scripts.closing.loop import (
     PLAIN_SEED,
     SEEDS,
-    Choice,
+    BinGoal,
+    BinProgress,
     Closing,
-    Goal,
-    Limits,
+    ClosingLimits,
+    NextRun,
     Policy,
-    Progress,
-    Way,
+    RunVariant,
 )
 from scripts.common.records import BuildSpec, FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -44,13 +44,13 @@ CROSS = [
     for size in KNOBS["size"]
     for event in KNOBS["event"]
 ]
-GOALS = [Goal(("cross", name), 10, "test_scenario::mixed") for name in CROSS]
+GOALS = [BinGoal(("cross", name), 10, "test_scenario::mixed") for name in CROSS]
 SPEC = RunSpec(BuildSpec("icarus", "top", "top.f"), "verif.tests.test_scenario", ("mixed",))
 
 
 def simulate(spec: RunSpec) -> RunRecord:
-    """60 operations; mode and size are drawn once a run, as a scenario draws its regions. An
-    operation takes 10 cycles, begin and end of the run 400."""
+    """Simulate 60 operations of 10 cycles, and 400 cycles of overhead; mode and size are drawn
+    once a run."""
     rng = random.Random(spec.seed)
     env = dict(spec.env)
     given = json.loads(env.get("NF_WEIGHTS", "{}"))
@@ -78,11 +78,11 @@ def execute(specs: Sequence[RunSpec]) -> list[RunRecord]:
 
 
 def aims(_point: str, name: str) -> set[tuple[str, str]]:
-    """A bin is named after the choices that lead to it."""
+    """Return the choices that a bin is named after."""
     return {(knob, choice) for knob, choice in zip(KNOBS, name.split(BETWEEN), strict=False)}
 
 
-def closing_of(seed: int, limits: Limits, run: object = execute) -> Closing:
+def closing_of(seed: int, limits: ClosingLimits, run: object = execute) -> Closing:
     rng = random.Random(seed)
     return Closing(
         GOALS,
@@ -93,7 +93,7 @@ def closing_of(seed: int, limits: Limits, run: object = execute) -> Closing:
     )
 
 
-def closing(seed: int, limits: Limits, run: object = execute) -> Closing:
+def closing(seed: int, limits: ClosingLimits, run: object = execute) -> Closing:
     made = closing_of(seed, limits, run)
     made.run()
     return made
@@ -101,7 +101,7 @@ def closing(seed: int, limits: Limits, run: object = execute) -> Closing:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_takes_a_third_of_the_cycles_of_plain_seeds(seed: int) -> None:
-    found = closing(seed, Limits(runs=150, patience=100, plain=8))
+    found = closing(seed, ClosingLimits(runs=150, patience=100, plain=8))
     ours, plain = found.close.line(), found.plain.line()
     assert ours.bins >= 55
     ratio = curve.ratio(ours, plain)
@@ -117,7 +117,7 @@ def test_seeds_of_runs_have_31_bits() -> None:
         return [simulate(spec) for spec in specs]
 
     for seed in (20261122, 2**31 - 1):  # `nf nightly` takes the date
-        closing(1, Limits(runs=3, plain=1, seed=seed), noted)
+        closing(1, ClosingLimits(runs=3, plain=1, seed=seed), noted)
     assert len(seen) >= 12
     assert max(seen) < 1 << 31
 
@@ -126,7 +126,7 @@ def test_stops_when_nothing_improves() -> None:
     def nothing(specs: Sequence[RunSpec]) -> list[RunRecord]:
         return [replace(simulate(spec), metrics={}) for spec in specs]
 
-    found = closing(1, Limits(runs=500, patience=7, plain=0), nothing)
+    found = closing(1, ClosingLimits(runs=500, patience=7, plain=0), nothing)
     assert found.close.runs == 7
     assert found.close.line().bins == 0
     assert curve.ratio(found.close.line(), found.plain.line()) is None
@@ -134,7 +134,7 @@ def test_stops_when_nothing_improves() -> None:
 
 def test_no_round_begins_after_the_end_of_the_command() -> None:
     """Which may lie before the search began: planning and builds count."""
-    made = closing_of(1, Limits(minutes=60.0))
+    made = closing_of(1, ClosingLimits(minutes=60.0))
     made._end = 0.0
     made.run()
     assert made.close.runs == made.plain.runs == 0
@@ -144,7 +144,7 @@ def test_red_runs_count_for_nothing() -> None:
     def red(specs: Sequence[RunSpec]) -> list[RunRecord]:
         return [replace(simulate(spec), passed=False, kind=FailureKind.MISMATCH) for spec in specs]
 
-    found = closing(1, Limits(runs=5, plain=1), red)
+    found = closing(1, ClosingLimits(runs=5, plain=1), red)
     assert (len(found.close.red), found.close.progress.cycles) == (5, 0)
 
 
@@ -157,7 +157,7 @@ def test_plain_seeds_that_are_all_red_end(monkeypatch: pytest.MonkeyPatch) -> No
 
     clock = itertools.count()
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    found = closing(1, Limits(runs=5, plain=1), half)
+    found = closing(1, ClosingLimits(runs=5, plain=1), half)
     assert found.close.points
     assert 0 < len(found.plain.red) < 200
 
@@ -173,15 +173,15 @@ def test_a_red_plain_seed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     clock = itertools.count(step=10)  # seconds: a minute is over soon
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    found = closing(1, Limits(runs=20, plain=1, patience=20), one_red)
+    found = closing(1, ClosingLimits(runs=20, plain=1, patience=20), one_red)
     assert len(found.plain.red) == 1
     assert found.close.runs == 20
 
 
 def test_a_ratio_is_of_equal_bins() -> None:
     """And cycles are counted until the last of them was closed, which is within a run."""
-    ours = Line("nf close", ((100, 1), (200, 2), (300, 4), (400, 9)))
-    plain = Line("plain random seeds", ((400, 1), (800, 2), (1200, 3), (1600, 3)))
+    ours = ClosureCurve("nf close", ((100, 1), (200, 2), (300, 4), (400, 9)))
+    plain = ClosureCurve("plain random seeds", ((400, 1), (800, 2), (1200, 3), (1600, 3)))
     assert str(curve.ratio(ours, plain)) == (
         "4.8 times fewer cycles for 3 bins: nf close took 250 (3 runs), plain random seeds "
         "1,200 (3 runs)"
@@ -193,20 +193,20 @@ def test_a_ratio_is_of_equal_bins() -> None:
 
 def test_one_long_run_is_no_comparison() -> None:
     """As 6 bins of a short run and 20 of a long one once gave "4.6 times fewer cycles"."""
-    ours, plain = Line("nf close", ((2_000, 6),)), Line("plain", ((9_200, 20),))
+    ours, plain = ClosureCurve("nf close", ((2_000, 6),)), ClosureCurve("plain", ((9_200, 20),))
     assert plain.reached(6) == (2760, 1)
     assert curve.ratio(ours, plain) is None
     assert curve.comparison(ours, plain) == (
         "no comparison: both need 3 runs for the same bins, but nf close closed 6 in 1 run, plain "
         "closed 20 in 1 run"
     )
-    before = Line("nf close", ((100, 7), (200, 7), (300, 7)), start=7)
+    before = ClosureCurve("nf close", ((100, 7), (200, 7), (300, 7)), start=7)
     assert curve.ratio(before, replace(before, points=((100, 7), (200, 8), (300, 9)))) is None
-    assert curve.ratio(ours, Line("plain", ())) is None
+    assert curve.ratio(ours, ClosureCurve("plain", ())) is None
 
 
 def test_page_is_offline_and_escaped(tmp_path: Path) -> None:
-    lines = [Line("<close>", ((100, 3),)), Line("plain", ((100, 2),))]
+    lines = [ClosureCurve("<close>", ((100, 3),)), ClosureCurve("plain", ((100, 2),))]
     left = [curve.OpenBin("p", "<b>", 0, 10, "test_x::y")]
     text = curve.page(lines, ["1 & 2"], 9, left)
     assert "<b>&lt;b&gt;" not in text
@@ -217,20 +217,20 @@ def test_page_is_offline_and_escaped(tmp_path: Path) -> None:
 SHORT, LONG = "test_short::all", "test_long::all"
 
 
-def policy(goals: Sequence[Goal], tests: dict[str, dict[str, dict[str, float]]]) -> Policy:
-    return Policy(Progress(goals), tests, aims, random.Random(1))
+def policy(goals: Sequence[BinGoal], tests: dict[str, dict[str, dict[str, float]]]) -> Policy:
+    return Policy(BinProgress(goals), tests, aims, random.Random(1))
 
 
 def test_takes_the_test_that_brings_most_a_cycle() -> None:
-    goals = [Goal(("p", str(n)), 1, test) for test in (SHORT, LONG) for n in range(20)]
+    goals = [BinGoal(("p", str(n)), 1, test) for test in (SHORT, LONG) for n in range(20)]
     made = policy(goals, {SHORT: {}, LONG: {}})
     taken = Counter()  # type: Counter[str]
     for _ in range(60):
         choice = made.next()
-        taken[choice.way.test] += 1
+        taken[choice.variant.test] += 1
         row = np.zeros(len(goals))
         row[sum(taken.values()) % len(goals)] = 1
-        made.add(choice, row, 100 if choice.way.test == SHORT else 50_000)
+        made.add(choice, row, 100 if choice.variant.test == SHORT else 50_000)
     assert taken[SHORT] > 4 * taken[LONG]
     assert taken[LONG]  # it was tried
 
@@ -250,21 +250,21 @@ def test_aims_at_bins_that_are_open_and_at_what_they_ask_for() -> None:
 
 def test_a_point_that_nothing_helps_is_taken_less() -> None:
     bins = [("helped", "a x small"), ("never", "a x small")]
-    goals = [Goal(one, 10_000, "test_scenario::mixed") for one in bins]
+    goals = [BinGoal(one, 10_000, "test_scenario::mixed") for one in bins]
     made = policy(goals, {"test_scenario::mixed": KNOBS})
     taken = Counter()  # type: Counter[str]
     for _ in range(200):
         choice = made.next()
-        taken[choice.way.aim] += 1
-        made.add(choice, np.array([choice.way.aim == "helped", 0.0]), 1000)
+        taken[choice.variant.aim] += 1
+        made.add(choice, np.array([choice.variant.aim == "helped", 0.0]), 1000)
     assert taken["helped"] > 10 * taken["never"] > 0
 
 
 def test_a_scenario_is_aimed_at_points_of_other_tests_where_aims_are_known() -> None:
-    goals = [Goal(("known", "a x small"), 1, SHORT), Goal(("unknown", ""), 1, SHORT)]
+    goals = [BinGoal(("known", "a x small"), 1, SHORT), BinGoal(("unknown", ""), 1, SHORT)]
     tests: dict[str, dict[str, dict[str, float]]] = {SHORT: {}, "test_scenario::mixed": KNOBS}
     made = Policy(
-        Progress(goals),
+        BinProgress(goals),
         tests,
         lambda point, name: aims(point, name) if point == "known" else set(),
         random.Random(1),
@@ -272,14 +272,14 @@ def test_a_scenario_is_aimed_at_points_of_other_tests_where_aims_are_known() -> 
     taken = set()
     for _ in range(100):
         choice = made.next()
-        taken.add((choice.way.test, choice.way.aim))
+        taken.add((choice.variant.test, choice.variant.aim))
         made.add(choice, np.zeros(2), 1000)
     assert taken >= {(SHORT, ""), ("test_scenario::mixed", "known")}
     assert taken <= {(SHORT, ""), ("test_scenario::mixed", ""), ("test_scenario::mixed", "known")}
 
 
 def test_length_and_weights_are_those_of_the_run() -> None:
-    choice = Choice(Way("test_scenario::mixed", 0.25), {"mode": {"a": 1.0}})
+    choice = NextRun(RunVariant("test_scenario::mixed", 0.25), {"mode": {"a": 1.0}})
     env = dict(loop.with_choice(replace(SPEC, env=(("NF_SCALE", "2"),)), 7, choice).env)
     assert env == {"NF_SCALE": "0.5", "NF_WEIGHTS": '{"mode":{"a":1.0}}'}
 
@@ -297,7 +297,7 @@ def test_an_interrupted_closing_keeps_its_runs() -> None:
             raise KeyboardInterrupt
         return execute(specs)
 
-    made = closing_of(1, Limits(plain=1), until_interrupted)
+    made = closing_of(1, ClosingLimits(plain=1), until_interrupted)
     with pytest.raises(KeyboardInterrupt):
         made.run()
     assert made.close.points
@@ -312,7 +312,7 @@ def test_plain_seeds_are_the_tests_as_they_are() -> None:
         seen.extend(spec for spec in specs if spec.seed > SEEDS + PLAIN_SEED)
         return execute(specs)
 
-    closing(1, Limits(runs=5, plain=1), noting)
+    closing(1, ClosingLimits(runs=5, plain=1), noting)
     assert seen
     assert {spec.env for spec in seen} == {SPEC.env}
     assert len({spec.seed for spec in seen}) == len(seen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of command-line arguments, for argparse: a wrong value is one line that says what fits."""
+"""Argument types and options for argparse that several commands share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ TIMEOUT_HELP = "processor time that a run may use; ten times as much wall-clock 
 
 
 def up_to(last: int, what: str = "", first: int = 1) -> Callable[[str], int]:
-    """argparse type: an integer from ``first`` to ``last``, called ``what`` where the text is
-    none."""
+    """Return an argparse type for integers from ``first`` to ``last``; ``what`` names them in
+    the error."""
 
     def number(text: str) -> int:
         if not text.isdecimal() or len(text) > 10 or not first <= int(text) <= last:
@@ -31,7 +31,7 @@ positive = up_to((1 << 31) - 1)
 
 
 def seconds(text: str) -> float:
-    """argparse type: a number above 0, of seconds or a factor."""
+    """Convert an argument to a number above 0, of seconds or a factor (argparse type)."""
     try:
         value = float(text)
     except ValueError:
@@ -46,7 +46,7 @@ DUT_HELP = "the RTL as it is, or with the MyHDL twins in the place of their modu
 
 
 def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """`--jobs N`: what runs at once, by default on every core."""
+    """Add the option `--jobs N`: parallel runs, by default one for each core."""
     parser.add_argument(
         *("--jobs", "-j"),
         type=positive,
@@ -59,7 +59,8 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
 def given(
     args: argparse.Namespace, add_arguments: Callable[[argparse.ArgumentParser], None]
 ) -> set[str]:
-    """Names of the options that are not as they are by default; ``add_arguments`` made them."""
+    """Return the names of options that differ from their defaults; ``add_arguments`` defines
+    them."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
     usual = vars(parser.parse_args([]))

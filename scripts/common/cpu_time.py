@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time limits that mean the same on a busy machine and on an idle one.
+"""Time limits in processor time, which mean the same on a busy machine and on an idle one.
 
-A limit is in seconds of processor time of a process group. A group is also ended when it has stood
-still (no processor time, nothing written to its log) for STANDS_STILL_S, and when wall-clock time
-passes WALL times the limit: no run holds a machine for ever.
+A limit is in seconds of processor time of a process group. A group is also ended when it made no
+progress (no processor time, nothing written to its log) for STANDS_STILL_S seconds, and when its
+wall-clock time exceeds WALL times the limit, so that no run holds a machine for ever.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
+
 STANDS_STILL_S = 60.0
-"""A group without progress for so long waits for something that does not come."""
+"""Seconds without progress after which a group is taken for blocked."""
 WALL = 10.0
 """Wall-clock limit as a multiple of that of processor time."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 _CORES = os.cpu_count() or 1
 _LEAST_S, _MOST_S = 0.1, 2.0  # between two measurements
-_GROUP, _FIRST_TIME, _TIMES = 2, 11, 4  # fields after the name of a program in /proc/PID/stat
 
 
 class Meter:
-    """Processor time and progress of a process group, from now on."""
+    """Processor time and progress of a process group, measured from construction on."""
 
     def __init__(self, group: int, limit_s: float, log: Path) -> None:
         self.used = 0.0
@@ -40,13 +40,13 @@ class Meter:
         return min(max(soonest, _LEAST_S), _MOST_S, max(STANDS_STILL_S / 4, _LEAST_S))
 
     def measure(self) -> str:
-        """Measure; return the reason to end the group, "" while there is none."""
+        """Measure once; return the reason to end the group, "" while there is none."""
         now, found = time.monotonic(), (of_group(self._group), _size(self._log))
-        # While this process was itself stopped or starved, nothing is known about the group.
+        # If this process itself was stopped or starved, the long pause says nothing of the group.
         passed, self._time = min(now - self._time, 5 * _MOST_S), now
         self._wall += passed
         self._still = self._still + passed if found == self._last else 0.0
-        # The sum falls when a process ends that nobody waits for.
+        # The sum decreases when a process ends without being waited for.
         self.used += max(0.0, found[0] - self._last[0])
         self._last = found
         limit = f"the limit of {self._limit_s:g} s"
@@ -69,10 +69,10 @@ def watch(
     """Wait for a process group within its limits.
 
     Args:
-        group: number of the group, whose leader is not reaped before `came` is true.
+        group: number of the group, whose leader is not reaped before `came` returns True.
         limit_s: seconds of processor time; see the module for the other two limits.
         log: file to which the group writes.
-        came: waits for at most so many seconds; true when the group is done.
+        came: waits for at most the given seconds and returns whether the group has ended.
 
     Returns:
         The reason to end the group ("" when it is done), and the processor time that it used.
@@ -86,7 +86,7 @@ def watch(
 
 
 def leader_ended(pid: int, seconds: float) -> bool:
-    """Wait at most so long for a child, which stays to be reaped; true when it has ended."""
+    """Wait up to `seconds` for a child to end, without reaping it; return whether it has ended."""
     until, pause = time.monotonic() + seconds, 0.005
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         left = until - time.monotonic()
@@ -98,17 +98,13 @@ def leader_ended(pid: int, seconds: float) -> bool:
 
 
 def of_group(group: int) -> float:
-    """Seconds of all processes of a group, and of those that they have waited for."""
-    ticks = 0
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        with contextlib.suppress(OSError):  # it has just ended
-            text = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-            fields = text.rpartition(")")[2].split()
-            if int(fields[_GROUP]) == group:
-                ticks += sum(int(one) for one in fields[_FIRST_TIME : _FIRST_TIME + _TIMES])
-    return ticks / _TICKS
+    """Return the processor seconds of all processes of a group and of children they waited for."""
+    seconds = 0.0
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.NoSuchProcess):  # it has just ended
+            if os.getpgid(pid) == group:
+                seconds += sum(psutil.Process(pid).cpu_times()[:4])
+    return seconds
 
 
 def _size(log: Path) -> int:

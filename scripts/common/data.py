@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads YAML that a schema describes, and JSON that a dataclass describes; a mistake in either is
-one line that names file and place.
+"""Strict readers of YAML with a schema and of JSON with a dataclass; a mistake in either is one
+line that names file and place.
 
-YAML is read strictly: no aliases (a few of them can stand for 10^9 values), no key twice, no NaN,
-and limits on size and depth. JSON is read by `neuron_fabric.data`.
+YAML: no aliases (a few of them can expand to 10^9 values), no duplicate key, no NaN, and limits
+on size and depth. JSON is read by `neuron_fabric.data`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def load(path: Path, schema: str) -> dict[str, Any]:
 
 
 def load_json(path: Path, kind: type[T]) -> T:
-    """A JSON file as a ``kind`` (see `neuron_fabric.typed`); NfError in one line."""
+    """Read a JSON file as a ``kind`` (see `neuron_fabric.typed`); NfError in one line."""
     try:
         return typed(kind, read_json(path))
     except OSError as error:
@@ -65,7 +65,7 @@ def load_json(path: Path, kind: type[T]) -> T:
 
 
 def from_text(text: object, kind: Any) -> Any:
-    """A JSON text as a ``kind``, which may be a union; DataError."""
+    """Convert a JSON text to a ``kind``, which may be a union; DataError."""
     if not isinstance(text, str):
         raise DataError("no text")
     return typed(kind, parse_json(text))
@@ -80,7 +80,7 @@ class _BadYaml(DataError):
 
 
 def parse_yaml(text: str) -> Any:
-    """The value of a YAML text; DataError when it is not YAML as described above."""
+    """Parse a YAML text; DataError when it is not YAML as described above."""
     _scan(text)
     try:
         value = yaml.load(text, _Loader)
@@ -101,7 +101,7 @@ def _not_yaml(error: yaml.YAMLError) -> DataError:
 
 
 def _scan(text: str) -> None:
-    """DataLimits, before anything is made of the text."""
+    """Check the limits before any value is constructed."""
     depth = values = 0
     try:
         for event in yaml.parse(text, yaml.CSafeLoader):
@@ -120,7 +120,7 @@ def _scan(text: str) -> None:
 
 
 class _Loader(yaml.CSafeLoader):
-    """Safe, and no key twice."""
+    """Safe YAML loader that rejects duplicate keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Hashable] = set()
@@ -136,7 +136,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _plain(value: object) -> None:
-    """Refuse what neither JSON nor a file name can hold. `_scan` has limited the depth."""
+    """Reject values that neither JSON nor a file name can hold; `_scan` has limited the depth."""
     if isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"{value} is no number here")
     if isinstance(value, str) and _NO_TEXT.search(value):

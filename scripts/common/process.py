@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes that can always be ended: each in its own group, each known until it is gone."""
+"""Child processes that can always be ended: each in a separate group, each tracked until it is
+gone."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from typing import IO
 
 from neuron_fabric.errors import say
 from scripts.common import cpu_time, orphan_guard, tool_environment
+from scripts.common.paths import ROOT
 
 _live: set[int] = set()
 _lock = threading.Lock()
@@ -30,8 +32,10 @@ _said = False
 
 
 class Terminated(BaseException):
-    """SIGTERM or SIGHUP has come; the argument is its number. No SystemExit: cocotb's runners
-    raise that, and it is caught there."""
+    """SIGTERM or SIGHUP arrived; the argument is its number.
+
+    Not a SystemExit: cocotb's runners raise that, and callers catch it.
+    """
 
 
 class Interrupted(Exception):
@@ -45,7 +49,7 @@ def resume() -> None:
 
 @dataclass(frozen=True)
 class Finished:
-    """How a process ended; `returncode` is negative for a signal, as in subprocess."""
+    """End of a process; `returncode` is negative for a signal, as in subprocess."""
 
     returncode: int
     timed_out: bool
@@ -55,7 +59,7 @@ class Finished:
 
 
 def kill_group(pid: int) -> None:
-    """End the whole group: a simulator may have started helpers of its own."""
+    """End the whole group: a simulator may have started helper processes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -67,10 +71,10 @@ def check_stopping() -> None:
 
 
 class Child(subprocess.Popen[bytes]):
-    """A process in a group of its own, which ends with this process whatever happens to it."""
+    """A process in a separate group, which ends with this process in any case."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """As Popen; what has ended is forgotten."""
+        """Wait as Popen does; a process that has ended is no longer tracked."""
         code = super().wait(timeout)
         forget(self.pid)
         return code
@@ -89,8 +93,10 @@ def start(
     more: Mapping[str, str] | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Child:
-    """Start a command in a group of its own, both outputs in `out`, and keep it in mind. Its
-    environment is ``env``, or that of every tool (`tool_environment`) with ``more``."""
+    """Start a tracked command in a separate group, with both outputs in `out`.
+
+    Its environment is ``env``, or that of every tool (`tool_environment`) with ``more`` added.
+    """
     with _lock:  # `kill_all` either sees this process or keeps it from starting
         check_stopping()
         process = Child(
@@ -134,8 +140,10 @@ def run_logged(
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """Run a command with both outputs in `log`. With `timeout_s`, the limits of `effort` end its
-    whole group, and `used` is known."""
+    """Run a command with both outputs in `log`.
+
+    With `timeout_s`, the limits of `cpu_time` end its whole group, and `used` is known.
+    """
     begin = time.monotonic()
     used, why = None, ""
     with log.open("ab" if append else "wb") as out:
@@ -147,16 +155,49 @@ def run_logged(
                 ended = partial(cpu_time.leader_ended, process.pid)
                 why, used = cpu_time.watch(process.pid, timeout_s, log, ended)
         finally:
-            kill_group(process.pid)  # also what the process left behind
+            kill_group(process.pid)  # also processes that it left running
             process.wait()
     check_stopping()
     return Finished(process.returncode, bool(why), time.monotonic() - begin, used, why)
 
 
+def captured(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | str = ROOT,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+    shell: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short command to its end, without input, and capture both outputs as text.
+
+    Args:
+        command: the words, or one line with `shell`.
+        cwd: its folder; by default the root of the project.
+        env: its environment; by default that of this process.
+        timeout_s: limit in seconds; subprocess.TimeoutExpired after it.
+        shell: whether a shell reads the command.
+    """
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=timeout_s,
+        shell=shell,
+        check=False,
+    )
+
+
 @contextlib.contextmanager
 def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterator[None]:
-    """While inside, these signals call `handle`, in the main thread, which alone they reach; in
-    another nothing changes. Under `nohup` a closed terminal (SIGHUP) goes on to end nothing."""
+    """Let these signals call `handle` inside the context, in the main thread only.
+
+    Under `nohup`, SIGHUP stays ignored.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -171,9 +212,12 @@ def handling(handle: Callable[[int], None], *numbers: signal.Signals) -> Iterato
 
 
 def interrupt(*_: object) -> None:
-    """What Ctrl-C does. The first one ends what is under way in order, by KeyboardInterrupt. More
-    of them at once are of the same hand; one that comes later ends this process where it stands,
-    and the warden ends the others."""
+    """Handle Ctrl-C.
+
+    The first one raises KeyboardInterrupt, so that running work is ended in order. More within a
+    second are the same key press; a later one ends this process at once, and the orphan guard
+    ends the others.
+    """
     global _interrupted
     now = time.monotonic()
     if _interrupted is None:
@@ -186,7 +230,7 @@ def interrupt(*_: object) -> None:
 
 
 def interrupted() -> int:
-    """Say it, once; the exit code."""
+    """Report the interrupt once, and return the exit code."""
     global _said
     _said = True
     say(INTERRUPTED, file=sys.stderr)
@@ -194,15 +238,15 @@ def interrupted() -> int:
 
 
 def deaf_at_exit() -> None:
-    """Behind Ctrl-C: Python takes its handlers away before it is gone, and one more Ctrl-C would
-    then be a raw signal instead of an exit code."""
+    """Ignore Ctrl-C at exit: Python removes its handlers before it ends, and another Ctrl-C
+    would then be a raw signal instead of an exit code."""
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
 def ended_in_order() -> Iterator[None]:
-    """For the whole of a command: Ctrl-C, however often, SIGTERM and SIGHUP end it with its exit
-    code, after everything that is under way was ended."""
+    """Let Ctrl-C (however often), SIGTERM and SIGHUP end the whole command with its exit code,
+    after everything that runs was ended."""
     global _interrupted, _said
     here = threading.current_thread() is threading.main_thread()
     old = signal.getsignal(signal.SIGINT) if here else signal.SIG_IGN
@@ -222,12 +266,13 @@ def _leave(number: int) -> None:
 
 
 def cores() -> int:
-    """How many this process may use: a container or a batch job has fewer than its machine."""
+    """Return the number of cores of this process: a container or a batch job has fewer than its
+    machine."""
     return len(os.sched_getaffinity(0))
 
 
 def kill_all() -> None:
-    """End every process started here and refuse new ones. For Ctrl-C."""
+    """End every tracked process and refuse new ones, after Ctrl-C."""
     _stopping.set()
     with _lock:
         pids = list(_live)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The typed facts that the runner works on: what to build, what to run, what came of it.
+"""Typed data of the runner: what to build, what to run, what the result was.
 
 All are frozen and hold plain values only, so they can be compared, hashed into a build key, sent
 to another process and written as JSON.
@@ -26,7 +26,7 @@ SOLVER = "smt"
 
 
 class Dut(StrEnum):
-    """What stands where the modules that have a twin (`models/myhdl`) stand."""
+    """Implementation of the modules that have a twin (`models/myhdl`)."""
 
     RTL = "rtl"  # the hand-written modules
     MYHDL = "myhdl"  # their twins, converted to Verilog
@@ -45,7 +45,7 @@ class FailureKind(StrEnum):
 
     ASSERTION = "assertion"  # an assertion in the RTL fired
     MISMATCH = "mismatch"  # a checker of the bench raised
-    TIME_OUT = "time-out"  # the limits of `effort`, or a simulated-time limit of the test
+    TIME_OUT = "time-out"  # the limits of `cpu_time`, or a simulated-time limit of the test
     CRASH = "crash"  # the simulator or the bench died of something no checker raised
     BUILD = "build"  # the design did not compile
     NO_TEST = "no test"  # nothing ran: an empty result is never green
@@ -88,7 +88,7 @@ class BuildSpec:
 
     @property
     def copied(self) -> bool:
-        """Whether what is compiled is not the tree, but texts made from it."""
+        """True if texts made from the tree are compiled, not the tree."""
         return bool(self.edits or self.variant or self.dut is not Dut.RTL)
 
 
@@ -131,20 +131,21 @@ class RunSpec:
         return "".join(c if c.isalnum() or c in "._-=" else "_" for c in raw)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionary; a design of this project is written without the project's place."""
+        """Convert to a plain dictionary; a design of this project is written without the
+        project's path."""
         build = dataclasses.asdict(self.build)
         build["root"] = "." if self.build.root == ROOT else str(self.build.root)
         return _plain({**dataclasses.asdict(self), "build": build})
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunSpec:
-        """Inverse of `to_json`, in the checkout that reads it; DataError names what is wrong."""
+        """Convert from `to_json`, in the checkout that reads it; DataError names the fault."""
         spec = typed(RunSpec, data)
         return replace(spec, build=replace(spec.build, root=ROOT / spec.build.root))
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """As JSON gives it back; DataError for what JSON has no form for (NaN)."""
+    """Convert to what JSON returns; DataError for values that JSON cannot represent (NaN)."""
     try:
         out: dict[str, Any] = json.loads(json.dumps(encodable(fields), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -154,7 +155,7 @@ def _plain(fields: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One test as the simulator's result file tells it; status passed, failed or skipped."""
+    """One test from the simulator's result file; `status` is passed, failed or skipped."""
 
     name: str
     status: str
@@ -168,7 +169,8 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """passed, or why not. `key` is the same for all runs that one fault turns red."""
+    """Passed, or the reason of the failure. `key` is equal for all runs that one fault turns
+    red."""
 
     passed: bool
     kind: FailureKind | None = None
@@ -183,12 +185,12 @@ class Verdict:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What came of a RunSpec. Every report is written from these.
+    """Result of a RunSpec, from which every report is written.
 
     A run that failed and passed when it was run again is `flaky`: `passed` stays False, and kind
-    and cause are those of the failure. `note` says what the second run added, in one line.
-    `cause_key` is the same for all runs that one fault turns red (see `cause_key.key_of`).
-    `stimulus` shows a reduced scenario: what came of it, an operation a line, a line to paste.
+    and cause are those of the failure. `note` has the result of the second run in one line.
+    `cause_key` is equal for all runs that one fault turns red (see `cause_key.key_of`).
+    `stimulus` shows a reduced scenario: summary, one operation a line, a line to paste.
     """
 
     id: str
@@ -200,18 +202,18 @@ class RunRecord:
     passed: bool
     kind: FailureKind | None
     cause: str
-    build_seconds: float
-    seconds: float
-    sim_time_ns: float
-    cases: tuple[CaseResult, ...]
-    log: str
-    waves: str | None
-    coverage: str | None
-    rerun: str
+    build_seconds: float = 0.0
+    seconds: float = 0.0
+    sim_time_ns: float = 0.0
+    cases: tuple[CaseResult, ...] = ()
+    log: str = ""
+    waves: str | None = None
+    coverage: str | None = None
+    rerun: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
     cycles: int | None = None  # clock cycles, where the bench counts them
-    sim_seconds: float = 0.0  # of `seconds`, what the simulator's process took
-    used_seconds: float = 0.0  # its processor time, or its wall-clock time where that is not known
+    sim_seconds: float = 0.0  # part of `seconds` that the simulator's process took
+    used_seconds: float = 0.0  # its processor time, or its wall-clock time if that is unknown
     flaky: bool = False
     note: str = ""
     rerun_log: str | None = None  # log of the automatic rerun with waves
@@ -221,20 +223,13 @@ class RunRecord:
 
     @staticmethod
     def of(spec: RunSpec, verdict: Verdict, **facts: Any) -> RunRecord:
-        """Make the record of a run, passed or not; `facts` are fields that differ from those of
-        a run that left nothing."""
-        left_nothing: dict[str, Any] = {
+        """Make the record of a run, passed or not; `facts` override the fields of the spec."""
+        fields: dict[str, Any] = {
             "id": spec.id,
             "name": spec.name,
             "sim": spec.build.sim,
-            "build_seconds": 0.0,
-            "seconds": 0.0,
-            "sim_time_ns": 0.0,
-            "cases": (),
-            "log": "",
-            "waves": None,
-            "coverage": None,
             "rerun": spec.rerun,
+            **facts,
         }
         return RunRecord(
             seed=spec.seed,
@@ -244,7 +239,7 @@ class RunRecord:
             kind=verdict.kind,
             cause=verdict.cause,
             cause_key=verdict.key,
-            **{**left_nothing, **facts},
+            **fields,
         )
 
     @property
@@ -253,10 +248,10 @@ class RunRecord:
         return "flaky" if self.flaky else "passed" if self.passed else "failed"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionary, ready for json.dump."""
+        """Convert to a plain dictionary, ready for json.dump."""
         return _plain(dataclasses.asdict(self))
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> RunRecord:
-        """Inverse of `to_json`; DataError names what is wrong."""
+        """Convert from `to_json`; DataError names the fault."""
         return typed(RunRecord, data)

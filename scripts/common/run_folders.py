@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands that are at work in one tree at the same time must not share.
+"""Folders that commands running at the same time in one tree must not share.
 
-Each holds the tree as long as it lives, so that `nf clean` takes nothing away from it, and claims
-the folders that it empties and fills: another command gets a folder of its own beside it. The death
-of a process gives everything back.
+Each command holds the tree as long as it lives, so that `nf clean` removes nothing from it, and
+claims the folders that it empties and fills; another command gets a different folder. The end of
+a process, also by a signal, releases everything.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _folders: dict[Path, Path] = {}
 
 @atexit.register
 def release() -> None:
-    """Give everything back, so that no lock file is left."""
+    """Release everything, so that no lock file is left."""
     with _lock:
         while _held:
             _held.popitem()[1].release()
@@ -34,7 +34,8 @@ def release() -> None:
 
 
 def tree() -> None:
-    """Hold the build folder beside other commands, until this process ends; waits for `nf clean`.
+    """Hold the build folder, shared with other commands, until this process ends; waits for `nf
+    clean`.
 
     NfError when nothing can be written there.
     """
@@ -49,10 +50,10 @@ def tree() -> None:
 
 
 def folder(path: Path) -> Path:
-    """`path`, or the first of `path.2`, `path.3` .. that no other command has claimed; this one
-    has it until it ends, and gets the same one again. It may exist and hold what is left of others.
+    """Claim `path`, or the first of `path.2`, `path.3` .. that no other command has claimed.
 
-    NfError when nothing can be written there.
+    This command keeps it until it ends, and gets the same one again. The folder may exist and
+    hold files of others. NfError when nothing can be written there.
     """
     tree()
     with _lock:
@@ -79,11 +80,11 @@ def _claim(path: Path) -> Path:
         with suppress(Busy):
             take(own)
             return own
-    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} beside it.")
+    raise NfError(f"{shown(path)} is {Lock(path).holder()}, and so are {_MOST - 2} more.")
 
 
 def alone() -> Lock:
-    """The build folder without anybody else, for `nf clean`. NfError when a command is at work."""
+    """Hold the build folder exclusively, for `nf clean`; NfError when a command is running."""
     try:
         return _tree(shared=False).acquire()
     except Busy as busy:

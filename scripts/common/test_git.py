@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""git in the one checkout that is meant, whatever surrounds it."""
+"""Tests of git on the intended checkout, whatever surrounds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRANGER = 12345
 
 
 def repository(folder: Path, text: str = "mine") -> str:
-    """A repository with one commit of one file; its commit."""
+    """Make a repository with one commit of one file, and return the commit."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "a.txt").write_text(text, encoding="utf-8")
     git_by_somebody(folder, "init", "-q")
@@ -34,7 +34,7 @@ def repository(folder: Path, text: str = "mine") -> str:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository that stands for this checkout."""
+    """Make a repository that stands for this checkout."""
     root = tmp_path / "checkout"
     repository(root)
     for module in (depends, invocation, nf_test):
@@ -45,7 +45,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def state(root: Path) -> dict[str, bytes]:
-    """Every file of a repository, the git folder included."""
+    """Return every file of a repository, the git folder included."""
     found = (path for path in root.rglob("*") if path.is_file())
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
@@ -107,7 +107,7 @@ CONFIG = """
 def test_surroundings_choose_no_other_repository(
     tmp_path_factory: pytest.TempPathFactory, names: set[str], odd_config: bool
 ) -> None:
-    """A repository is made, written and read beside a victim that the environment names."""
+    """A repository is made, written and read next to a victim that the environment names."""
     folder = tmp_path_factory.mktemp("git")
     repository(folder / "victim", "yours")
     before = state(folder / "victim")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.common import process
 from scripts.common.paths import ROOT
 
 
@@ -29,11 +30,5 @@ def test_a_build_folder_of_others_is_refused(tmp_path: Path, mode: int, below: s
 
 
 def _nf(build: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "import scripts.common.paths"],
-        env={**os.environ, "NF_BUILD": str(build), "PYTHONPATH": str(ROOT)},
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    env = {**os.environ, "NF_BUILD": str(build), "PYTHONPATH": str(ROOT)}
+    return process.captured([sys.executable, "-c", "import scripts.common.paths"], env=env)

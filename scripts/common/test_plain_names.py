@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a checkout may lie: which tree `nf` works on, and folders with names that tools split."""
+"""Tests of the place of a checkout: which tree `nf` works on, and folders with names that tools
+split."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from cocotb_tools import runner
 
 from scripts.build import icarus, registry, verilator
 from scripts.cli import start
-from scripts.common import plain_names, toolchain
+from scripts.common import plain_names, process, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
@@ -37,7 +38,7 @@ STUB = """
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A checkout with a .venv as set-up leaves it; its `nf list` says where it works."""
+    """Make a checkout with a .venv as set-up leaves it; its `nf list` prints where it works."""
     root = tmp_path / "first"
     shutil.copytree(ROOT / "neuron_fabric", root / "neuron_fabric")
     skip = shutil.ignore_patterns("test_*", "__pycache__")
@@ -55,16 +56,9 @@ def tree(tmp_path: Path) -> Path:
 
 
 def nf(program: Path, cwd: Path, **env: str) -> tuple[int, str, str]:
-    """`nf list`: exit code, output, and what it complains of."""
+    """Run `nf list`; return exit code, output and errors."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("NF_", "PYTHON"))}
-    done = subprocess.run(
-        [program, "list"],
-        cwd=cwd,
-        env={**environment, **env},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
+    done = process.captured([program, "list"], cwd=cwd, env={**environment, **env})
     return done.returncode, done.stdout, done.stderr
 
 
@@ -181,7 +175,7 @@ def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
 
 
 def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its script would look behind the link, and write that name into the makefile."""
+    """Its script would resolve the link, and write that name into the makefile."""
     found = verilator.find()
     assert found is not None
     link = tmp_path / "link"

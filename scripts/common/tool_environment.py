@@ -3,7 +3,7 @@
 
 A variable of the caller's shell may change what a tool does (COCOTB_RESOLVE_X makes a red test
 green, CPATH another header), and no record would say so. Only what is listed here reaches them,
-and each run records it. What a run needs besides is set by the code that starts it.
+and each run records it. The code that starts a run sets what it needs in addition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds programs, libraries and Python packages, and tells their versions.
+"""Detection of programs, libraries and Python packages, and their versions.
 
-What concerns one simulator stands in its own file (`scripts/build/verilator.py`, `icarus.py`).
+The simulators have separate files (`scripts/build/verilator.py`, `icarus.py`).
 """
 
 from __future__ import annotations
@@ -16,13 +16,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import tool_environment
+from scripts.common import process, tool_environment
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One tool as `nf doctor` shows it. `found` is where it lies, None where it is missing;
-    `need` is required, advised or optional; `remedy` says how to install it."""
+    """One tool as `nf doctor` shows it.
+
+    Attributes:
+        need: required, advised or optional.
+        found: its place, None where it is missing.
+        remedy: how to install it.
+    """
 
     name: str
     need: str
@@ -33,7 +38,7 @@ class Finding:
 
 @functools.cache  # a run asks for it when it looks for its build
 def package_version(name: str) -> str | None:
-    """Version of an installed Python distribution, or None."""
+    """Return the version of an installed Python distribution, or None."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -41,24 +46,16 @@ def package_version(name: str) -> str | None:
 
 
 def in_venv(name: str) -> str | None:
-    """Path of a program: beside this Python first, then on PATH."""
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.is_file() else shutil.which(name)
+    """Return the path of a program: in the folder of this Python first, then on PATH."""
+    local = Path(sys.executable).parent / name
+    return str(local) if local.is_file() else shutil.which(name)
 
 
 def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str:
     """Return the first line that a command prints, with ``more`` variables than every tool gets; an
     empty text if it cannot be run."""
     try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=120,
-            check=False,
-            env=tool_environment.tools(more),
-        )
+        done = process.captured(command, cwd=".", env=tool_environment.tools(more), timeout_s=120.0)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     text = (done.stdout + done.stderr).strip()
@@ -66,7 +63,7 @@ def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str
 
 
 def version_number(line: str) -> str:
-    """The first word of a version line that holds a digit and a dot."""
+    """Return the first word of a version line that holds a digit and a dot."""
     for word in line.replace("(", " ").replace(")", " ").split():
         if "." in word and any(c.isdigit() for c in word):
             return word
@@ -75,7 +72,7 @@ def version_number(line: str) -> str:
 
 @functools.cache
 def libpython() -> str | None:
-    """The shared library of Python that the simulator will embed."""
+    """Return the path of the shared library of Python that the simulator embeds."""
     given = os.environ.get("LIBPYTHON_LOC")
     if given:
         return given
@@ -87,5 +84,5 @@ def libpython() -> str | None:
 
 @functools.cache
 def gxx_version() -> str:
-    """First line of `g++ --version`."""
+    """Return the first line of `g++ --version`."""
     return first_line(["g++", "--version"])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code coverage of merged runs by place in the source: counts, waivers, figures by file, holes."""
+"""Code coverage of merged runs by place in the source: counts, waivers, figures by file, holes,
+goals, lcov."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scripts.build.design_lines import no_design
-from scripts.coverage.code_waivers import CodeWaiver, Judged, judge, source_lines
+from scripts.build.filelist import no_design
+from scripts.coverage.code_waivers import AppliedWaivers, CodeWaiver, judge, source_lines
 from scripts.coverage.merged import Merged
 from scripts.coverage.places import (
     BRANCH,
@@ -67,7 +68,7 @@ class FileCoverage:
 
 @dataclass(frozen=True)
 class CodeCoverage:
-    """All files, over `runs` runs; `unneeded` are waivers that are wrong, a line each."""
+    """Figures of all files over `runs` runs; `unneeded` has a line for each wrong waiver."""
 
     runs: int
     files: tuple[FileCoverage, ...]
@@ -75,7 +76,7 @@ class CodeCoverage:
     unneeded: tuple[str, ...] = ()
 
     def share(self, kind: str) -> Share:
-        """The sum over all files of a kind of point."""
+        """Return the sum over all files of a kind of point."""
         return sum((getattr(file, kind) for file in self.files), Share())
 
 
@@ -85,19 +86,19 @@ class Counted:
 
     runs: int
     counts: Mapping[Place, int]
-    judged: Judged
+    judged: AppliedWaivers
 
     def wanted(self, place: Place) -> bool:
         return place not in self.judged.waived
 
 
 def line_place(file: str, line: int) -> Place:
-    """The place of a source line as such: any of its blocks counts."""
+    """Return the place of a source line as such: any of its blocks counts."""
     return Place(file, line, 0, LINE, "")
 
 
 def count(merged: Merged, waivers: Iterable[CodeWaiver] = ()) -> Counted | None:
-    """Hits by place over all builds; None when no run measured any."""
+    """Sum the hits by place over all builds; None when no run measured any."""
     counts: Counter[Place] = Counter()
     for code in merged.code.values():
         for point, hits in zip(points(code.keys), code.counts.tolist(), strict=True):
@@ -124,7 +125,7 @@ def _no_design(file: str) -> frozenset[int]:
 
 
 def figures(found: Counted | None) -> CodeCoverage | None:
-    """The figures of each file, and the holes."""
+    """Return the figures of each file, and the holes."""
     if found is None:
         return None
     sums: dict[str, dict[str, list[int]]] = defaultdict(lambda: {kind: [0, 0, 0] for kind in KINDS})
@@ -153,7 +154,7 @@ def figures(found: Counted | None) -> CodeCoverage | None:
 
 
 def holes(found: Counted) -> Iterator[Hole]:
-    """What nothing reached, in the order of the source."""
+    """Yield the points that nothing reached, in the order of the source."""
     groups: dict[tuple[str, int, str, str], list[Place]] = defaultdict(list)
     for place, hits in found.counts.items():
         if not hits and found.wanted(place):
@@ -165,13 +166,13 @@ def holes(found: Counted) -> Iterator[Hole]:
 
 
 def _stem(name: str) -> str:
-    """The signal of a toggle, without its last bit and its edge."""
+    """Return the signal of a toggle, without its last bit and its edge."""
     signal = name.rpartition(":")[0]
     return signal[: signal.rindex("[")] if signal.endswith("]") else signal
 
 
 def folded(stem: str, names: Iterable[str]) -> str:
-    """Toggles of one signal in short: `q[7:4,0] 0->1, q[3] both`."""
+    """Return the toggles of one signal in short form: `q[7:4,0] 0->1, q[3] both`."""
     edges: dict[int | None, set[str]] = defaultdict(set)
     for name in names:
         signal, _, edge = name.rpartition(":")
@@ -196,7 +197,7 @@ def _bits(text: str) -> str:
 
 
 def lines(found: CodeCoverage | None) -> list[str]:
-    """The totals, for the terminal, and the waivers that are wrong."""
+    """Return the totals for the terminal, and the waivers that are wrong."""
     if found is None:
         return []
     words = {LINE: "lines", BRANCH: "branches", EXPR: "expression terms", TOGGLE: "toggles"}
@@ -207,3 +208,63 @@ def lines(found: CodeCoverage | None) -> list[str]:
         parts.append(f"{share.hit} of {share.total} {word} ({share.percent:.1f} %{note})")
     out = [f"code coverage: {', '.join(parts)}, over {found.runs} run{'s'[: found.runs != 1]}"]
     return out + [f"  waiver not needed: {text}" for text in found.unneeded]
+
+
+FUNCTIONAL = "functional bins"
+GOALS = {FUNCTIONAL: 100.0, LINE: 98.0, BRANCH: 95.0, EXPR: 95.0, TOGGLE: 95.0}
+"""Percent of what is not waived. A bin counts with as many hits as it asks for."""
+
+
+def missed_goals(functional: float | None, code: CodeCoverage | None) -> tuple[list[str], int]:
+    """Return the table of figures and goals, and the number of missed goals; a figure without a
+    measurement is missed."""
+    table = [f"{'figure':16} {'value':>9} {'goal':>9}"]
+    bad = 0
+    for name, goal in GOALS.items():
+        value = functional if name == FUNCTIONAL else _percent_of(code, name)
+        good = value is not None and value >= goal
+        bad += not good
+        shown = "none" if value is None else f"{value:.2f}"
+        table.append(f"{name:16} {shown:>9} {f'>= {goal:.0f}':>9} {'ok' if good else 'MISSED'}")
+    return table, bad
+
+
+def _percent_of(code: CodeCoverage | None, kind: str) -> float | None:
+    share = code.share(kind) if code else None
+    return share.percent if share and share.total else None
+
+
+def lcov_text(counted: Counted) -> str:
+    """Return the coverage in lcov's format (`.info`), which genhtml, editors and code hosts read.
+
+    It holds lines and branches without waived points; expression terms and toggles have no form
+    there.
+    """
+    files: dict[str, list[tuple[Place, int]]] = defaultdict(list)
+    for place, hits in counted.counts.items():
+        if place.kind in (LINE, BRANCH) and counted.wanted(place):
+            files[place.file].append((place, hits))
+    lines = ["TN:nf"]
+    for file, rows in sorted(files.items()):
+        lines += [f"SF:{file}", *_lcov_file(sorted(rows)), "end_of_record"]
+    return "\n".join(lines) + "\n"
+
+
+def _lcov_file(rows: list[tuple[Place, int]]) -> Iterator[str]:
+    branches = [(place, hits) for place, hits in rows if place.kind == BRANCH]
+    ran = {place.line: hits for place, hits in rows if place.kind == LINE}
+    block = -1
+    last = 0
+    number = 0
+    for place, hits in branches:
+        if place.line != last:
+            block, last, number = block + 1, place.line, 0
+        taken = hits if hits or ran.get(place.line) else "-"  # "-": nobody came there
+        yield f"BRDA:{place.line},{block},{number},{taken}"
+        number += 1
+    yield f"BRF:{len(branches)}"
+    yield f"BRH:{sum(hits > 0 for _, hits in branches)}"
+    for line, hits in sorted(ran.items()):
+        yield f"DA:{line},{hits}"
+    yield f"LF:{len(ran)}"
+    yield f"LH:{sum(hits > 0 for hits in ran.values())}"

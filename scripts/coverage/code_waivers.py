@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waivers of code coverage (`verif/coverage_waivers.yaml`): points that no test can reach, by rule,
-each with its reason. A waiver names a source file, the text of the line (not its number), the kind
-of point, and, for a toggle, the bits. One that is not needed is an error: it matches no point, or
-one that was reached."""
+"""Waivers of code coverage (`verif/coverage_waivers.yaml`): unreachable points, by rule, each with
+its reason.
+
+A waiver names a source file, the text of the line (not its number), the kind of point and, for a
+toggle, the bits. A waiver that matches no point, or one that was reached, is an error.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +65,11 @@ class CodeWaiver:
         return f"{self.file}: {self.kind} {self.name or 'all'}{bits} on /{self.source}/"
 
     def fits_text(self, text: str) -> bool:
-        """Whether a line of its file is meant."""
+        """Return whether the waiver applies to a line of its file."""
         return self._source.search(text) is not None
 
     def fits(self, place: Place, text: str) -> bool:
-        """Whether a point of its file is meant; `text` is its source line."""
+        """Return whether the waiver applies to a point of its file; `text` is its source line."""
         if place.kind != self.kind or not self.fits_text(text):
             return False
         name, edge = place.name, ""
@@ -102,7 +104,7 @@ def read(path: Path = FILE) -> list[CodeWaiver]:
 
 
 def source_lines(file: str, root: Path = ROOT) -> list[str]:
-    """The lines of a source file; none when it is gone."""
+    """Return the lines of a source file; none when it is missing."""
     try:
         return (root / file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -110,7 +112,7 @@ def source_lines(file: str, root: Path = ROOT) -> list[str]:
 
 
 def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
-    """Waivers of a file or of a text that does not exist, and the same waiver twice."""
+    """Return a line for each waiver of a missing file or text, and for each duplicate."""
     out = []
     for number, waiver in enumerate(waivers):
         lines = source_lines(waiver.file, root)
@@ -122,14 +124,16 @@ def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Places that are waived, each with its waiver; and, one line each, waivers not needed."""
+class AppliedWaivers:
+    """Waived places, each with its waiver, and a line for each waiver that is not needed."""
 
     waived: Mapping[Place, CodeWaiver]
     unneeded: tuple[str, ...]
 
 
-def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: bool = True) -> Judged:
+def judge(
+    waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: bool = True
+) -> AppliedWaivers:
     """Hold the waivers against what was measured. A file without points was in no build: its
     waivers are not judged. Unless `whole`, nor are those that match nothing: builds with fewer
     regions or slots have fewer points."""
@@ -151,4 +155,4 @@ def judge(waivers: Iterable[CodeWaiver], counts: Mapping[Place, int], whole: boo
             names = ", ".join(f"{place.line} {place.name}" for place in sorted(hit)[:3])
             unneeded.append(f"{waiver.label}: {len(hit)} of {len(found)} are reached ({names})")
         waived.update((place, waiver) for place in found if not counts[place])
-    return Judged(waived, tuple(unneeded))
+    return AppliedWaivers(waived, tuple(unneeded))

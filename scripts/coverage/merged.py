@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coverage of many runs as one value and one file (`.cov`): sums, and what each run reached.
 
-Merging is a sum over runs that stand in a fixed order, so any order of merging gives the same file,
-byte for byte. Only green runs count: what a red one hit was seen of a design, or a bench, that does
-not work. A run that is merged twice counts twice.
+Merging is a sum over runs in a fixed order, so any order of merging gives the same file, byte for
+byte. Only green runs count: a red run measured a design, or a bench, that does not work. A run that
+is merged twice counts twice.
 
-    file     = zip of `merged.json` (runs and functional bins), `bins.rows` and, a key table,
-               `ID.keys`, `ID.counts` (64 bits each) and `ID.rows`
+    file     = zip of `merged.json` (runs and functional bins), `bins.rows` and, for each key
+               table, `ID.keys`, `ID.counts` (64 bits each) and `ID.rows`
     rows     = a bit for each point and run (numpy.packbits), of the runs with that table in order
 """
 
@@ -50,7 +50,7 @@ Bin = tuple[str, str]  # point, bin
 
 @dataclass(frozen=True, order=True)
 class RunFacts:
-    """A run that was merged. `table` is "" where it measured no code coverage."""
+    """A merged run. `table` is "" where it measured no code coverage."""
 
     name: str
     sim: str
@@ -67,7 +67,7 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class Code:
-    """Points of one key table: sums over its runs, and for each of these a row of bits."""
+    """Points of one key table: sums over its runs, and a row of bits for each run."""
 
     keys: bytes
     counts: Counts
@@ -76,7 +76,8 @@ class Code:
 
 @dataclass(frozen=True)
 class Merged:
-    """Coverage of `runs`, in their order; `hits` and columns of `bin_rows` are by `bins`."""
+    """Coverage of `runs`, in their order; `hits` and the columns of `bin_rows` are indexed as
+    `bins`."""
 
     runs: tuple[RunFacts, ...] = ()
     bins: tuple[Bin, ...] = ()
@@ -85,21 +86,11 @@ class Merged:
     code: Mapping[str, Code] = field(default_factory=dict)
 
     def functional(self) -> dict[str, dict[str, int]]:
-        """Hits by point and bin, as a run leaves them."""
+        """Return the hits by point and bin, in the form of a run's metrics."""
         out: dict[str, dict[str, int]] = {}
         for (point, name), hits in zip(self.bins, self.hits.tolist(), strict=True):
             out.setdefault(point, {})[name] = hits
         return out
-
-    def bits(self, run: int) -> tuple[Bits, Bits | None]:
-        """What a run reached: a byte a bin, and a byte a point of its table (None without one)."""
-        bins = np.unpackbits(self.bin_rows[run], count=len(self.bins))
-        table = self.runs[run].table
-        if not table:
-            return bins, None
-        row = sum(one.table == table for one in self.runs[:run])
-        code = self.code[table]
-        return bins, np.unpackbits(code.rows[row], count=len(code.counts))
 
 
 @dataclass
@@ -120,8 +111,18 @@ class Merger:
         self._counts: dict[str, Counts] = {}
 
     def record(self, record: RunRecord, whole: bool = False) -> bool:
-        """Add a run; False for one that counts for nothing. NfError when what it left is damaged,
-        or its key table is gone. Counts that are gone or damaged are none; `whole`: NfError."""
+        """Add a run.
+
+        Args:
+            record: the run; only green runs count.
+            whole: treat missing or damaged counts as an error.
+
+        Returns:
+            False for a run that counts for nothing.
+
+        Raises:
+            NfError: its coverage is damaged, or its key table is missing.
+        """
         if not record.passed:
             return False
         found = _code_of(record, whole)
@@ -190,7 +191,7 @@ class Merger:
             self._runs.append(_Run(facts, numbers[hit], row))
 
     def result(self) -> Merged:
-        """Everything that was added, in its one order."""
+        """Return everything that was added, in the canonical order."""
         bins = sorted(self._index)
         place = np.empty(len(bins), np.intp)
         for number, name in enumerate(bins):
@@ -226,7 +227,8 @@ def _matrix(rows: Sequence[bytes], points: int) -> Bits:
 
 
 def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
-    """Counts of a run; None when there are none: `nf clean`, or a run on another machine."""
+    """Return the counts of a run; None when there are none (`nf clean`, or a run on another
+    machine)."""
     if not record.coverage:
         return None
     path = ROOT / record.coverage
@@ -240,8 +242,8 @@ def _code_of(record: RunRecord, whole: bool) -> run_counts.RunCounts | None:
 
 
 def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
-    """Hits by point and bin that a run has measured; none where it has not, NfError when what it
-    left is damaged."""
+    """Return the hits by point and bin that a run measured, if any; NfError when they are
+    damaged."""
     try:
         return typed(dict[str, dict[str, int]], record.metrics.get(FUNCTIONAL, {}), FUNCTIONAL)
     except DataError as error:
@@ -249,7 +251,7 @@ def hits_of(record: RunRecord) -> dict[str, dict[str, int]]:
 
 
 def merge(records: Iterable[RunRecord], others: Iterable[Merged] = ()) -> Merged:
-    """The sum of runs and of what was merged before."""
+    """Return the sum of runs and of earlier merges."""
     merger = Merger()
     for record in records:
         merger.record(record)
@@ -259,7 +261,8 @@ def merge(records: Iterable[RunRecord], others: Iterable[Merged] = ()) -> Merged
 
 
 def of_command(number: int) -> Path:
-    """Where `nf run --cov` leaves the merged coverage of a command of the history."""
+    """Return the path where `nf run --cov` writes the merged coverage of a command of the
+    history."""
     return paths.BUILD / "coverage" / f"command-{number}{SUFFIX}"
 
 
@@ -287,7 +290,7 @@ def write(merged: Merged, path: Path) -> None:
 
 
 def read(path: Path) -> Merged:
-    """The inverse of `write`; NfError in one line for a file that is none."""
+    """Read a file of `write`; NfError in one line for any other file."""
     try:
         return _read(read_bytes(path, _MAX_FILE))
     except OSError as error:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The points of code coverage by their place in the source, which is the same in every build.
+"""Points of code coverage by their place in the source, which is equal in every build.
 
-A key of Verilator is made of a 0x01, a short name, a 0x02 and a value, over and over. Names used
-here: f file, t kind (line, branch, expr, toggle), l and n line and column, o comment, S the source
-lines of the block ("70-74,80"). Instances of a module, and builds with other parameters, have
-points of one place each: what one of them reaches, is reached.
+A key of Verilator is a sequence of 0x01, a short name, 0x02 and a value. Names used here: f
+file, t kind (line, branch, expr, toggle), l and n line and column, o comment, S the source lines
+of the block ("70-74,80"). Instances of a module, and builds with other parameters, share the
+places of their points: a place that one of them reaches is reached.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ DESIGN = "hdl/"  # what coverage is asked of
 
 
 class Place(NamedTuple):
-    """A point in the source. `name`: of a branch "if", "else", ..; of an expression the values of
-    its terms and the result; of a toggle the bit and its edge, "q[3]:0->1"."""
+    """A point in the source.
+
+    `name` is, for a branch "if", "else", ..; for an expression the values of its terms and the
+    result; for a toggle the bit and its edge, "q[3]:0->1".
+    """
 
     file: str
     line: int
@@ -35,7 +38,8 @@ class Place(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A point of a key table: its place, and the source lines of its block, as Verilator says."""
+    """A point of a key table: its place, and the source lines of its block, as Verilator reports
+    them."""
 
     place: Place
     lines: str
@@ -43,7 +47,7 @@ class Point(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def points(keys: bytes) -> tuple[Point | None, ...]:
-    """The points of a key table in its order; None for what is not of the design."""
+    """Return the points of a key table in its order; None for points outside the design."""
     collecting = gc.isenabled()
     gc.disable()  # it would look again and again through a million tuples that all stay
     try:
@@ -94,7 +98,7 @@ def _int(text: str | None) -> int:
 
 
 def numbers(text: str) -> Iterator[int]:
-    """ "70-74,80" as 70, 71, 72, 73, 74, 80."""
+    """Expand "70-74,80" to 70, 71, 72, 73, 74, 80."""
     for part in text.split(","):
         found = _RANGE.fullmatch(part)
         if found:
@@ -103,7 +107,7 @@ def numbers(text: str) -> Iterator[int]:
 
 
 def ranges(values: Iterable[int]) -> Iterator[str]:
-    """The inverse of `numbers`, a text a range."""
+    """Yield the ranges of numbers as texts: the inverse of `numbers`."""
     for _, run in groupby(enumerate(sorted(values)), lambda one: one[1] - one[0]):
         (_, first), *more = run
         yield f"{first}-{more[-1][1]}" if more else str(first)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which runs add coverage: ordered by what each adds per second, and few that cover as much.
+"""Ranking of runs by the coverage that they add, and a small set of runs that covers as much.
 
-Both are greedy set cover. The smallest set is not found that way in general (that problem is
-NP-hard), but one at most ln(points) times as large; what the others make superfluous is dropped at
-the end.
+Both are greedy set cover. The minimum set cover is NP-hard; the greedy set is at most ln(points)
+times as large. Runs that the others make superfluous are dropped at the end.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _LEAST_S = 0.01  # of a run: a clock that did not move must not make it infinite
 
 @dataclass(frozen=True)
 class Ranked:
-    """A run, and what it adds to those before it."""
+    """A run, and what it adds to the runs before it."""
 
     run: RunFacts
     bins: int
@@ -36,7 +35,8 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Reached:
-    """What each run reached: a row of packed bits a run, functional bins before places of code."""
+    """What each run reached: one row of packed bits for each run, functional bins before places
+    of code."""
 
     runs: tuple[RunFacts, ...]
     rows: Bits
@@ -44,13 +44,13 @@ class Reached:
     points: int  # with places of code
 
     def count(self, row: Bits) -> tuple[int, int]:
-        """Functional bins and code points in a row."""
+        """Count the functional bins and the code points in a row."""
         split = self.bins // 8
         return _ones(row[:split]), _ones(row[split:])
 
 
 def reached(merged: Merged) -> Reached:
-    """Rows of all runs in one numbering of places, whatever their builds."""
+    """Return the rows of all runs in one numbering of places, whatever their builds."""
     bins = 8 * ((len(merged.bins) + 7) // 8)
     numbering: dict[Place, int] = {}
     maps = {table: _numbered(code, numbering, bins) for table, code in merged.code.items()}
@@ -70,7 +70,7 @@ def reached(merged: Merged) -> Reached:
 
 
 def _numbered(code: Code, numbering: dict[Place, int], offset: int) -> npt.NDArray[np.intp]:
-    """The number of each point of a table; -1 for what is not of the design."""
+    """Return the number of each point of a table; -1 for points outside the design."""
     return np.array(
         [
             -1 if point is None else offset + numbering.setdefault(point.place, len(numbering))
@@ -85,17 +85,17 @@ def _ones(row: Bits) -> int:
 
 
 def by_second(found: Reached) -> list[Ranked]:
-    """Runs in the order of what each adds per second to those before; those that add nothing are
+    """Order the runs by what each adds per second to those before; runs that add nothing are
     left out."""
     return _greedy(found, [max(run.seconds, _LEAST_S) for run in found.runs])
 
 
 def smallest(found: Reached) -> list[Ranked]:
-    """Few runs that reach together what all reach."""
+    """Return a small set of runs that reaches together what all reach."""
     chosen = _greedy(found, [1.0] * len(found.runs))
     order = {id(run): number for number, run in enumerate(found.runs)}
     rows = [found.rows[order[id(one.run)]] for one in chosen]
-    for number in range(len(rows) - 1, -1, -1):  # is it still needed beside the others?
+    for number in range(len(rows) - 1, -1, -1):  # is it still needed with the others?
         others = [row for other, row in enumerate(rows) if other != number]
         if others and not _ones(rows[number] & ~np.bitwise_or.reduce(others)):
             del rows[number], chosen[number]
@@ -103,7 +103,8 @@ def smallest(found: Reached) -> list[Ranked]:
 
 
 def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
-    """Greedy set cover, lazily: what a run adds never grows, so most need no second look."""
+    """Solve the set cover greedily with lazy evaluation: the gain of a run never grows, so most
+    need no second look."""
     have = np.zeros(found.rows.shape[1], np.uint8)
     heap = [(-_ones(row) / costs[n], n) for n, row in enumerate(found.rows)]
     heapq.heapify(heap)
@@ -124,15 +125,17 @@ def _greedy(found: Reached, costs: list[float]) -> list[Ranked]:
 
 @dataclass(frozen=True)
 class LinesOfRun:
-    """The source lines that a run executed, by file (`hdl/..`); what it costs."""
+    """Source lines that a run executed, by file (`hdl/..`)."""
 
     run: RunFacts
     lines: dict[str, frozenset[int]]
 
 
 def lines_of_runs(merged: Merged) -> Iterable[LinesOfRun]:
-    """For each run with code coverage, in the order of `Merged.runs`: which lines it executed. A
-    mutant of a line can be killed by these runs alone."""
+    """Yield the executed lines of each run with code coverage, in the order of `Merged.runs`.
+
+    Only these runs can kill a mutant of a line.
+    """
     seen = dict.fromkeys(merged.code, 0)
     blocks = {
         table: [

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves of code coverage: its counts by point number, and the name of the key table
-that says which point is which.
+"""Compact code coverage of a run: counts by point number, and the name of the table of its keys.
 
 Verilator writes a text of some 30 MB a run, nearly all of it keys, which are the same in every run
 of a build. `pack` replaces it by 0.1 MB: a compressed array, and once a build the table of its keys
@@ -49,7 +48,7 @@ class RunCounts:
 
 
 def tables() -> Path:
-    """The folder of the key tables."""
+    """Return the folder of the key tables."""
     return paths.BUILD / "coverage"
 
 
@@ -77,7 +76,8 @@ def pack(folder: Path, root: Path) -> None:
 
 
 def parse(text: bytes) -> tuple[bytes, Counts]:
-    """Keys, a line each, and counts of Verilator's text (`C 'KEY' COUNT` a line); ValueError."""
+    """Split Verilator's text (`C 'KEY' COUNT` a line) into keys, one a line, and counts;
+    ValueError."""
     rows = [line.rpartition(b"' ") for line in text.split(b"\n") if line.startswith(b"C '")]
     numbers = np.array([row[2] for row in rows], dtype="S20")
     if not rows or any(not row[1] for row in rows) or not text.endswith(b"\n"):
@@ -87,13 +87,13 @@ def parse(text: bytes) -> tuple[bytes, Counts]:
 
 
 def packed(counts: Counts) -> bytes:
-    """The array as it is stored."""
+    """Compress an array of counts to its stored form."""
     planes = counts.astype("<u4").view(np.uint8).reshape(-1, _BYTES).T
     return zlib.compress(np.ascontiguousarray(planes).tobytes(), 6)
 
 
 def unpacked(data: bytes) -> Counts:
-    """The inverse of `packed`; DataError."""
+    """Expand the stored form of `packed`; DataError."""
     planes = inflated(data, MAX_POINTS * _BYTES)
     if len(planes) % _BYTES:
         raise DataError("its counts are cut off")
@@ -106,7 +106,7 @@ def unpacked(data: bytes) -> Counts:
 
 
 def inflated(data: bytes, limit: int) -> bytes:
-    """What `zlib.compress` has made, `limit` bytes at most; DataError."""
+    """Expand zlib data to at most `limit` bytes; DataError."""
     try:
         stream = zlib.decompressobj()
         out = stream.decompress(data, limit + 1)
@@ -118,7 +118,7 @@ def inflated(data: bytes, limit: int) -> bytes:
 
 
 def read(path: Path) -> RunCounts:
-    """The counts of a run. OSError; DataError for a file that is none of these."""
+    """Read the counts of a run; OSError, or DataError for any other file."""
     data = read_bytes(path, MAX_POINTS * _BYTES)
     head, _, body = data.partition(b"\n")
     table = head.removeprefix(MAGIC).decode("ascii", "replace")
@@ -139,10 +139,11 @@ def adopt(folder: Path) -> None:
 
 
 def read_table(table: str, near: Path | None = None) -> bytes:
-    """The keys of a table, a line each; NfError.
+    """Return the keys of a table, one a line; NfError.
 
-    `near` is the folder of a run, moved or copied perhaps, with or without its `build`: the table
-    is also looked for there, in the runs beside it (one of them had it first), and in that build.
+    `near` is the folder of a run, possibly moved or copied, with or without its `build`. The
+    table is also searched there, in the neighbouring runs (one of them had it first), and in
+    that build.
     """
     name = f"{table}{_SUFFIX}"
     places = [tables() / name]

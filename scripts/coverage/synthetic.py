@@ -14,14 +14,14 @@ from verif.coverage.cover_model import FUNCTIONAL, Hits
 
 
 def key(kind: str, file: str, line: int, name: str = "", lines: str = "", page: str = "m") -> str:
-    """A key as Verilator writes it."""
+    """Return a key in Verilator's format."""
     fields = {"f": file, "l": str(line), "n": "3", "t": kind, "page": f"v_{kind}/{page}"}
     fields |= {"o": name} | ({"S": lines} if lines else {}) | {"h": f"top.{page}"}
     return "".join(f"\x01{short}\x02{value}" for short, value in fields.items())
 
 
 def text(points: Sequence[tuple[str, int]]) -> str:
-    """Verilator's file."""
+    """Return a coverage file in Verilator's format."""
     return "# SystemC::Coverage-3\n" + "".join(f"C '{one}' {count}\n" for one, count in points)
 
 
@@ -32,7 +32,7 @@ def run(
     hits: Hits | None = None,
     root: Path = Path("/elsewhere"),
 ) -> RunRecord:
-    """A run in `folder`, packed as the runner does it."""
+    """Make a run in `folder`, packed as the runner packs it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / run_counts.RAW).write_text(text(points), encoding="utf-8")
     run_counts.pack(folder, root)

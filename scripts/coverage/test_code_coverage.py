@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code coverage by place: sums over builds and instances, folded holes, waivers, lcov, ranks."""
+"""Tests of code coverage by place: sums over builds and instances, folded holes, waivers, lcov,
+ranks."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from scripts.common import paths
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.common.records import RunRecord
-from scripts.coverage import code_coverage, code_waivers, lcov, rank
-from scripts.coverage.code_coverage import Hole, Share
+from scripts.coverage import code_coverage, code_waivers, rank
+from scripts.coverage.code_coverage import CodeCoverage, Hole, Share
 from scripts.coverage.code_waivers import CodeWaiver
 from scripts.coverage.merged import Merged, merge
 from scripts.coverage.synthetic import key, run
@@ -33,7 +34,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def merged(tmp_path: Path, record: Make) -> Merged:
-    """Two builds with points of the same places; the second reaches more."""
+    """Merge two builds with points of the same places; the second reaches more."""
     first = [
         (key("line", FILE, 1, "block", "1-3", page="u0"), 2),
         (key("branch", FILE, 5, "if", "5-6,9"), 0),
@@ -58,10 +59,15 @@ def merged(tmp_path: Path, record: Make) -> Merged:
     )
 
 
-def test_places_are_summed_over_builds(merged: Merged) -> None:
-    counted = code_coverage.count(merged)
-    found = code_coverage.figures(counted)
+def figures(merged: Merged, *waivers: CodeWaiver) -> CodeCoverage:
+    """Return the figures of merged runs, which measured code coverage."""
+    found = code_coverage.figures(code_coverage.count(merged, waivers))
     assert found is not None
+    return found
+
+
+def test_places_are_summed_over_builds(merged: Merged) -> None:
+    found = figures(merged)
     (only,) = found.files
     assert (only.line, only.branch) == (Share(7, 7), Share(2, 2))
     assert (only.expr, only.toggle) == (Share(1, 0), Share(8, 3))
@@ -89,13 +95,11 @@ def test_what_assertions_alone_look_at_is_no_design(tmp_path: Path, record: Make
 
 def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
     upper = CodeWaiver(FILE, r"input.*in_data", "toggle", REASON, "in_data", "3:2")
-    found = code_coverage.figures(code_coverage.count(merged, [upper]))
-    assert found is not None
+    found = figures(merged, upper)
     assert found.files[0].toggle == Share(4, 3, 4)
     assert found.unneeded == ()
     pairs = replace(upper, bits="1", every=2)  # bits 1 and 3, of which 1 fell
-    found = code_coverage.figures(code_coverage.count(merged, [pairs]))
-    assert found is not None
+    found = figures(merged, pairs)
     assert found.files[0].toggle == Share(5, 3, 3)
     assert [text.partition("/: ")[2] for text in found.unneeded] == [
         f"1 of 4 are reached ({LINE} in_data[1]:1->0)"
@@ -103,15 +107,13 @@ def test_waivers_by_source_text_and_bits(merged: Merged) -> None:
     hit = replace(upper, bits="1:0", edge="1->0")
     nothing = replace(upper, source="no such text")
     elsewhere = replace(upper, file="hdl/nf_core.sv")  # no build has it: it cannot be judged
-    found = code_coverage.figures(code_coverage.count(merged, [hit, nothing, elsewhere]))
-    assert found is not None
+    found = figures(merged, hit, nothing, elsewhere)
     assert [text.partition("/: ")[2] for text in found.unneeded] == [
         f"2 of 2 are reached ({LINE} in_data[0]:1->0, {LINE} in_data[1]:1->0)",
         "matches nothing",
     ]
     part = replace(merged, runs=tuple(replace(one, build="edge") for one in merged.runs))
-    found = code_coverage.figures(code_coverage.count(part, [nothing]))
-    assert found is not None
+    found = figures(part, nothing)
     assert found.unneeded == ()  # a build with fewer regions has fewer points
 
 
@@ -138,7 +140,7 @@ def test_the_waivers_of_the_project_fit() -> None:
 def test_lcov(merged: Merged) -> None:
     counted = code_coverage.count(merged)
     assert counted is not None
-    assert lcov.text(counted).splitlines() == [
+    assert code_coverage.lcov_text(counted).splitlines() == [
         *("TN:nf", f"SF:{FILE}"),
         *("BRDA:5,0,0,7", "BRDA:5,0,1,2", "BRF:2", "BRH:2"),
         *("DA:1,2", "DA:2,2", "DA:3,2", "DA:5,2", "DA:6,2", "DA:9,2", "DA:10,7", "LF:7", "LH:7"),

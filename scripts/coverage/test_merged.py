@@ -37,6 +37,11 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
 
 
+def points(build: int, *counts: int) -> list[tuple[str, int]]:
+    """Return the points of a build with these counts."""
+    return list(zip(BUILDS[build], counts, strict=True))
+
+
 RUN = st.tuples(
     st.integers(0, 1),
     st.lists(st.integers(0, 3), min_size=2, max_size=2),
@@ -65,7 +70,7 @@ def test_any_order_and_grouping_gives_the_same_file(
             run(
                 folder / f"run{number}",
                 replace(RECORD, seed=seed),
-                list(zip(BUILDS[which], counts, strict=True)),
+                points(which, *counts),
                 hits,
             )
             for number, (which, counts, hits, seed) in enumerate(runs)
@@ -81,29 +86,28 @@ def test_any_order_and_grouping_gives_the_same_file(
 
 
 def test_sums_and_rows(tmp_path: Path, record: Make) -> None:
-    first = run(
-        tmp_path / "1", record(seed=1), list(zip(BUILDS[0], (2, 0), strict=True)), {"p": {"x": 3}}
-    )
-    second = run(
-        tmp_path / "2", record(seed=2), list(zip(BUILDS[0], (5, 1), strict=True)), {"p": {"y": 1}}
-    )
-    third = run(tmp_path / "3", record(seed=3), list(zip(BUILDS[1], (0, 7), strict=True)))
+    first = run(tmp_path / "1", record(seed=1), points(0, 2, 0), {"p": {"x": 3}})
+    second = run(tmp_path / "2", record(seed=2), points(0, 5, 1), {"p": {"y": 1}})
+    third = run(tmp_path / "3", record(seed=3), points(1, 0, 7))
     plain = record(seed=4, metrics={FUNCTIONAL: {"p": {"x": 1}}})
     red = replace(first, passed=False, kind=FailureKind.MISMATCH)
     found = merge([third, red, plain, second, first, record()])
     assert [one.seed for one in found.runs] == [1, 2, 3, 4]
     assert found.functional() == {"p": {"x": 4, "y": 1}}
     assert sorted(code.counts.tolist() for code in found.code.values()) == [[0, 7], [7, 1]]
-    bins, points = found.bits(0)
-    assert (bins.tolist(), points is not None and points.tolist()) == ([1, 0], [1, 0])
-    assert found.bits(3)[1] is None
+    assert np.unpackbits(found.bin_rows[0], count=2).tolist() == [1, 0]
+    whole = found.code[found.runs[0].table]
+    assert [np.unpackbits(row, count=2).tolist() for row in whole.rows] == [[1, 0], [1, 1]]
+    assert found.runs[3].table == ""
 
 
 def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Make) -> None:
     rng = np.random.default_rng(1)
     counts = rng.integers(0, 2**32, 1000) * rng.integers(0, 2, 1000)
-    points = [(key("toggle", "/elsewhere/hdl/a.sv", n, "q:0->1"), c) for n, c in enumerate(counts)]
-    made = run(tmp_path / "1", record(), points)
+    made_points = [
+        (key("toggle", "/elsewhere/hdl/a.sv", n, "q:0->1"), c) for n, c in enumerate(counts)
+    ]
+    made = run(tmp_path / "1", record(), made_points)
     assert sorted(path.suffix for path in (tmp_path / "1").iterdir()) == [
         ".counts",
         ".json",
@@ -111,9 +115,9 @@ def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Ma
     ]
     found = run_counts.read(Path(str(made.coverage)))
     assert found.counts.tolist() == counts.tolist()
-    keys = run_counts.read_table(found.table)
-    assert b"elsewhere" not in keys  # the same wherever the checkout lies
-    again = run(tmp_path / "2", record(), points)  # the table is there already
+    table = run_counts.read_table(found.table)
+    assert b"elsewhere" not in table  # the same wherever the checkout lies
+    again = run(tmp_path / "2", record(), made_points)  # the table is there already
     assert sorted(path.suffix for path in (tmp_path / "2").iterdir()) == [".counts", ".json"]
     assert run_counts.read(Path(str(again.coverage))).table == found.table
 
@@ -121,9 +125,9 @@ def test_a_run_takes_little_room_and_keeps_its_counts(tmp_path: Path, record: Ma
 def test_a_table_comes_along_from_another_machine(
     tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = run(tmp_path / "1", record(), list(zip(BUILDS[0], (2, 0), strict=True)))
+    made = run(tmp_path / "1", record(), points(0, 2, 0))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "other")
-    assert merge([made]).runs  # found beside the counts
+    assert merge([made]).runs  # found next to the counts
     run_counts.adopt(tmp_path / "1")
     table = run_counts.read(Path(str(made.coverage))).table
     (tmp_path / "1" / f"{table}.keys").unlink()
@@ -141,7 +145,7 @@ def test_a_damaged_text_counts_for_nothing(tmp_path: Path, raw: str) -> None:
 
 
 def test_damaged_counts_count_for_nothing(tmp_path: Path, record: Make) -> None:
-    made = run(tmp_path / "1", record(), list(zip(BUILDS[0], (2, 0), strict=True)))
+    made = run(tmp_path / "1", record(), points(0, 2, 0))
     path = Path(str(made.coverage))
     whole = path.read_bytes()
     for data in (whole[:-3], b"", b"\n", whole[:20], b"nf coverage 1 zz\n"):
@@ -154,19 +158,7 @@ def test_damaged_counts_count_for_nothing(tmp_path: Path, record: Make) -> None:
 
 def test_damaged_files_are_one_line(tmp_path: Path, record: Make) -> None:
     path = tmp_path / "a.cov"
-    write(
-        merge(
-            [
-                run(
-                    tmp_path / "1",
-                    record(),
-                    list(zip(BUILDS[0], (2, 0), strict=True)),
-                    {"p": {"x": 3}},
-                )
-            ]
-        ),
-        path,
-    )
+    write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
     whole = path.read_bytes()
     assert read(path).runs
     for data in (b"", b"PK", whole[:200], text([]).encode(), whole[:-30]):
@@ -180,8 +172,7 @@ def test_damaged_files_are_one_line(tmp_path: Path, record: Make) -> None:
 
 def test_flipped_bytes_are_one_line(tmp_path: Path, record: Make) -> None:
     path = tmp_path / "a.cov"
-    bins = list(zip(BUILDS[0], (2, 0), strict=True))
-    write(merge([run(tmp_path / "1", record(), bins, {"p": {"x": 3}})]), path)
+    write(merge([run(tmp_path / "1", record(), points(0, 2, 0), {"p": {"x": 3}})]), path)
     whole = path.read_bytes()
 
     @given(st.lists(st.tuples(st.integers(0, len(whole) - 1), st.integers(1, 255)), max_size=3))

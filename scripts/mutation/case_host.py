@@ -38,7 +38,7 @@ def main(fd: int) -> None:
 
 
 def _case(folder: str, log: str, words: list[str]) -> None:
-    """In the fork: it ends here."""
+    """Run the case in the fork, and end the fork."""
     code = 70
     try:
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)

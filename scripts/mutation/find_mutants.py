@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks the elaborated design (slang) and finds every place that has mutants.
+"""Search for mutants: visits the elaborated design (slang) and finds every place that can be
+changed.
 
-What decides at compile time cannot be switched at run time and is left out: parameters, types and
-widths, generate, bounds of loops, replication counts, functions that a constant calls. So are
-clocks, assertions and what they alone look at, text that a macro makes, `nf_wave_pkg`, which names
-codes in waves, and what `unused` signals take in, which tell lint that nobody reads it.
+Compile-time constructs cannot be switched at run time and are skipped: parameters, types and
+widths, generate conditions, loop bounds, replication counts, functions that a constant calls. Also
+skipped are clocks, assertions and signals for them alone, text made by a macro, `nf_wave_pkg`
+(names of codes in waves), and assignments to `unused` signals.
+
+The replacement of an expression is never wider than the original: `chosen ? new : old` must have
+the width of `old`, also in a concatenation.
 """
 
 from __future__ import annotations
@@ -18,10 +22,8 @@ from typing import Any
 import pyslang.ast as ast
 
 from scripts.build import slang
-from scripts.build.design_lines import no_design
-from scripts.build.filelist import FileList
-from scripts.mutation import operators
-from scripts.mutation.mutant import Mutant, Part, numbered
+from scripts.build.filelist import FileList, no_design
+from scripts.mutation.mutant import Part, SourceMutant, numbered
 from scripts.plan import testplan
 
 _NO_MODULE = "nf_wave_pkg"
@@ -34,9 +36,16 @@ Parameters = Sequence[tuple[str, int]]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the walk is: in which module, in a clocked process, in its reset branch; `feeds`: at an
-    input of an instance of which module."""
+class _Context:
+    """Context of a visited node.
+
+    Attributes:
+        module: name of the module.
+        feeds: module whose instance input this is, "" elsewhere.
+        clocked: in a clocked process.
+        reset: in its reset branch.
+        assigned: variables that the combinational block has assigned so far.
+    """
 
     module: str
     feeds: str = ""
@@ -47,25 +56,37 @@ class Place:
 
 def find(
     root: Path, top: str, files: FileList, more: Sequence[Parameters] = ()
-) -> tuple[list[Mutant], dict[str, str]]:
-    """All mutants of the design below `root`, with its parameters as in the source and then with
-    each set of `more`; and the sources by file (one character a byte). BuildError when slang cannot
-    read it."""
+) -> tuple[list[SourceMutant], dict[str, str]]:
+    """Find all mutants of the design below `root`.
+
+    Args:
+        root: folder of the sources.
+        top: top module.
+        files: its file list.
+        more: further parameter sets to elaborate after the default one.
+
+    Returns:
+        The mutants, and the sources by file (one character a byte).
+
+    Raises:
+        BuildError: slang cannot read the design.
+    """
     sources = {name: (root / name).read_bytes().decode("latin-1") for name in files.sources}
-    # slang tells places behind every link, also behind the one that stands for an odd folder name.
+    # slang resolves every link, also the one that stands for a folder with an odd name.
     names = {str((root / name).resolve()): name for name in files.sources}
     paths, includes = ([root / name for name in of] for of in (files.sources, files.includes))
-    found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
+    found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
     walked: set[tuple[str, ...]] = set()
     for parameters in ((), *more):
         compilation = slang.elaborate(top, paths, includes, parameters)
-        for place, mutant in _Walk(compilation, sources, names, walked).all().items():
+        for place, mutant in _Finder(compilation, sources, names, walked).all().items():
             found.setdefault(place, replace(mutant, extra=bool(parameters)))
     return numbered(found.values(), sources), sources
 
 
 def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) -> frozenset[str]:
-    """Names of all modules and packages of a design: a test on it can kill mutants of no other."""
+    """Return the names of all modules and packages of a design: a test on it can kill mutants of
+    no other."""
     paths, includes = ([root / name for name in names] for names in (files.sources, files.includes))
     compilation = slang.elaborate(top, paths, includes, parameters)
     found = {package.name for package in compilation.getPackages()}
@@ -79,12 +100,13 @@ def modules(root: Path, top: str, files: FileList, parameters: Parameters = ()) 
 
 
 def shapes() -> list[Parameters]:
-    """Sets of parameters that make branches of a generate which the default design has not got."""
+    """Return the parameter sets that instantiate generate branches absent from the default
+    design."""
     plan = testplan.read()
     return [plan.build(name).parameters for name in ("secded", "tern5")]
 
 
-class _Walk:
+class _Finder:
     def __init__(
         self,
         compilation: Any,
@@ -99,16 +121,16 @@ class _Walk:
         self._walked = walked  # modules with their parameters: another instance has nothing new
         self._buffers: dict[int, str | None] = {}
         self._no_design = {name: no_design(text.splitlines()) for name, text in sources.items()}
-        self._found: dict[tuple[str, tuple[Part, ...]], Mutant] = {}
+        self._found: dict[tuple[str, tuple[Part, ...]], SourceMutant] = {}
         self._at_compile_time: set[str] = set()
 
-    def all(self) -> dict[tuple[str, tuple[Part, ...]], Mutant]:
-        """Mutants by file and change."""
+    def all(self) -> dict[tuple[str, tuple[Part, ...]], SourceMutant]:
+        """Return the mutants by file and change."""
         root = self._compilation.getRoot()
         root.visit(self._constant_calls)
         for package in self._compilation.getPackages():
             if package.name not in (_NO_MODULE, "std"):
-                self._scope(package, Place(package.name))
+                self._scope(package, _Context(package.name))
         for instance in root.topInstances:
             self._instance(instance)
         return self._found
@@ -116,7 +138,8 @@ class _Walk:
     # ---- places and texts
 
     def _span(self, node: Any) -> tuple[str, int, int] | None:
-        """File and bytes of a node; None for what a macro or another file has made."""
+        """Return the file and the byte range of a node; None for text from a macro or another
+        file."""
         start, end = node.sourceRange.start, node.sourceRange.end
         if self._manager.isMacroLoc(start) or self._manager.isMacroLoc(end):
             return None
@@ -133,7 +156,7 @@ class _Walk:
 
     def _add(
         self,
-        place: Place,
+        place: _Context,
         operator: str,
         changes: Iterable[tuple[Any, str]],
         statement: bool = False,
@@ -153,7 +176,8 @@ class _Walk:
         if line in self._no_design[file]:
             return
         self._found.setdefault(
-            key, Mutant("", file, place.module, operator, line, last, tuple(parts), place.feeds)
+            key,
+            SourceMutant("", file, place.module, operator, line, last, tuple(parts), place.feeds),
         )
 
     # ---- modules
@@ -175,9 +199,9 @@ class _Walk:
         shape = (body.definition.name, *(str(one.value) for one in body.parameters))
         if shape not in self._walked:
             self._walked.add(shape)
-            self._scope(body, Place(body.definition.name))
+            self._scope(body, _Context(body.definition.name))
 
-    def _scope(self, scope: Any, place: Place) -> None:
+    def _scope(self, scope: Any, place: _Context) -> None:
         for member in scope:
             if isinstance(member, ast.ContinuousAssignSymbol):
                 self._assignment(member.assignment, place)
@@ -200,7 +224,7 @@ class _Walk:
                 self._connections(member, replace(place, feeds=feeds))
                 self._instance(member)
 
-    def _connections(self, instance: Any, place: Place) -> None:
+    def _connections(self, instance: Any, place: _Context) -> None:
         for connection in instance.portConnections:
             port, expr = connection.port, connection.expression
             if expr is None or port.direction != ast.ArgumentDirection.In:
@@ -214,8 +238,8 @@ class _Walk:
 
     # ---- statements
 
-    def _statement(self, node: Any, place: Place) -> Place:
-        """Walk a statement; the place behind it."""
+    def _statement(self, node: Any, place: _Context) -> _Context:
+        """Visit a statement, and return the context after it."""
         if isinstance(node, ast.TimedStatement):
             return self._statement(node.stmt, place)
         if isinstance(node, ast.BlockStatement):
@@ -237,7 +261,7 @@ class _Walk:
             self._expression(node.expr, place)
         return place
 
-    def _assign_statement(self, node: Any, place: Place) -> Place:
+    def _assign_statement(self, node: Any, place: _Context) -> _Context:
         if not isinstance(node.expr, ast.AssignmentExpression):
             return place
         self._assignment(node.expr, place)
@@ -248,8 +272,8 @@ class _Walk:
             self._add(place, "assignment", [(node, ";")], statement=True)
         return place if place.clocked else replace(place, assigned=place.assigned | {target})
 
-    def _swapped(self, first: Any, second: Any, place: Place) -> None:
-        """Two neighbouring assignments of a clocked process, each with the value of the other."""
+    def _swapped(self, first: Any, second: Any, place: _Context) -> None:
+        """Swap the values of two neighbouring assignments of a clocked process."""
         pair = (first, second)
         if not place.clocked or not all(isinstance(s, ast.ExpressionStatement) for s in pair):
             return
@@ -264,7 +288,7 @@ class _Walk:
             if self._text(one.right) != self._text(two.right):
                 self._add(place, "assignment", new)
 
-    def _if(self, node: Any, place: Place) -> Place:
+    def _if(self, node: Any, place: _Context) -> _Context:
         condition = node.conditions[0].expr
         is_reset = place.clocked and self._text(condition) == "!rst_n"
         if is_reset:
@@ -281,16 +305,16 @@ class _Walk:
             after = place
         return replace(after, reset=place.reset)
 
-    def _condition(self, condition: Any, place: Place, operator: str) -> None:
+    def _condition(self, condition: Any, place: _Context, operator: str) -> None:
         text = self._text(condition)
         simple = _without_conversion(condition)
-        judged = isinstance(simple, ast.BinaryExpression) and simple.op in operators.JUDGED
+        judged = isinstance(simple, ast.BinaryExpression) and simple.op in JUDGED
         negated = isinstance(simple, ast.UnaryExpression)
         changes = ["1'b1", "1'b0"] if judged or negated else [f"!({text})", "1'b1", "1'b0"]
         for new in changes:
             self._add(place, operator, [(condition, new)])
 
-    def _case(self, node: Any, place: Place) -> Place:
+    def _case(self, node: Any, place: _Context) -> _Context:
         self._expression(node.expr, place)
         items = list(node.items)
         for item in items:
@@ -306,13 +330,13 @@ class _Walk:
 
     # ---- expressions
 
-    def _assignment(self, node: Any, place: Place) -> None:
+    def _assignment(self, node: Any, place: _Context) -> None:
         if _target(node.left).startswith("unused"):
             return
         self._expression(node.right, place)
         self._stuck(node.right, place)
 
-    def _stuck(self, node: Any, place: Place) -> None:
+    def _stuck(self, node: Any, place: _Context) -> None:
         kind = node.type
         value = _without_conversion(node)
         is_literal = isinstance(value, ast.IntegerLiteral | ast.UnbasedUnsizedIntegerLiteral)
@@ -321,8 +345,8 @@ class _Walk:
         for new in ("1'b0", "1'b1") if kind.bitWidth == 1 else ("'0",):
             self._add(place, "stuck", [(node, new)])
 
-    def _expression(self, node: Any, place: Place) -> None:
-        """Mutants of an expression that is read, and of all its parts."""
+    def _expression(self, node: Any, place: _Context) -> None:
+        """Add the mutants of an expression that is read, and of all its parts."""
         if isinstance(node, ast.ConversionExpression):
             self._expression(node.operand, place)
             return
@@ -331,15 +355,15 @@ class _Walk:
         for operand in _operands(node):
             self._expression(operand, place)
 
-    def _changes(self, node: Any) -> Iterator[operators.Change]:
-        rules: dict[type, Callable[[], Iterable[operators.Change]]] = {
-            ast.BinaryExpression: lambda: operators.binary(node, self._text),
-            ast.UnaryExpression: lambda: operators.unary(node, self._text),
-            ast.ConditionalExpression: lambda: operators.conditional(node, self._text),
-            ast.ElementSelectExpression: lambda: operators.element(node, self._text),
-            ast.RangeSelectExpression: lambda: operators.slice_of(node, self._text),
-            ast.IntegerLiteral: lambda: operators.literal(node, self._text(node)),
-            ast.NamedValueExpression: lambda: operators.named(node, self._text(node)),
+    def _changes(self, node: Any) -> Iterator[Change]:
+        rules: dict[type, Callable[[], Iterable[Change]]] = {
+            ast.BinaryExpression: lambda: binary(node, self._text),
+            ast.UnaryExpression: lambda: unary(node, self._text),
+            ast.ConditionalExpression: lambda: conditional(node, self._text),
+            ast.ElementSelectExpression: lambda: element(node, self._text),
+            ast.RangeSelectExpression: lambda: slice_of(node, self._text),
+            ast.IntegerLiteral: lambda: literal(node, self._text(node)),
+            ast.NamedValueExpression: lambda: named(node, self._text(node)),
             ast.UnbasedUnsizedIntegerLiteral: lambda: [
                 ("constant", "'0" if self._text(node) == "'1" else "'1")
             ],
@@ -348,7 +372,7 @@ class _Walk:
 
 
 def _operands(node: Any) -> Iterator[Any]:
-    """Parts of an expression that are evaluated at run time."""
+    """Yield the parts of an expression that are evaluated at run time."""
     if isinstance(node, ast.BinaryExpression):
         yield from (node.left, node.right)
     elif isinstance(node, ast.UnaryExpression):
@@ -367,8 +391,8 @@ def _operands(node: Any) -> Iterator[Any]:
 
 
 def _indices(node: Any) -> Iterator[Any]:
-    """Indices of a select and of the selects that it is made on; what is selected from is a name,
-    and nothing else may stand in its place."""
+    """Yield the indices of a select and of nested selects; the selected object is a name that
+    nothing can replace."""
     while _is_select(node):
         if getattr(node, "selector", None) is not None and node.selector.constant is None:
             yield node.selector
@@ -388,8 +412,154 @@ def _without_conversion(node: Any) -> Any:
 
 
 def _target(node: Any) -> str:
-    """The variable that an assignment writes, or a part of it."""
+    """Return the variable that an assignment writes, or a part of it."""
     while hasattr(node, "value") and not isinstance(node, ast.NamedValueExpression):
         node = node.value
     symbol = getattr(node, "symbol", None)
     return symbol.name if symbol is not None else ""
+
+
+Change = tuple[str, str]
+Text = Callable[[Any], str]
+
+_BINARY = ast.BinaryOperator
+_UNARY = ast.UnaryOperator
+# Operator: its class, the operators that take its place, and whether an operand may be left out.
+_REPLACED: dict[Any, tuple[str, tuple[str, ...], bool]] = {
+    _BINARY.Add: ("arithmetic", ("-",), True),
+    _BINARY.Subtract: ("arithmetic", ("+",), True),
+    _BINARY.Multiply: ("arithmetic", ("+",), False),
+    _BINARY.LogicalAnd: ("logical", ("||",), True),
+    _BINARY.LogicalOr: ("logical", ("&&",), True),
+    _BINARY.BinaryAnd: ("bitwise", ("|",), True),
+    _BINARY.BinaryOr: ("bitwise", ("&",), True),
+    _BINARY.BinaryXor: ("bitwise", ("|",), True),
+    _BINARY.Equality: ("relational", ("!=",), False),
+    _BINARY.Inequality: ("relational", ("==",), False),
+    _BINARY.LessThan: ("relational", ("<=", ">="), False),
+    _BINARY.LessThanEqual: ("relational", ("<", ">"), False),
+    _BINARY.GreaterThan: ("relational", (">=", "<="), False),
+    _BINARY.GreaterThanEqual: ("relational", (">", "<"), False),
+    _BINARY.LogicalShiftLeft: ("shift", (">>",), False),
+    _BINARY.LogicalShiftRight: ("shift", ("<<",), False),
+    _BINARY.ArithmeticShiftRight: ("shift", ("<<<",), False),
+}
+_REDUCTIONS = {_UNARY.BitwiseAnd: "|", _UNARY.BitwiseOr: "&", _UNARY.BitwiseXor: "|"}
+_LARGEST_STEP = 64  # bits of a constant that is changed by one
+JUDGED = frozenset(  # operators with mutants that negate the condition
+    {_BINARY.Equality, _BINARY.Inequality, _BINARY.LessThan, _BINARY.GreaterThan}
+    | {_BINARY.LessThanEqual, _BINARY.GreaterThanEqual}
+)
+
+
+def binary(expr: Any, text: Text) -> Iterator[Change]:
+    """Yield the expression with another operator, or with one operand alone."""
+    kind, others, droppable = _REPLACED.get(expr.op, ("", (), False))
+    left, right = text(expr.left), text(expr.right)
+    for other in others:
+        yield kind, f"({left}) {other} ({right})"
+    if not droppable:
+        return
+    for kept, operand in ((left, expr.left), (right, expr.right)):
+        if kind == "logical" and operand.type.bitWidth > 1:
+            yield kind, f"(({kept}) != 0)"
+        elif kind != "arithmetic" or kept is left:
+            yield kind, f"({kept})"
+
+
+def unary(expr: Any, text: Text) -> Iterator[Change]:
+    """Yield the operand without negation, or another reduction."""
+    operand = text(expr.operand)
+    if expr.op == _UNARY.LogicalNot:
+        yield "logical", f"!(!({operand}))"
+    elif expr.op == _UNARY.BitwiseNot:
+        yield "bitwise", f"({operand})"
+    elif expr.op in _REDUCTIONS and expr.operand.type.bitWidth > 1:
+        yield "bitwise", f"{_REDUCTIONS[expr.op]}({operand})"
+
+
+def literal(expr: Any, source: str) -> Iterator[Change]:
+    """Yield the neighbours of an integer literal, in its width."""
+    width, value = expr.type.bitWidth, int(expr.value)
+    sized = "'" in source
+    if width > _LARGEST_STEP or (not sized and value > 1 << 30):
+        return
+    top = (1 << width) - 1
+    neighbours = [1 - value] if width == 1 else [n for n in (value + 1, value - 1) if 0 <= n <= top]
+    for number in neighbours:
+        yield "constant", f"{width}'d{number}" if sized else f"{number}"
+
+
+def named(expr: Any, source: str) -> Iterator[Change]:
+    """Yield the neighbours of a parameter, or of a member of an enum."""
+    symbol, width = expr.symbol, expr.type.bitWidth
+    if isinstance(symbol, ast.EnumValueSymbol):
+        members = [member.name for member in expr.type.canonicalType if hasattr(member, "value")]
+        at = members.index(symbol.name) if symbol.name in members else -1
+        if at >= 0 and len(members) > 1:
+            yield "constant", members[(at + 1) % len(members)]
+    elif isinstance(symbol, ast.ParameterSymbol) and expr.type.isIntegral:
+        if expr.type.isEnum or expr.type.isStruct or width > _LARGEST_STEP:
+            return
+        if width == 1:
+            yield "constant", f"!{source}"
+            return
+        one = "1" if expr.type.isSigned else f"{width}'d1"
+        yield "constant", f"({source} + {one})"
+        yield "constant", f"({source} - {one})"
+
+
+def conditional(expr: Any, text: Text) -> Iterator[Change]:
+    """Yield ?: with its arms swapped, or with one arm alone."""
+    first, second = text(expr.left), text(expr.right)
+    condition = text(expr.conditions[0].expr)
+    yield "ternary", f"(({condition}) ? ({second}) : ({first}))"
+    if first != second:
+        yield "condition", f"({first})"
+        yield "condition", f"({second})"
+
+
+def element(expr: Any, text: Text) -> Iterator[Change]:
+    """Yield the neighbours of the element or bit that an index selects."""
+    value, index = text(expr.value), expr.selector
+    for step in (1, -1):
+        if index.constant is not None and not _inside(expr.value, int(index.constant.value) + step):
+            continue
+        yield "index", f"{value}[{_moved(text(index), step)}]"
+
+
+def slice_of(expr: Any, text: Text) -> Iterator[Change]:
+    """Yield the slice one bit up or down, and without its top bit."""
+    value, left, right = text(expr.value), expr.left, expr.right
+    if expr.selectionKind != ast.RangeSelectionKind.Simple:
+        sign = {
+            ast.RangeSelectionKind.IndexedUp: "+:",
+            ast.RangeSelectionKind.IndexedDown: "-:",
+        }[expr.selectionKind]
+        if left.constant is None:
+            for way in "+-":
+                yield "index", f"{value}[({text(left)}) {way} 1 {sign} {text(right)}]"
+        return
+    if left.constant is None or right.constant is None:
+        return
+    high, low = int(left.constant.value), int(right.constant.value)
+    if high < low:
+        return
+    for step in (1, -1):
+        if _inside(expr.value, high + step) and _inside(expr.value, low + step):
+            yield "slice", f"{value}[{_moved(text(left), step)}:{_moved(text(right), step)}]"
+    if high > low:
+        yield "slice", f"{value}[{_moved(text(left), -1)}:{text(right)}]"
+
+
+def _moved(bound: str, step: int) -> str:
+    """Return a bound one higher or lower; its parameters stay, because another build gives them
+    other values."""
+    return str(int(bound) + step) if bound.isdigit() else f"({bound}) {'+' if step > 0 else '-'} 1"
+
+
+def _inside(value: Any, index: int) -> bool:
+    if not value.type.hasFixedRange:
+        return False
+    bounds = value.type.fixedRange
+    return bool(min(bounds.left, bounds.right) <= index <= max(bounds.left, bounds.right))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mutant of the RTL: a small change of the source text, with an id that outlives other edits."""
+"""Mutant of the RTL: a small change of the source text, with an id that survives other edits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ OPERATORS = {
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """The text from byte `start` to `end` of a source becomes `new`; `statement`: a whole one."""
+    """The text from byte `start` to `end` of a source becomes `new`; `statement` marks a whole
+    statement."""
 
     start: int
     end: int
@@ -39,10 +40,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One change of one source file. `line` is where it begins, `end_line` where it ends (1..);
-    `feeds`: the module of an instance whose input it changes, "" elsewhere; `extra`: it lies in a
-    branch of a generate that a design with its parameters as in the source has not got."""
+class SourceMutant:
+    """One change of one source file.
+
+    Attributes:
+        line: first line, from 1.
+        end_line: last line.
+        feeds: the module of an instance whose input is changed, "" elsewhere.
+        extra: in a generate branch that the design with default parameters does not have.
+    """
 
     id: str
     file: str
@@ -55,26 +61,28 @@ class Mutant:
     extra: bool = False
 
     def mutated(self, source: str) -> str:
-        """The whole source with this change alone."""
+        """Return the whole source with this change alone."""
         for part in sorted(self.parts, reverse=True):
             source = source[: part.start] + part.new + source[part.end :]
         return source
 
     def diff(self, source: str) -> str:
-        """The change as a unified diff of the source, without its header."""
+        """Return the change as a unified diff of the source, without its header."""
         old, new = _lines(source), _lines(self.mutated(source))
         found = difflib.unified_diff(old, new, self.file, self.file, lineterm="", n=1)
         return "\n".join(list(found)[2:])
 
 
 def _lines(source: str) -> list[str]:
-    """Lines of a text that holds the bytes of a UTF-8 file, one character each."""
+    """Return the lines of a text that holds the bytes of a UTF-8 file, one character each."""
     return source.encode("latin-1").decode("utf-8", errors="replace").splitlines()
 
 
-def numbered(found: Iterable[Mutant], sources: dict[str, str]) -> list[Mutant]:
-    """Mutants with their ids: module, operator, hash of the changed statement and of the change; of
-    equal ones the number in the file. An edit elsewhere in the file changes none of them."""
+def numbered(found: Iterable[SourceMutant], sources: dict[str, str]) -> list[SourceMutant]:
+    """Give mutants their ids: module, operator, hash of the changed statement and of the change.
+
+    Equal ones get their number in the file. An edit elsewhere in the file changes no id.
+    """
     seen: Counter[str] = Counter()
     out = []
     for mutant in sorted(found, key=lambda m: (m.file, m.parts)):
@@ -91,18 +99,22 @@ def numbered(found: Iterable[Mutant], sources: dict[str, str]) -> list[Mutant]:
 
 
 def around(source: str, part: Part) -> str:
-    """The statement about a part, roughly: back and forth to a semicolon, without white space."""
+    """Return the statement around a part, roughly: to the previous and next semicolon, without
+    white space."""
     first = source.rfind(";", 0, part.start) + 1
     last = source.find(";", part.end)
-    before, behind = source[first : part.start], source[part.end : last]
-    return f"{''.join(before.split())}|{''.join(behind.split())}"
+    before, after = source[first : part.start], source[part.end : last]
+    return f"{''.join(before.split())}|{''.join(after.split())}"
 
 
-def sample(mutants: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
-    """A uniform sample without repetition: the `count` first by the hash of seed and id. A mutant
-    that comes or goes with an edit changes one place of it, so results of before stay of use."""
+def sample(mutants: Iterable[SourceMutant], count: int, seed: int) -> list[SourceMutant]:
+    """Draw a uniform sample without repetition: the `count` first by the hash of seed and id.
 
-    def place(mutant: Mutant) -> str:
+    A mutant that appears or disappears with an edit changes one place of the sample, so earlier
+    results stay valid.
+    """
+
+    def place(mutant: SourceMutant) -> str:
         return hashlib.sha256(f"{seed}:{mutant.id}".encode()).hexdigest()
 
     return sorted(mutants, key=place)[:count]

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a mutant, and the file that remembers it from one command to the next.
+"""Outcomes of mutants: the file that keeps them between commands, waivers, and the score.
 
-`build/mutation/results.jsonl` holds one JSON object a line, the last of an id counts. An outcome
-holds as long as its key does: the mutant, the source of its module with the packages, and the bench
-of the test that killed it (of all tests, for one that lives).
+`build/mutation/results.jsonl` holds one JSON object a line; the last of an id counts. An outcome
+holds as long as its key does: the mutant, the source of its module with the packages, and the
+bench of the test that killed it (of all tests, for one that lives).
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from neuron_fabric.typed import typed
+from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.common.paths import BUILD, shown
+from scripts.common.paths import BUILD, ROOT, shown
+from scripts.mutation.mutant import SourceMutant
+from scripts.report.mutation import Living, Mutation, Score
 
 FOLDER = BUILD / "mutation"
 RESULTS = FOLDER / "results.jsonl"
 
 
 class State(StrEnum):
-    """What is known of a mutant."""
+    """State of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"  # a test would have seen a difference where it stands, none did
@@ -39,9 +43,12 @@ ALIVE = (State.SURVIVED, State.UNSEEN)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """`test` and `build` are those of the kill; `tests` those that ran over the mutant (`test
-    build` each), `seconds` what they took together. `kind` and `cause` are those of the red run."""
+class MutantOutcome:
+    """Outcome of one mutant.
+
+    `test` and `build` are those of the kill; `tests` are those that ran on the mutant (`test
+    build` each), `seconds` their total. `kind` and `cause` are those of the red run.
+    """
 
     id: str
     file: str
@@ -61,20 +68,20 @@ class Outcome:
 
 
 class Store:
-    """The outcomes of all commands so far."""
+    """Outcomes of all commands so far."""
 
     def __init__(self, path: Path = RESULTS) -> None:
         self._path = path
         self.folder = path.parent
         self._lock = threading.Lock()
-        self._known: dict[str, Outcome] = {}
+        self._known: dict[str, MutantOutcome] = {}
         # By module and `test build`; the module "" stands for all of them.
         self.kills: Counter[tuple[str, str]] = Counter()
         self.tries: Counter[tuple[str, str]] = Counter()
         for outcome in self._read():
             self._note(outcome)
 
-    def _read(self) -> Iterable[Outcome]:
+    def _read(self) -> Iterable[MutantOutcome]:
         try:
             text = read_text(self._path)
         except FileNotFoundError:
@@ -83,23 +90,23 @@ class Store:
             raise NfError(f"cannot read {shown(self._path)}: {error}.") from error
         for line in text.splitlines():
             try:
-                yield typed(Outcome, as_object(parse_json(line)))
+                yield typed(MutantOutcome, as_object(parse_json(line)))
             except DataError:
                 continue  # the end of a command that was killed, or of an older version
 
-    def _note(self, outcome: Outcome) -> None:
+    def _note(self, outcome: MutantOutcome) -> None:
         self._known[outcome.id] = outcome
         for module in (outcome.module, ""):
             self.tries.update((module, name) for name in outcome.tests)
             if outcome.state is State.KILLED:
                 self.kills[module, f"{outcome.test} {outcome.build}"] += 1
 
-    def get(self, id: str) -> Outcome | None:
-        """The last outcome of a mutant."""
+    def get(self, id: str) -> MutantOutcome | None:
+        """Return the last outcome of a mutant."""
         return self._known.get(id)
 
-    def add(self, outcome: Outcome) -> None:
-        """Remember an outcome, on disk at once."""
+    def add(self, outcome: MutantOutcome) -> None:
+        """Keep an outcome, on disk at once."""
         with self._lock:
             self._note(outcome)
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,11 +114,99 @@ class Store:
                 file.write(json.dumps(asdict(outcome)) + "\n")
 
     def chance(self, module: str, name: str, meant: int = 0) -> float:
-        """How likely a test kills a mutant of a module that it sees; never 0, never 1.
+        """Estimate the probability that a test kills a mutant of a module that it sees; never 0,
+        never 1.
 
-        By what it did to mutants of this module; where these are few, of any module. `meant`:
-        mutants written by hand, of this module, that it is there to catch.
+        The estimate uses the kills of mutants of this module; where these are few, of any
+        module. `meant` counts the listed mutants of this module that the test must catch.
         """
         any_module = (self.kills["", name] + 0.5) / (self.tries["", name] + 1.0)
         kills = self.kills[module, name] + 2 * any_module + meant
         return kills / (self.tries[module, name] + 2 + meant)
+
+
+WAIVERS = ROOT / "verif" / "mutation_waivers.yaml"
+
+
+def read_waivers(path: Path = WAIVERS) -> dict[str, str]:
+    """Read the reasons by id of the mutant (`verif/mutation_waivers.yaml`); of a duplicate the
+    last counts."""
+    return {one["id"]: one["reason"] for one in data.load(path, "mutation_waivers")["waivers"]}
+
+
+def unmatched_waivers(waived: Mapping[str, str], mutants: Iterable[SourceMutant]) -> list[str]:
+    """Return a line for each waiver of a mutant that does not exist."""
+    known = {mutant.id for mutant in mutants}
+    return [
+        f"{shown(WAIVERS)}: there is no mutant {id} (`nf mutate --list --all`)"
+        for id in waived
+        if id not in known
+    ]
+
+
+def needless_waivers(waived: Mapping[str, str], outcomes: Iterable[MutantOutcome]) -> list[str]:
+    """Return a line for each waiver of a mutant that a test kills, or that is proved equivalent."""
+    out = []
+    for outcome in outcomes:
+        if outcome.id in waived and outcome.state in (State.KILLED, State.EQUIVALENT):
+            how = f"{outcome.test} kills it" if outcome.test else "it is proved equivalent"
+            out.append(f"{shown(WAIVERS)}: {outcome.id} needs no waiver: {how}")
+    return out
+
+
+def score_of(outcomes: Iterable[MutantOutcome], name: str = "all") -> Score:
+    """Return the score of some outcomes."""
+    states = [outcome.state for outcome in outcomes]
+    return Score(
+        name,
+        states.count(State.KILLED),
+        sum(state in ALIVE for state in states),
+        states.count(State.EQUIVALENT),
+        states.count(State.WAIVED),
+    )
+
+
+def scores_by(
+    outcomes: Iterable[MutantOutcome], key: Callable[[MutantOutcome], str]
+) -> list[Score]:
+    """Return the scores of groups, the worst first."""
+    groups: dict[str, list[MutantOutcome]] = defaultdict(list)
+    for outcome in outcomes:
+        groups[key(outcome)].append(outcome)
+    scores = [score_of(group, name) for name, group in groups.items()]
+    return sorted(scores, key=lambda score: (score.percent, -score.alive, score.name))
+
+
+def kill_kinds(outcomes: Iterable[MutantOutcome]) -> dict[str, int]:
+    """Count the kills by failure kind of the red run (mismatch, assertion, crash, time-out)."""
+    out: dict[str, int] = defaultdict(int)
+    for outcome in outcomes:
+        if outcome.state is State.KILLED:
+            out[outcome.kind] += 1
+    return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+
+def cost(outcomes: Iterable[MutantOutcome]) -> tuple[float, int]:
+    """Return the seconds and the number of all runs together."""
+    some = list(outcomes)
+    return sum(one.seconds for one in some), sum(len(one.tests) for one in some)
+
+
+def summary(outcomes: Sequence[MutantOutcome], command: str, when: str, seconds: float) -> Mutation:
+    """Summarise the outcomes for the report."""
+    return Mutation(
+        command=command,
+        when=when,
+        seconds=round(seconds, 1),
+        overall=score_of(outcomes),
+        modules=tuple(scores_by(outcomes, attrgetter("module"))),
+        operators=tuple(scores_by(outcomes, attrgetter("operator"))),
+        kinds=tuple(kill_kinds(outcomes).items()),
+        alive=tuple(_living(one) for one in outcomes if one.state in ALIVE),
+        waived=tuple(_living(one) for one in outcomes if one.state is State.WAIVED),
+    )
+
+
+def _living(outcome: MutantOutcome) -> Living:
+    place = f"{outcome.file}:{outcome.line}"
+    return Living(outcome.id, place, outcome.diff, outcome.tests, outcome.note)

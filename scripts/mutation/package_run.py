@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs listed mutants of the package `neuron_fabric`: each in a copy of its sources, judged by the
-cases of pytest that it names. A case that fails has caught it; one that passes, is skipped, cannot
-be collected or does not end has not."""
+"""Runner of the listed mutants of `neuron_fabric`: each in a copy of the sources, judged by the
+pytest cases that it names.
+
+A case that fails has caught the mutant; one that passes, is skipped, cannot be collected or
+exceeds its time limit has not.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _WHY = re.compile(r"^E   +(.+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Judged:
-    """What one case of pytest said of a mutant."""
+    """Result of one pytest case on a mutant."""
 
     mutant: PackageMutant
     test: str
@@ -98,8 +101,8 @@ def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None)
 
 
 class _Host:
-    """A process that has imported what is large and runs one case after the other, each in a
-    fork. It is started when it is needed."""
+    """A process that has imported the large packages and runs one case after the other, each in
+    a fork."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
@@ -107,8 +110,15 @@ class _Host:
         self._link: socket.socket | None = None
 
     def run(self, place: Path, log: Path, words: Sequence[str], timeout_s: float) -> int | str:
-        """Exit code of pytest in that folder, or which limit ended it: this host has ended with
-        it, and another one starts next time. Interrupted when all is ended."""
+        """Run pytest in that folder.
+
+        Returns:
+            The exit code, or the limit that ended it; then this host has ended too, and a new one
+                starts next time.
+
+        Raises:
+            Interrupted: all processes are being ended.
+        """
         link, why = self._link or self._start(), ""
         assert self._process is not None
         try:
@@ -152,7 +162,7 @@ class _Hosts:
         self._made: dict[int, _Host] = {}
 
     def own(self) -> _Host:
-        """That of the calling thread."""
+        """Return the host of the calling thread."""
         with self._lock:
             made = _Host(self._folder / f"host-{len(self._made)}.log")
             return self._made.setdefault(threading.get_ident(), made)
@@ -165,7 +175,7 @@ class _Hosts:
 
 
 def _check_base(host: _Host, chosen: Sequence[PackageMutant], folder: Path) -> None:
-    """NfError unless every case that is to catch something passes without a mutant."""
+    """Raise NfError unless every case passes without a mutant."""
     tests = list(dict.fromkeys(test for mutant in chosen for test in mutant.tests))
     code, text = _pytest(host, folder / "base", (), tests, BASE_TIMEOUT_S)
     if code or " skipped" in text:

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs mutants against tests: each against those that see it, most kills a second first, until one
-is red.
+"""Runs of mutants against tests: each mutant meets the tests that see it, the most kills a second
+first, until one is red.
 
 One build of each parameter set holds all mutants of the command. First every test runs once with
-no mutant chosen (`rewrite.PROBE`) and notes which mutants would have made a difference where they
-stand in the design: a test that notes nothing cannot kill. This tells more than the lines that a
-test covers, and costs no build with coverage. It also shows that the tests are green on the build.
+no mutant active (`PROBE`) and records which mutants would have made a difference at
+their place: a test that sees no difference there cannot kill. This is sharper than line
+coverage, needs no build with coverage, and shows that the tests are green on the build.
+
+Rewriting: an expression becomes `(nf_mutant == 7 ? new : old)`, a statement `if (nf_mutant == 7)
+new else old`. Number 0 is the original design; -1 is the same, and records which mutants would have
+made a difference at their place (`probe.cpp`). The number is read once at time 0, from the plusarg
+`+nf_mutant=N` or from the variable NF_MUTANT, because a fork of a waiting simulator shares its
+command line.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ import math
 import shutil
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
@@ -25,11 +32,11 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, as_object, parse_json, read_text
 from scripts.build import registry
 from scripts.common.errors import NfError
+from scripts.common.paths import VARIANTS
 from scripts.common.records import FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import Runner, run_all
-from scripts.mutation import rewrite
-from scripts.mutation.mutant import Mutant
-from scripts.mutation.mutant_outcome import Outcome, State, Store
+from scripts.mutation.mutant import SourceMutant
+from scripts.mutation.mutant_outcome import MutantOutcome, State, Store
 from scripts.plan.depends import Dependencies
 
 KILLS = (FailureKind.MISMATCH, FailureKind.ASSERTION, FailureKind.CRASH, FailureKind.TIME_OUT)
@@ -44,13 +51,15 @@ _FEW = 10  # mutants whose runs take less than compiling with optimisation does
 _WATCHES = 0.6
 UNKNOWN_S = 2.0
 
-Prove = Callable[[Mutant], str]
+Prove = Callable[[SourceMutant], str]
 
 
 @dataclass
 class Candidate:
-    """A test on a build with these modules (none named: any); what the probe saw of it. `name` is
-    `test build`, `seconds` the processor time of a run."""
+    """A test on a build with these modules (none named: any), and the result of its probe.
+
+    `name` is `test build`, `seconds` the processor time of a run.
+    """
 
     spec: RunSpec
     modules: frozenset[str] = frozenset()
@@ -62,18 +71,21 @@ class Candidate:
         return f"{self.spec.name} {self.spec.build_name}"
 
     def sees(self, number: int, module: str) -> bool:
-        """Whether a mutant may make a difference in this run."""
+        """Return whether a mutant may make a difference in this run."""
         if self.modules and module not in self.modules:
             return False
         return self.seen is None or number in self.seen
 
 
 @dataclass
-class Campaign:
-    """Mutants by number, and the tests that shall kill them. `prove` says how a mutant was proved
-    equivalent, "" when it was not; `without` names what was taken away on purpose."""
+class MutantRuns:
+    """Mutants by number, and the tests that have to kill them.
 
-    mutants: Mapping[int, Mutant]
+    `prove` returns the kind of proof of equivalence, "" when there is none; `without` names what
+    was disabled on purpose.
+    """
+
+    mutants: Mapping[int, SourceMutant]
     sources: Mapping[str, str]
     candidates: Sequence[Candidate]
     runner: Runner
@@ -94,7 +106,7 @@ class Campaign:
 
     def __post_init__(self) -> None:
         opt = "-O0" if len(self.mutants) < _FEW else "-O1"
-        variant = rewrite.write(self.mutants, self.sources)
+        variant = write_variant(self.mutants, self.sources)
         for candidate in self.candidates:
             build = replace(candidate.spec.build, variant=variant, opt=opt)
             candidate.spec = replace(candidate.spec, build=build)
@@ -106,8 +118,9 @@ class Campaign:
 
     # ---- what is known already
 
-    def key(self, mutant: Mutant, test: str = "") -> str:
-        """What an outcome hangs on; `test` is the one that killed, "" stands for all."""
+    def key(self, mutant: SourceMutant, test: str = "") -> str:
+        """Return the key that an outcome depends on; `test` is the one that killed, "" stands
+        for all."""
         effort = "" if test else str(self.effort)
         digest = hashlib.sha256(f"{mutant.id}\0{self.without}\0{effort}".encode())
         for file in sorted({mutant.file, *(f for f in self.sources if f.endswith("_pkg.sv"))}):
@@ -116,8 +129,8 @@ class Campaign:
         digest.update("\0".join(benches).encode())
         return digest.hexdigest()[:16]
 
-    def known(self, mutant: Mutant) -> Outcome | None:
-        """The outcome of an earlier command, where it still holds."""
+    def known(self, mutant: SourceMutant) -> MutantOutcome | None:
+        """Return the outcome of an earlier command if it still holds."""
         old = None if self.again else self.store.get(mutant.id)
         if old is None or old.state is State.WAIVED:
             return None
@@ -128,14 +141,20 @@ class Campaign:
     # ---- running
 
     def probe(self, jobs: int, end: Callable[[], None]) -> bool:
-        """Run every test without a mutant, once, unless an earlier command did on this build; False
-        when it was interrupted, NfError when one is red."""
+        """Run every test once without a mutant, unless an earlier command did on this build.
+
+        Returns:
+            False when it was interrupted.
+
+        Raises:
+            NfError: a test is red.
+        """
         by_id = {}
         specs = []
         for candidate in self.candidates:
             if not self.again and self._probed(candidate):
                 continue
-            spec = self._spec(candidate, rewrite.PROBE)
+            spec = self._spec(candidate, PROBE)
             by_id[spec.id] = candidate
             specs.append(spec)
 
@@ -179,8 +198,11 @@ class Campaign:
         candidate.seen = frozenset(found["seen"])
         return True
 
-    def run(self, jobs: int, came: Callable[[Outcome], None], end: Callable[[], None]) -> bool:
-        """All mutants that are not known; `came` gets each outcome. False when interrupted."""
+    def run(
+        self, jobs: int, came: Callable[[MutantOutcome], None], end: Callable[[], None]
+    ) -> bool:
+        """Run all mutants without a known outcome; `came` receives each outcome. Returns False
+        when interrupted."""
         todo: dict[str, int] = {}
         specs = []
         for number, mutant in self.mutants.items():
@@ -191,7 +213,7 @@ class Campaign:
             spec = replace(self._spec(self.candidates[0], number), build_name=f"m{number}")
             todo[spec.id] = number
             specs.append(spec)
-        outcomes: dict[str, Outcome] = {}
+        outcomes: dict[str, MutantOutcome] = {}
 
         def chase(spec: RunSpec) -> RunRecord:
             outcome, record = self._chase(todo[spec.id])
@@ -209,13 +231,13 @@ class Campaign:
         records = run_all(specs, jobs, done, chase, end=end)
         return len(records) + len(self.open) == len(specs)
 
-    def _judged(self, outcome: Outcome) -> Outcome:
+    def _judged(self, outcome: MutantOutcome) -> MutantOutcome:
         text = self.waived.get(outcome.id)
         alive = outcome.state in (State.SURVIVED, State.UNSEEN)
         return replace(outcome, state=State.WAIVED, note=text) if alive and text else outcome
 
-    def _chase(self, number: int) -> tuple[Outcome, RunRecord]:
-        """Run tests over a mutant until one is red, or a proof ends it, or none is left."""
+    def _chase(self, number: int) -> tuple[MutantOutcome, RunRecord]:
+        """Run tests on a mutant until one is red, a proof ends it, or none is left."""
         mutant = self.mutants[number]
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
@@ -248,8 +270,8 @@ class Campaign:
         return self._outcome(mutant, state, ran, seconds, note=note), record
 
     def waves(self, id: str) -> tuple[str, ...]:
-        """Wave files of a test that sees a mutant: without it, and with it. Two runs on a build of
-        their own; none where no test sees it."""
+        """Return wave files of a test that sees a mutant: without and with it, on a separate
+        build; none if no test sees it."""
         number = next(n for n, mutant in self.mutants.items() if mutant.id == id)
         for candidate in self._ranked(number):
             build = candidate.spec.build
@@ -260,7 +282,7 @@ class Campaign:
         return ()
 
     def _ranked(self, number: int) -> list[Candidate]:
-        """Tests that see the mutant, those first that are likely to kill a second."""
+        """Return the tests that see the mutant, by expected kills a second."""
         mutant = self.mutants[number]
         module = mutant.module
         watchers = self.watchers.get((mutant.file, mutant.line), ())
@@ -277,17 +299,18 @@ class Campaign:
                 (c for c in self.candidates if c.sees(number, module)), key=worth, reverse=True
             )
 
-    def _meant(self, mutant: Mutant, candidate: Candidate) -> int:
-        """How many mutants by hand of its module, or of the one that it feeds, a test catches."""
+    def _meant(self, mutant: SourceMutant, candidate: Candidate) -> int:
+        """Count the listed mutants of its module, or of the one that it feeds, that a test must
+        catch."""
         test = candidate.spec.name
         return sum(self.meant.get((name, test), 0) for name in {mutant.module, mutant.feeds})
 
     def _spec(self, candidate: Candidate, number: int) -> RunSpec:
-        """The run of a test with a mutant; `number` 0 or PROBE for none."""
+        """Return the run of a test with a mutant; `number` is 0 or PROBE for none."""
         spec = candidate.spec
-        environment = [*spec.env, (rewrite.VARIABLE, str(number))]
-        if number == rewrite.PROBE:
-            environment.append((rewrite.SEEN, "seen"))  # in the folder of the run
+        environment = [*spec.env, (VARIABLE, str(number))]
+        if number == PROBE:
+            environment.append((SEEN, "seen"))  # in the folder of the run
         limit = spec.timeout_s
         if candidate.seen is not None:
             limit = min(limit, candidate.seconds * _SLOWER + _MORE_S)
@@ -300,16 +323,16 @@ class Campaign:
 
     def _outcome(
         self,
-        mutant: Mutant,
+        mutant: SourceMutant,
         state: State,
         ran: Sequence[str],
         seconds: float,
         record: RunRecord | None = None,
         killer: Candidate | None = None,
         note: str = "",
-    ) -> Outcome:
+    ) -> MutantOutcome:
         kill = record is not None and killer is not None
-        return Outcome(
+        return MutantOutcome(
             id=mutant.id,
             file=mutant.file,
             module=mutant.module,
@@ -326,3 +349,101 @@ class Campaign:
             seconds=round(seconds, 2),
             note=note,
         )
+
+
+VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
+PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
+PACKAGE = """package nf_mutation_pkg;
+  import "DPI-C" function int nf_mutation_number();
+  import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
+  function automatic int nf_chosen();
+    int number;
+    if ($value$plusargs("nf_mutant=%d", number) == 0) number = nf_mutation_number();
+    return number;
+  endfunction
+  int nf_mutant = nf_chosen();
+  function automatic logic nf_note(input int number, input logic differs);
+    return nf_mutation_note(number, differs);
+  endfunction
+endpackage
+"""
+_NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
+
+# Verilator keeps such a function apart, where it cannot see the number.
+_APART = "/* verilator no_inline_task */"
+_PROBE_CPP = Path(__file__).with_name("probe.cpp")
+
+Sites = dict[tuple[int, int, bool], list[tuple[int, str]]]
+
+
+def rewritten(source: str, mutants: Mapping[int, SourceMutant]) -> str:
+    """Return a source with these mutants in it, by number."""
+    sites: Sites = defaultdict(list)
+    for number, mutant in mutants.items():
+        for part in mutant.parts:
+            sites[part.start, part.end, part.statement].append((number, part.new))
+    # Outer before inner; of a statement and an expression in one place the statement.
+    order = sorted(sites, key=lambda site: (site[0], -site[1], not site[2]))
+    return _Writer(source, sites, order).text(0, len(source))
+
+
+def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str]) -> str:
+    """Write every changed source below `paths.VARIANTS`, and return the folder's name for
+    `BuildSpec.variant`.
+
+    The name is a hash of the content. The number is declared before the first of `sources`, with
+    which every file list of the design must begin.
+    """
+    carrier = next(iter(sources))
+    by_file: dict[str, dict[int, SourceMutant]] = defaultdict(dict)
+    for number, mutant in mutants.items():
+        by_file[mutant.file][number] = mutant
+    texts = {
+        file: rewritten(source, by_file[file]).replace(_APART, "")
+        for file, source in sources.items()
+        if file in by_file or file == carrier
+    }
+    texts[carrier] = PACKAGE + texts[carrier]
+    digest = hashlib.sha256(_PROBE_CPP.read_bytes())
+    for file, text in sorted(texts.items()):
+        digest.update(f"\0{file}\0{text}".encode("latin-1"))
+    name = digest.hexdigest()[:16]
+    for file, text in {**texts, _PROBE_CPP.name: _PROBE_CPP.read_text("latin-1")}.items():
+        path = VARIANTS / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode("latin-1"))
+    return name
+
+
+class _Writer:
+    """Writes nested sites, from the outermost inwards."""
+
+    def __init__(self, source: str, sites: Sites, order: list[tuple[int, int, bool]]) -> None:
+        self._source, self._sites, self._order, self._next = source, sites, order, 0
+
+    def text(self, start: int, end: int) -> str:
+        """Return the source from `start` to `end`, with the sites in it from the next one on."""
+        out, at = [], start
+        while self._next < len(self._order) and self._order[self._next][1] <= end:
+            site = self._order[self._next]
+            self._next += 1
+            out.append(self._source[at : site[0]])
+            out.append(self._site(site, self.text(site[0], site[1])))
+            at = site[1]
+        out.append(self._source[at:end])
+        return "".join(out)
+
+    def _site(self, site: tuple[int, int, bool], old: str) -> str:
+        choices = self._sites[site]
+        if site[2]:
+            chosen = (f"if ({_chosen(n, '1')}) begin {new} end else " for n, new in choices)
+            return f"begin {''.join(chosen)}begin {old} end end"
+        plain = self._source[site[0] : site[1]]
+        chosen = (f"{_chosen(n, f'({new}) != ({plain})')} ? ({new}) : " for n, new in choices)
+        return f"({''.join(chosen)}({old}))"
+
+
+def _chosen(number: int, differs: str) -> str:
+    """Return the condition that a mutant is active; its second half records, and is never true."""
+    noted = f"({_NUMBER} < 0 && {_NOTE}({number}, {differs}))"
+    return f"({_NUMBER} == {number} || {noted})"

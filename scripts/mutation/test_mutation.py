@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutants from the source: what is found, how it is written, that a campaign kills and spares."""
+"""Tests of mutants made from the source: search, rewriting, runs, outcomes and score."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ from scripts.common.records import (
     RunRecord,
     RunSpec,
 )
-from scripts.mutation import equivalence, find_mutants, rewrite, score, waivers
-from scripts.mutation.mutant import OPERATORS, Mutant, sample
-from scripts.mutation.mutant_outcome import Outcome, State, Store
-from scripts.mutation.run_mutants import Campaign, Candidate
+from scripts.farm.schedule import Runner
+from scripts.mutation import equivalence, find_mutants, mutant_outcome
+from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
+from scripts.mutation.mutant_outcome import ALIVE, MutantOutcome, State, Store
+from scripts.mutation.run_mutants import Candidate, MutantRuns, write_variant
 from scripts.plan import mutants as by_hand_list
 from scripts.run import simulate
 
+Design = tuple[list[SourceMutant], dict[str, str]]
+Tally = tuple[Path, list[SourceMutant], dict[str, str]]
 BUILDS_MUTANTS = [one.name for one in registry.simulators() if one.links_c]
 DESIGN = """
     module tally #(parameter int TOP = 5) (
@@ -84,14 +87,14 @@ BENCH = """
 
 
 @pytest.fixture(scope="module")
-def design() -> tuple[list[Mutant], dict[str, str]]:
-    """All mutants of the controller."""
+def design() -> Design:
+    """Find all mutants of the controller."""
     return find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
 
 
 @pytest.fixture
-def tally(tmp_path: Path) -> tuple[Path, list[Mutant], dict[str, str]]:
-    """A small design and its mutants."""
+def tally(tmp_path: Path) -> Tally:
+    """Write a small design, and find its mutants."""
     (tmp_path / "tally.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
     (tmp_path / "tally.f").write_text("tally.sv\n", encoding="utf-8")
     (tmp_path / "tally_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
@@ -99,7 +102,7 @@ def tally(tmp_path: Path) -> tuple[Path, list[Mutant], dict[str, str]]:
 
 
 def test_every_operator_and_every_module_has_mutants(
-    design: tuple[list[Mutant], dict[str, str]],
+    design: Design,
 ) -> None:
     found, sources = design
     assert {mutant.operator for mutant in found} == set(OPERATORS)
@@ -111,7 +114,9 @@ def test_every_operator_and_every_module_has_mutants(
     assert len({mutant.id for mutant in found}) == len(found)
 
 
-def test_ids_outlive_an_edit_elsewhere(tally: tuple[Path, list[Mutant], dict[str, str]]) -> None:
+def test_ids_outlive_an_edit_elsewhere(
+    tally: Tally,
+) -> None:
     folder, before, _ = tally
     path = folder / "tally.sv"
     text = path.read_text(encoding="utf-8")
@@ -123,7 +128,7 @@ def test_ids_outlive_an_edit_elsewhere(tally: tuple[Path, list[Mutant], dict[str
 
 
 def test_a_sample_hardly_changes_with_the_mutants(
-    design: tuple[list[Mutant], dict[str, str]],
+    design: Design,
 ) -> None:
     found, _ = design
     drawn = {mutant.id for mutant in sample(found, 100, 7)}
@@ -133,7 +138,7 @@ def test_a_sample_hardly_changes_with_the_mutants(
     assert len(drawn & fewer) >= 90
 
 
-def test_uniform_over_modules(design: tuple[list[Mutant], dict[str, str]]) -> None:
+def test_uniform_over_modules(design: Design) -> None:
     found, _ = design
     share = Counter(mutant.module for mutant in found)
     drawn = Counter(mutant.module for mutant in sample(found, 2000, 3))
@@ -142,20 +147,20 @@ def test_uniform_over_modules(design: tuple[list[Mutant], dict[str, str]]) -> No
         assert abs(drawn[module] - expected) < 6 * max(1.0, expected) ** 0.5, module
 
 
-def test_all_mutants_together_are_legal(design: tuple[list[Mutant], dict[str, str]]) -> None:
+def test_all_mutants_together_are_legal(design: Design) -> None:
     found, sources = design
-    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    name = write_variant(dict(enumerate(found, 1)), sources)
     folder = VARIANTS / name
     files = [folder / n if (folder / n).is_file() else ROOT / n for n in sources]
     assert slang.errors(TOP, files, [ROOT / "hdl/common"]) == []
 
 
 def test_functions_are_inlined_where_they_hold_mutants(
-    design: tuple[list[Mutant], dict[str, str]],
+    design: Design,
 ) -> None:
     """Verilator refuses one that is kept apart and reads the number of the mutant."""
     found, sources = design
-    name = rewrite.write(dict(enumerate(found, 1)), sources)
+    name = write_variant(dict(enumerate(found, 1)), sources)
     texts = [file.read_text("latin-1") for file in (VARIANTS / name).rglob("*.sv")]
     assert any("no_inline_task" in source for source in sources.values())
     assert not any("no_inline_task" in text for text in texts)
@@ -175,7 +180,7 @@ def test_each_mutant_alone_is_legal(tmp_path: Path) -> None:
 
 
 def test_bounds_of_slices_keep_their_parameters(
-    design: tuple[list[Mutant], dict[str, str]],
+    design: Design,
 ) -> None:
     """A bound in digits would be that of the default build, and would widen what is around it in a
     smaller one, with no mutant chosen."""
@@ -186,121 +191,99 @@ def test_bounds_of_slices_keep_their_parameters(
     assert all("ADDR_W" in new for new in sized), sized
 
 
-@pytest.mark.parametrize("sim", BUILDS_MUTANTS)
-def test_campaign(
-    sim: str, tally: tuple[Path, list[Mutant], dict[str, str]], tmp_path: Path
-) -> None:
-    """Mutant 0 is green, faults are killed, a mutant that makes no difference is told apart, and a
-    second campaign runs nothing again."""
+def runs_of(
+    tally: Tally, store: Path, runner: Runner, sim: str = BUILDS_MUTANTS[0], **more: Any
+) -> MutantRuns:
+    """Make the runs of the mutants of the small design with both of its tests."""
     folder, found, sources = tally
     build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
     specs = [RunSpec(build, "tally_bench", (t,), timeout_s=300.0) for t in ("counts", "rests")]
+    tests = [Candidate(spec) for spec in specs]
+    mutants = more.pop("mutants", dict(enumerate(found, 1)))
+    return MutantRuns(mutants, sources, tests, runner, Store(store), folder / "runs", **more)
+
+
+def finish(made: MutantRuns) -> list[MutantOutcome]:
+    """Run the mutants to the end and return their outcomes."""
+    outcomes: list[MutantOutcome] = []
+    assert made.run(1, outcomes.append, process.kill_all)
+    assert not made.broken
+    return outcomes
+
+
+@pytest.mark.parametrize("sim", BUILDS_MUTANTS)
+def test_faults_are_killed(sim: str, tally: Tally, tmp_path: Path) -> None:
+    """Mutant 0 is green, faults are killed, equivalent mutants are recognised, and a second command
+    runs nothing again."""
+    folder, found, sources = tally
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
         runs.append(spec.name)
         return simulate.run(spec, folder / "runs", folder / "sim")
 
-    def campaign(prove: bool) -> list[Outcome]:
-        made = Campaign(
-            dict(enumerate(found, 1)),
-            sources,
-            [Candidate(spec) for spec in specs],
-            runner,
-            Store(tmp_path / "results.jsonl"),
-            folder / "runs",
-        )
-        if prove:
-            made.prove = equivalence.prover(FileList(("tally.sv",), ()), sources)
+    def command() -> list[MutantOutcome]:
+        made = runs_of(tally, tmp_path / "results.jsonl", runner, sim)
+        made.prove = equivalence.prover(FileList(("tally.sv",), ()), sources)
         if any(made.known(m) is None for m in found):
             made.probe(1, process.kill_all)
-        outcomes: list[Outcome] = []
-        assert made.run(1, outcomes.append, process.kill_all)
-        assert not made.broken
-        return outcomes
+        return finish(made)
 
-    outcomes = campaign(prove=True)
+    outcomes = command()
     by_place = {(o.operator, o.diff.splitlines()[-2].strip("+ ")): o for o in outcomes}
-    assert by_place["arithmetic", "else if (up && !full) count_q <= (count_q) - (4'd1);"].state is (
-        State.KILLED
-    )
-    assert score.total(outcomes).killed > len(outcomes) / 2
-    assert any(o.state in (State.UNSEEN, State.SURVIVED) for o in outcomes)  # nothing clears
+    changed = "else if (up && !full) count_q <= (count_q) - (4'd1);"
+    assert by_place["arithmetic", changed].state is State.KILLED
+    assert mutant_outcome.score_of(outcomes).killed > len(outcomes) / 2
+    assert any(o.state in ALIVE for o in outcomes)  # no test clears
     assert len(runs) < 2 + 2 * len(found)  # the probe spares runs
     done = len(runs)
-    again = campaign(prove=False)
+    assert {o.id: o.state for o in command()} == {o.id: o.state for o in outcomes}
     assert len(runs) == done
-    assert {o.id: o.state for o in again} == {o.id: o.state for o in outcomes}
 
 
 @pytest.mark.parametrize("sim", BUILDS_MUTANTS)
-def test_tests_that_are_red_without_a_mutant_stop_the_campaign(
-    sim: str, tally: tuple[Path, list[Mutant], dict[str, str]], tmp_path: Path
+def test_tests_that_are_red_without_a_mutant_stop_the_command(
+    sim: str, tally: Tally, tmp_path: Path
 ) -> None:
-    folder, found, sources = tally
+    folder = tally[0]
     bench = folder / "tally_bench.py"
     bench.write_text(bench.read_text(encoding="utf-8").replace("min(n, 5)", "n"), encoding="utf-8")
-    build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
     ran: list[str] = []
 
-    def run(spec: RunSpec) -> RunRecord:
+    def runner(spec: RunSpec) -> RunRecord:
         ran.append(spec.name)
         return simulate.run(spec, folder / "runs", folder / "sim")
 
-    specs = [
-        RunSpec(build, "tally_bench", (test,), timeout_s=300.0)
-        for test in ("counts", "rests", "rests", "rests")
-    ]
-    made = Campaign(
-        dict(enumerate(found, 1)),
-        sources,
-        [Candidate(spec) for spec in specs],
-        run,
-        Store(tmp_path / "results.jsonl"),
-        folder / "runs",
-    )
+    made = runs_of(tally, tmp_path / "results.jsonl", runner, sim)
+    made.candidates = [*made.candidates, *made.candidates[1:], *made.candidates[1:]]
     with pytest.raises(NfError, match="green without a mutant: tally_bench::counts"):
         made.probe(1, process.kill_all)
     assert len(ran) <= 2  # the second may have begun before the first was judged
 
 
 def test_no_run_begins_once_it_is_late(
-    tally: tuple[Path, list[Mutant], dict[str, str]],
-    tmp_path: Path,
-    record: Callable[..., RunRecord],
+    tally: Tally, tmp_path: Path, record: Callable[..., RunRecord]
 ) -> None:
-    folder, found, sources = tally
-    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
-        """Every second run kills; there is time for four."""
+        """Kill with every second run; there is time for four."""
         runs.append(spec.id)
         if len(runs) == 4:
             made.deadline = 0.0
         return record(id=spec.id, passed=len(runs) % 2 == 0, kind=FailureKind.MISMATCH)
 
-    made = Campaign(
-        dict(enumerate(found, 1)),
-        sources,
-        [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")],
-        runner,
-        Store(tmp_path / "results.jsonl"),
-        folder / "runs",
-    )
-    outcomes: list[Outcome] = []
-    assert made.run(1, outcomes.append, lambda: None)
+    made = runs_of(tally, tmp_path / "results.jsonl", runner)
+    outcomes = finish(made)
     assert len(runs) == 4
     assert {outcome.state for outcome in outcomes} == {State.KILLED}
-    assert 2 <= len(outcomes) < len(found)
+    assert 2 <= len(outcomes) < len(tally[1])
 
 
-def test_who_watches_a_line_comes_first(
-    tally: tuple[Path, list[Mutant], dict[str, str]],
-    tmp_path: Path,
-    record: Callable[..., RunRecord],
+def test_a_test_that_watches_the_line_runs_first(
+    tally: Tally, tmp_path: Path, record: Callable[..., RunRecord]
 ) -> None:
-    folder, found, sources = tally
+    _, found, sources = tally
     text = sources["tally.sv"]
     start = text.index("if (clear)")
     edit = Edit("tally.sv", text[start : text.index("up && !full")], "if (")
@@ -312,7 +295,6 @@ def test_who_watches_a_line_comes_first(
     names = {"tally_bench::rests default", "tally_bench::counts default"}
     watchers = by_hand_list.watchers(by_hand, sources)
     assert watchers == dict.fromkeys([("tally.sv", line), ("tally.sv", line + 1)], names)
-
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
@@ -320,36 +302,18 @@ def test_who_watches_a_line_comes_first(
         return record(id=spec.id, passed=False, kind=FailureKind.MISMATCH)
 
     one = next(mutant for mutant in found if mutant.line == line)
+    one = dataclasses.replace(one, feeds="inner")
     watchers = by_hand_list.watchers(by_hand[:1], sources)
     meant = {("inner", "tally_bench::rests"): 1}  # the module whose input it changes
-    ways: tuple[dict[str, Any], ...] = ({"watchers": watchers}, {"meant": meant}, {})
-    for number, how in enumerate(ways):
-        store = Store(tmp_path / f"{number}.jsonl")
-        _chase(dataclasses.replace(one, feeds="inner"), folder, sources, runner, store, **how)
+    options: tuple[dict[str, Any], ...] = ({"watchers": watchers}, {"meant": meant}, {})
+    for number, more in enumerate(options):
+        finish(runs_of(tally, tmp_path / f"{number}.jsonl", runner, mutants={1: one}, **more))
     assert runs == ["rests", "rests", "counts"]
 
 
-def _chase(
-    mutant: Mutant,
-    folder: Path,
-    sources: dict[str, str],
-    runner: Callable[[RunSpec], RunRecord],
-    store: Store,
-    **how: Any,
-) -> None:
-    """A campaign of one mutant and both tests, without a probe."""
-    build = BuildSpec(BUILDS_MUTANTS[0], "tally", "tally.f", root=folder, opt="-O0")
-    tests = [Candidate(RunSpec(build, "tally_bench", (t,))) for t in ("counts", "rests")]
-    made = Campaign({1: mutant}, sources, tests, runner, store, folder / "runs", **how)
-    assert made.run(1, lambda outcome: None, lambda: None)
-
-
 def test_effort_spares_no_test_that_is_meant(
-    tally: tuple[Path, list[Mutant], dict[str, str]],
-    tmp_path: Path,
-    record: Callable[..., RunRecord],
+    tally: Tally, tmp_path: Path, record: Callable[..., RunRecord]
 ) -> None:
-    folder, found, sources = tally
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
@@ -358,18 +322,19 @@ def test_effort_spares_no_test_that_is_meant(
 
     meant = {("tally", f"tally_bench::{test}"): 1 for test in ("counts", "rests")}
     for number, known in enumerate((meant, {})):
-        store = Store(tmp_path / f"{number}.jsonl")
-        _chase(found[0], folder, sources, runner, store, meant=known, effort=3.0)
+        one = {1: tally[1][0]}
+        store = tmp_path / f"{number}.jsonl"
+        finish(runs_of(tally, store, runner, mutants=one, meant=known, effort=3.0))
     assert sorted(runs[:2]) == ["counts", "rests"]
-    assert len(runs) == 3  # without it, the first alone
+    assert len(runs) == 3  # without `meant`, the first test alone
 
 
-def _outcome(id: str, state: State) -> Outcome:
-    return Outcome(id, "a.sv", "a", "reset", 1, "", state, "")
+def _outcome(id: str, state: State) -> MutantOutcome:
+    return MutantOutcome(id, "a.sv", "a", "reset", 1, "", state, "")
 
 
 def test_inputs_name_the_module_of_their_instance(
-    design: tuple[list[Mutant], dict[str, str]],
+    design: Design,
 ) -> None:
     """And what nobody, or an assertion alone, reads has none."""
     found, sources = design
@@ -379,22 +344,22 @@ def test_inputs_name_the_module_of_their_instance(
     assert not [line for line in lines if "assign unused" in line or "gave_q" in line]
 
 
-def test_waivers_that_are_not_needed(design: tuple[list[Mutant], dict[str, str]]) -> None:
+def test_waivers_that_are_not_needed(design: Design) -> None:
     found, _ = design
     one, two = found[0].id, found[1].id
     waived = dict.fromkeys((one, two, "gone.reset.00000000"), "a reason of twenty letters")
-    (unmatched,) = waivers.unmatched(waived, found)
+    (unmatched,) = mutant_outcome.unmatched_waivers(waived, found)
     assert "no mutant gone.reset.00000000" in unmatched
     outcomes = [_outcome(one, State.KILLED), _outcome(two, State.SURVIVED)]
-    (needless,) = waivers.needless(waived, outcomes)
+    (needless,) = mutant_outcome.needless_waivers(waived, outcomes)
     assert f"{one} needs no waiver" in needless
 
 
-def test_the_waivers_match_mutants(design: tuple[list[Mutant], dict[str, str]]) -> None:
-    assert waivers.unmatched(waivers.read(), design[0]) == []
+def test_the_waivers_match_mutants(design: Design) -> None:
+    assert mutant_outcome.unmatched_waivers(mutant_outcome.read_waivers(), design[0]) == []
 
 
 def test_score_leaves_out_what_is_proved_or_waived() -> None:
     states = [State.KILLED] * 3 + [State.SURVIVED, State.EQUIVALENT, State.WAIVED]
-    found = score.total([_outcome(str(n), state) for n, state in enumerate(states)])
+    found = mutant_outcome.score_of([_outcome(str(n), state) for n, state in enumerate(states)])
     assert (found.killed, found.alive, found.percent) == (3, 1, 75.0)

@@ -22,7 +22,7 @@ LISTED = package_mutants.read()
 
 
 def mutant(new: str, test: str) -> PackageMutant:
-    """`one_line` begins with other words."""
+    """Make a mutant that puts a line before `one_line`."""
     source = (ROOT / FILE).read_text(encoding="utf-8")
     old = next(line for line in source.splitlines() if line.startswith("def one_line("))
     return PackageMutant("short", "of a test", (Edit(FILE, old, f"{new}\n{old}"),), (test,))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which files a run depends on: its Python module with all that it imports of the project, and the
-sources of its build. Read from the source text: nothing is imported or executed.
+"""Dependencies of a run: its Python module with all project imports, and the sources of its build.
 
-A data file (YAML, JSON, a C file..) counts for every module that lies in the same folder.
+They are read from the source text; nothing is imported or executed. A data file (YAML, JSON, a C
+file, ..) counts for every module in the same folder.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _NO_DATA = (".py", ".pyc", ".md", ".sv", ".svh", ".f")
 
 
 class Dependencies:
-    """Answers for one moment: make a new one after files have changed."""
+    """Dependencies at one moment: make a new object after files have changed."""
 
     def __init__(self) -> None:
         for answer in (self._bench, self._sources, self._module, self._imported):
             setattr(self, answer.__name__, functools.cache(answer))  # as long as this object lives
 
     def files(self, spec: RunSpec) -> frozenset[Path]:
-        """Every file that could change what this run does."""
+        """Return every file that could change the result of this run."""
         return self._module(spec.build.root, spec.module) | self._sources(spec.build)[1]
 
     def fingerprint(self, spec: RunSpec) -> str:
-        """Hash over the content of `files`, the build and what the run is told."""
+        """Hash the content of `files`, the build and the arguments of the run."""
         bench = self._bench(spec.build.root, spec.module)
         told = repr((bench, self._sources(spec.build)[0], spec.plusargs, spec.env))
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def bench(self, spec: RunSpec) -> str:
-        """Hash over the Python side alone: the module of the tests with all that it imports."""
+        """Hash the Python side alone: the module of the tests with all that it imports."""
         return self._bench(spec.build.root, spec.module)
 
     def _bench(self, root: Path, module: str) -> str:
@@ -72,10 +72,10 @@ class Dependencies:
             if path not in seen:
                 seen.add(path)
                 todo += self._imported(root, path)
-        beside = (
+        neighbours = (
             path for folder in {path.parent for path in seen} - {root} for path in folder.iterdir()
         )
-        data = {path for path in beside if path.is_file() and path.suffix not in _NO_DATA}
+        data = {path for path in neighbours if path.is_file() and path.suffix not in _NO_DATA}
         return frozenset(seen | data)
 
     def _imported(self, root: Path, path: Path) -> tuple[Path, ...]:
@@ -83,10 +83,11 @@ class Dependencies:
 
 
 def _imports(path: Path, root: Path) -> Iterable[str]:
-    """Modules that a file imports, also inside functions; `from a import b` may mean a.b.
+    """Return the modules that a file imports, also inside functions; `from a import b` may mean
+    a.b.
 
-    By the look of its lines, ten times faster than by parsing: a line of a text that looks like an
-    import makes one dependency too many at worst.
+    Lines are matched by a regular expression, ten times faster than parsing. A line of a text
+    that looks like an import adds one dependency too many at worst.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -107,7 +108,7 @@ def _imports(path: Path, root: Path) -> Iterable[str]:
 
 
 def _paths(root: Path, module: str) -> list[Path]:
-    """Files below `root` that importing `module` executes; none when it lies elsewhere."""
+    """Return the files below `root` that importing `module` executes; none for other packages."""
     parts = module.split(".")
     packages = [root.joinpath(*parts[:n], "__init__.py") for n in range(1, len(parts) + 1)]
     here = [*packages, root.joinpath(*parts).with_suffix(".py")]
@@ -115,7 +116,8 @@ def _paths(root: Path, module: str) -> list[Path]:
 
 
 def changed_since(reference: str) -> frozenset[Path]:
-    """Files that differ from a git revision, new ones too. Raises NfError for an unknown one."""
+    """Return the files that differ from a git revision, new ones included; NfError for an
+    unknown one."""
     if reference.startswith("-"):
         raise NfError(f"--changed {reference!r}: a revision does not begin with a dash.")
     names = git.text("diff", "--name-only", "-z", "--end-of-options", reference, "--").split("\0")

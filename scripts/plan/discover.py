@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery of the cocotb tests: cocotb itself is asked, in a process that imports their modules.
+"""Discovery of the cocotb tests: cocotb is asked in a process that imports their modules.
 
-Whatever makes a test (an alias of a decorator, a loop, a helper in another module) is found as
-cocotb finds it, without a simulator. The answer is kept until a file that was read for it changes.
-A module that cannot be read, and a test that cocotb would not register, is an error.
+Every kind of test (an alias of a decorator, a loop, a helper in another module) is found as
+cocotb finds it, without a simulator. The answer is cached until a file that it depends on
+changes. A module that cannot be read, and a test that cocotb would not register, is an error.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class TestCase:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What an import of the modules showed, and a digest of each file that it depends on."""
+    """Result of importing the modules, and a digest of each file that it depends on."""
 
     files: dict[str, str]
     tests: tuple[TestCase, ...]
@@ -93,7 +93,8 @@ def registered(module: str, root: Path) -> tuple[str, ...] | None:
 
 
 def _stamp(folder: Path) -> dict[str, str]:
-    """The names of the modules and the tools: what an answer depends on in addition to files."""
+    """Return the names of the modules and the tools: what an answer depends on in addition to
+    files."""
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     return {"": repr((names, sys.version, _tools())), **_digests([registration.__file__])}
 
@@ -118,7 +119,7 @@ def _digest(file: str, changed_ns: int, size: int) -> str:
 
 
 def _read(stamp: dict[str, str]) -> _Answer | None:
-    """The kept answer, if nothing that it depends on has changed."""
+    """Return the cached answer if nothing that it depends on has changed."""
     if _last and _holds(_last[0], stamp):
         return _last[0]
     with contextlib.suppress(OSError, DataError):
@@ -156,7 +157,7 @@ def _ask(folder: Path, package: str, stamp: dict[str, str]) -> _Answer:
 
 
 def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """What `registration.py` printed: a line a module, and the last line."""
+    """Return the output of `registration.py`: one value for each module, and the last line."""
     env = {k: v for k, v in tool_environment.tools().items() if not k.startswith("NF_")}
     words = [sys.executable, registration.__file__, str(folder.absolute()), package]
     with tempfile.TemporaryFile() as out:
@@ -186,7 +187,7 @@ def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[st
 
 
 def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[str]:
-    """What could not be read, what cocotb would not run, and what could not be told apart."""
+    """Yield modules that cannot be read, tests that cocotb would not run, and ambiguous names."""
     for module in modules:
         path = module["path"]
         if module["error"]:
@@ -208,10 +209,11 @@ def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[
 
 
 def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
-    """Tests that match any glob, in order. A glob without `::` also matches a module name.
+    """Return the tests that match any glob, in order. A glob without `::` also matches a module
+    name.
 
     A test marked skip is taken only when it is named exactly. A glob that matches nothing is an
-    NfError: a typing mistake must never be a green run. `test/n=1` names those cases of a test
+    NfError: a typing mistake must never be a green run. `test/n=1` selects the cases of a test
     that begin with these values.
     """
     chosen: dict[str, TestCase] = {}
@@ -232,7 +234,7 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
 
 
 def _narrowed(test: TestCase, values: str) -> TestCase:
-    """The test with those of its cases alone that begin with the values."""
+    """Return the test with only those cases that begin with the values."""
     name = f"{test.name}/{values}"
     cases = tuple(case for case in test.cases if f"{case}/".startswith(f"{name}/"))
     return replace(test, name=name, cases=cases)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deliberate breakages of the RTL, each with the test that must turn red by the right checker."""
+"""Listed mutants of the RTL, each with the test that must turn red by the right checker."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KINDS = (FailureKind.MISMATCH, FailureKind.ASSERTION)
 
 @dataclass(frozen=True)
 class Mutant:
-    """One breakage. `caught_by` are the failure kinds that count as a catch.
+    """One mutant. `caught_by` are the failure kinds that count as a catch.
 
-    `survives`: why no test can catch it; then it has none, and is not run.
+    `survives` is the reason why no test can catch it; then it has none, and is not run.
     """
 
     id: str
@@ -76,7 +76,8 @@ def read(path: Path = FOLDER) -> list[Mutant]:
 
 
 def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:
-    """Mutants that cannot be run: a test or a build that does not exist, an edit that misses."""
+    """Return a line for each mutant that cannot be run: a missing test or build, an edit that
+    does not match."""
     known = {test.id for test in tests}
     out: list[str] = []
     seen: set[str] = set()
@@ -95,7 +96,7 @@ def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -
 
 
 def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
-    """One run for each test that must catch the mutant."""
+    """Return one run for each test that must catch the mutant."""
     build = replace(
         testplan.build_spec(plan, mutant.build, mutant.sim),
         edits=mutant.edits,
@@ -117,7 +118,7 @@ def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
 
 
 def caught(mutant: Mutant, record: RunRecord) -> bool:
-    """True when the run is red for a reason that counts."""
+    """Return whether the run is red for a reason that counts."""
     return (
         not record.passed
         and record.kind in mutant.caught_by
@@ -126,7 +127,7 @@ def caught(mutant: Mutant, record: RunRecord) -> bool:
 
 
 def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
-    """How many mutants of a module (the name of its file) each test is meant to catch."""
+    """Count the mutants of a module (the name of its file) that each test must catch."""
     return Counter(
         (Path(edit.file).stem, test.partition("/")[0])
         for mutant in mutants
@@ -138,7 +139,8 @@ def catches(mutants: Sequence[Mutant]) -> Counter[tuple[str, str]]:
 def watchers(
     mutants: Sequence[Mutant], sources: Mapping[str, str]
 ) -> dict[tuple[str, int], frozenset[str]]:
-    """`test build` of those that must catch a change of a line, by file and line (1..)."""
+    """Return the tests (`test build`) that must catch a change of a line, by file and line (from
+    1)."""
     found: dict[tuple[str, int], set[str]] = {}
     for mutant in mutants:
         names = {f"{test.partition('/')[0]} {mutant.build}" for test in mutant.tests}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs first: what failed last, what changed since it was green, what is new, then the rest,
-longest first, so that the jobs end together. A build that is missing is started early, too.
+"""Order of runs: failed last time, changed since green, new, then the rest, longest first, so that
+parallel jobs end together.
+
+A missing build is started early.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from scripts.record.database import History, Key, keys_of
 
 
 class Reason(IntEnum):
-    """Why a run has its place, in the order of running."""
+    """Priority class of a run, in the order of running."""
 
     FAILED = 0
     CHANGED = 1
@@ -30,7 +32,7 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """What the history knows, read once. Empty where there is none: then everything is new."""
+    """Extract of the history, read once. Empty without a history: then every test is new."""
 
     durations: Mapping[Key, float] = field(default_factory=dict)
     seeds: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class Memory:
 
     @staticmethod
     def read(path: Path | None = None) -> Memory:
-        """From the history file; raises NfError where there is none or it is damaged."""
+        """Read the history file; NfError if it is missing or damaged."""
         with History(path, write=False) as history:
             red = {
                 ((test, run.record.sim, run.record.build_name), run.record.seed)
@@ -58,26 +60,26 @@ class Memory:
 
     @staticmethod
     def read_if_any() -> Memory:
-        """As `read`; empty where that fails, which whoever writes the history will tell."""
+        """Read as `read` does; empty where that fails, which the writer of the history reports."""
         try:
             return Memory.read()
         except NfError:
             return Memory()
 
     def seconds(self, spec: RunSpec) -> float | None:
-        """How long a run took so far; None when one of its tests was never run."""
+        """Return the duration of earlier runs; None when one of its tests was never run."""
         keys = keys_of(spec)
         known = bool(keys) and all(key in self.durations for key in keys)
         return sum(self.durations[key] for key in keys) if known else None
 
     def unchanged(self, spec: RunSpec, fingerprint: str) -> bool:
-        """True when every test of the run was green with these very files."""
+        """Return whether every test of the run was green with these very files."""
         keys = keys_of(spec)
         return bool(keys) and all((key, fingerprint) in self.green for key in keys)
 
 
 def reason(spec: RunSpec, memory: Memory, fingerprint: str) -> Reason:
-    """Why a run comes when it does."""
+    """Return the priority class of a run."""
     keys = keys_of(spec)
     if any((key, spec.seed) in memory.red for key in keys):
         return Reason.FAILED
@@ -92,8 +94,11 @@ def arrange(
     fingerprints: Mapping[str, str],
     builds: Path = SIM_BUILDS,
 ) -> list[RunSpec]:
-    """The order to run in. After what failed comes one run of each build that is not there yet,
-    so that jobs compile side by side instead of waiting for each other."""
+    """Order the runs.
+
+    After failed runs comes one run of each missing build, so that jobs compile in parallel
+    instead of waiting for each other.
+    """
     todo = list(specs)
     why = {spec.id: reason(spec, memory, fingerprints.get(spec.id, "")) for spec in todo}
 
@@ -110,7 +115,7 @@ def arrange(
 
 
 def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> list[RunSpec]:
-    """The first run of each build that has to be compiled; those that take long first."""
+    """Return the first run of each missing build; slow compilers first."""
     firsts: dict[BuildSpec, RunSpec] = {}
     for spec in specs:
         firsts.setdefault(spec.build, spec)
@@ -139,6 +144,6 @@ def _built(build: BuildSpec, base: Path) -> bool:
 
 
 def fingerprints(specs: Iterable[RunSpec]) -> dict[str, str]:
-    """Hash of all files that a run depends on, by record id."""
+    """Hash all files that a run depends on, by record id."""
     depends = Dependencies()
     return {spec.id: depends.fingerprint(spec) for spec in specs}

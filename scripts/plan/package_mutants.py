@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deliberate breakages of the package `neuron_fabric`, each with the cases of pytest that must end
-red: what its laws are worth."""
+"""Listed mutants of the package `neuron_fabric`, each with the pytest cases that must fail."""
 
 from __future__ import annotations
 
@@ -19,8 +18,11 @@ FOLDER = ROOT / "verif" / "mutants" / "package"
 
 @dataclass(frozen=True)
 class PackageMutant:
-    """One breakage. ``tests``: as pytest names them, each of which must fail; none where
-    ``survives`` says why no test can."""
+    """One mutant.
+
+    ``tests`` are pytest ids, each of which must fail; none where ``survives`` explains why no
+    test can.
+    """
 
     id: str
     why: str
@@ -49,8 +51,8 @@ def read(path: Path = FOLDER) -> list[PackageMutant]:
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:
-    """Mutants that cannot be run: an id that is ``taken``, a test that does not exist, an edit that
-    misses or that makes no Python."""
+    """Return a line for each mutant that cannot be run: an id that is ``taken``, a missing test,
+    an edit that does not match or that makes no Python."""
     out: list[str] = []
     seen = {*taken}
     for mutant in mutants:
@@ -67,8 +69,8 @@ def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> lis
 
 
 def edited(edits: Sequence[Edit]) -> dict[str, str]:
-    """Text of each changed file, by its path from the root. NfError where an old text does not
-    stand exactly once."""
+    """Return the text of each changed file by its path from the root; NfError where an old text
+    does not occur exactly once."""
     texts: dict[str, str] = {}
     for edit in edits:
         if edit.file not in texts:
@@ -84,7 +86,8 @@ def edited(edits: Sequence[Edit]) -> dict[str, str]:
 
 
 def _exists(test: str) -> bool:
-    """Whether its file has a function of that name; its parameters are pytest's to judge."""
+    """Return whether the file of a test has a function of that name; pytest judges its
+    parameters."""
     file, _, name = test.partition("::")
     path = ROOT / file
     if not path.is_file():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Script that imports a folder of test modules and prints the tests that cocotb would register.
 
-Run as `python registration.py FOLDER PACKAGE`, in a process of its own: an import executes code,
+Run as `python registration.py FOLDER PACKAGE`, in a separate process: an import executes code,
 may print, fail or end Python. It prints one JSON object a line: `{"reading": FILE}` before a file
 is imported, `{"module", "tests", "error"}` after it, at last `{"read": FILES}`. The last line is
 missing if an import has ended Python. It imports nothing of the project itself, because FOLDER may
@@ -30,9 +30,11 @@ _NAMES = {decorator.__name__ for decorator in _DECORATORS}
 Place = tuple[str, int]
 
 
-class Recorder:
-    """Every TestGenerator that is created, with the lines of the project that were being executed:
-    cocotb registers only those that a module holds under a name after its import."""
+class GeneratorLog:
+    """Record of every TestGenerator that is created, with the executing lines of the project.
+
+    cocotb registers only those that a module holds under a name after its import.
+    """
 
     def __init__(self, start: str) -> None:
         self.made: list[tuple[TestGenerator, list[Place]]] = []
@@ -58,7 +60,7 @@ class Recorder:
 
 
 def registered(module: Any) -> Iterator[dict[str, Any]]:
-    """The tests of a module in the order of `RegressionManager.discover_tests`."""
+    """Yield the tests of a module in the order of `RegressionManager.discover_tests`."""
     for value in vars(module).values():
         if isinstance(value, Test):
             yield _test(value, [value], [])
@@ -80,9 +82,9 @@ def _test(test: Test | TestGenerator, cases: list[Test], parameters: list[str]) 
     }
 
 
-def lost(recorder: Recorder, modules: dict[Path, Any], tests: list[Any]) -> Iterator[str]:
-    """Tests that no test module holds under a name, and decorated functions that were not reached:
-    cocotb runs none of them, and says nothing."""
+def lost(recorder: GeneratorLog, modules: dict[Path, Any], tests: list[Any]) -> Iterator[str]:
+    """Yield tests that no test module holds under a name, and decorated functions that were not
+    reached: cocotb silently runs none of them."""
     held = {id(value) for module in tests for value in vars(module).values()}
     reached = {place for _, places in recorder.made for place in places}
     files = {str(path) for path in modules}
@@ -102,7 +104,7 @@ def lost(recorder: Recorder, modules: dict[Path, Any], tests: list[Any]) -> Iter
 
 
 def _is_cocotb(mark: ast.expr, module: Any) -> bool:
-    """Whether a decorator is one of cocotb, under whatever name the module has it."""
+    """Return whether a decorator is one of cocotb, under whatever name the module has it."""
     node = mark.func if isinstance(mark, ast.Call) else mark
     names: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -119,7 +121,7 @@ def _is_cocotb(mark: ast.expr, module: Any) -> bool:
 
 
 def _why(error: BaseException, path: Path, start: str) -> str:
-    """FILE:LINE: KIND: TEXT, of the line of the project that raised."""
+    """Return FILE:LINE: KIND: TEXT of the project line that raised."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}: {error.msg}"
     text = f"{type(error).__name__}: {error}".split("\n")[0]
@@ -130,13 +132,13 @@ def _why(error: BaseException, path: Path, start: str) -> str:
 
 
 def main(folder: Path, package: str) -> None:
-    """Import what lies in the folder and print what is found."""
+    """Import the modules of the folder and print what is found."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     root = folder.parents[package.count(".")] if package else folder
     start = f"{root}{os.sep}"
     sys.path[0] = str(root)
-    recorder = Recorder(start)
+    recorder = GeneratorLog(start)
     modules: dict[Path, Any] = {}
     tests: list[Any] = []
 

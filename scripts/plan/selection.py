@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the words of `nf run` to the runs that they ask for."""
+"""Selection of runs: from the arguments of `nf run` to RunSpecs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ GREEN = ""  # --changed without a revision: since each test was green
 
 
 class NothingToDo(NfError):
-    """The choice is empty because all is well, not because a name was wrong."""
+    """An empty choice that is no mistake: no test failed, or no file changed."""
 
 
 def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
-    """The runs that the arguments ask for, in the order of the plan.
+    """Return the runs that the arguments ask for, in the order of the plan.
 
-    Raises NfError when nothing matches, NothingToDo when nothing failed or changed.
+    Raises:
+        NfError: an argument is wrong, or nothing matches.
+        NothingToDo: nothing failed or changed.
     """
     filters = (args.globs, args.suite, args.stage, args.feature, args.failed)
     if not any(filters) and args.changed is None:
@@ -50,10 +52,32 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
     for name in args.build:
         if not testplan.is_pattern(name):
             plan.build(name)  # raises for an unknown one
-    tests = discover()
+    suite = plan.suite(args.suite) if args.suite else None
+    tests, options = discover(), _options(args, suite)
+    if suite:
+        tests = testplan.of_suite(plan, suite, tests)
+    if args.globs or not suite:
+        tests = select(tests, args.globs or ["*"])
+    tests = testplan.narrowed(plan, tests, args.stage, args.feature)
+    base = _base(args, suite)
+    options = replace(options, seeds=_seeds(args, suite, base))
+    if args.failed:
+        specs = _failed(plan, tests, options)
+    else:
+        specs = _expanded(plan, tests, options, kept=bool(suite and base))
+    if args.seed == REPEAT:
+        specs = _with_last_seeds(specs)
+    if args.changed is not None:
+        specs = _changed(specs, args.changed)
+    return [_with_environment(spec, args) for spec in specs]
+
+
+def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
+    """Return the options of the command line on the installed simulators, completed by a suite."""
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
+    scale = tuple((sim, args.scale) for sim in registry.names()) if args.scale else ()
     options = Options(
         sims=tuple(sims),
         seeds=(1,),
@@ -64,53 +88,42 @@ def plan_runs(args: argparse.Namespace) -> list[RunSpec]:
         waves=args.waves,
         coverage=args.coverage,
         group=args.group,
-        scale=tuple((sim, args.scale) for sim in registry.names()) if args.scale else (),
+        scale=scale,
         dut=Dut(args.dut) if args.dut else None,
     )
-    suite = plan.suite(args.suite) if args.suite else None
-    if suite:
-        tests = testplan.of_suite(plan, suite, tests)
-        options = replace(
-            options,
-            group=options.group or suite.group,
-            scale=options.scale or suite.scale,
-            skip=suite.skip,
-            narrow=suite.narrow,
+    if suite is None:
+        return options
+    return replace(
+        options,
+        group=options.group or suite.group,
+        scale=options.scale or suite.scale,
+        skip=suite.skip,
+        narrow=suite.narrow,
+    )
+
+
+def _expanded(plan: Plan, tests: Sequence[TestCase], options: Options, kept: bool) -> list[RunSpec]:
+    """Return the runs of the tests; with `kept`, also those of seeds that failed before."""
+    if options.main_only and not options.builds and (line := testplan.left_out(plan, tests)):
+        say(f"nf run: {line}")
+    specs = testplan.expand(plan, tests, options)
+    if not specs:
+        raise NfError(
+            "no run is left: the testplan allows none of these tests on that simulator and build."
         )
-    if args.globs or not suite:
-        tests = select(tests, args.globs or ["*"])
-    tests = testplan.narrowed(plan, tests, args.stage, args.feature)
-    base = _base(args, suite)
-    options = replace(options, seeds=_seeds(args, suite, base))
-    if args.failed:
-        specs = _failed(plan, tests, options)
-    else:
-        if options.main_only and not options.builds and (line := testplan.left_out(plan, tests)):
-            say(f"nf run: {line}")
-        specs = testplan.expand(plan, tests, options)
-        if not specs:
-            raise NfError(
-                "no run is left: the testplan allows none of these tests on that simulator and "
-                "build."
-            )
-        if suite and base:
-            specs += _kept(plan, tests, options, {spec.id for spec in specs})
-    if args.seed == REPEAT:
-        specs = _with_last_seeds(specs)
-    if args.changed is not None:
-        specs = _changed(specs, args.changed)
-    for name, value in zip(STIMULUS, (args.weights, args.scenario), strict=True):
-        if value:
-            specs = [replace(spec, env=(*spec.env, (name, value))) for spec in specs]
-    for name in FROM_USERS:  # what reaches a run by the environment is a part of its record, too
-        if value := os.environ.get(name):
-            specs = [
-                spec if name in dict(spec.env) else replace(spec, env=(*spec.env, (name, value)))
-                for spec in specs
-            ]
-    if args.link_trace:  # link.trace beside the run's log
-        specs = [replace(spec, env=(*spec.env, ("NF_LINK_TRACE", "1"))) for spec in specs]
-    return specs
+    return specs + (_kept(plan, tests, options, {spec.id for spec in specs}) if kept else [])
+
+
+def _with_environment(spec: RunSpec, args: argparse.Namespace) -> RunSpec:
+    """Add the variables that options ask for, and those of the shell that a record must hold."""
+    env = [*spec.env]
+    options = zip(STIMULUS, (args.weights, args.scenario), strict=True)
+    env += [(name, value) for name, value in options if value]
+    known = dict(env)
+    env += [(n, os.environ[n]) for n in FROM_USERS if os.environ.get(n) and n not in known]
+    if args.link_trace:  # link.trace in the folder of the run
+        env.append(("NF_LINK_TRACE", "1"))
+    return replace(spec, env=tuple(env))
 
 
 def date_base() -> int:
@@ -172,7 +185,8 @@ def _kept(
 
 
 def _failed(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Tests whose last run was red, each on the simulator, build and seed of that run."""
+    """Return the tests whose last run was red, each on the simulator, build and seed of that
+    run."""
     specs = _red(plan, tests, options)
     if not specs:
         raise NothingToDo("none of these tests was red in its last run.")
@@ -208,7 +222,7 @@ def _red(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpe
 
 
 def _with_last_seeds(specs: Iterable[RunSpec]) -> list[RunSpec]:
-    """Each run with the seeds that its tests had last; what was never run gets seed 1."""
+    """Give each run the seeds that its tests had last, or seed 1 if they were never run."""
     seeds = Memory.read().seeds
     out: list[RunSpec] = []
     known = False
@@ -222,7 +236,7 @@ def _with_last_seeds(specs: Iterable[RunSpec]) -> list[RunSpec]:
 
 
 def _changed(specs: Sequence[RunSpec], reference: str) -> list[RunSpec]:
-    """Runs that a changed file affects."""
+    """Return the runs that a changed file affects."""
     if reference == GREEN:
         memory, prints = Memory.read_if_any(), fingerprints(specs)
         left = [spec for spec in specs if not memory.unchanged(spec, prints[spec.id])]
@@ -241,7 +255,10 @@ def _changed(specs: Sequence[RunSpec], reference: str) -> list[RunSpec]:
 
 
 def rounds(specs: Sequence[RunSpec], number: int, largest: int) -> Iterable[list[RunSpec]]:
-    """`number` rounds of the same runs, each with a seed that was never used before. Runs that
-    differed in their seed alone (those of a suite) become one: they would share a folder."""
+    """Yield `number` rounds of the same runs, each with a seed that was never used before.
+
+    Runs that differ in their seed alone (those of a suite) become one: they would share a
+    folder.
+    """
     for seed in range(largest + 1, largest + 1 + number):
         yield list(dict.fromkeys(replace(spec, seed=seed) for spec in specs))

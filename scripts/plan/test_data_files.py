@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data files of the suite: whatever is wrong in one, the outcome is one line."""
+"""Tests of the YAML files of the suite: any mistake in one is reported in one line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scripts.checks import audit
 from scripts.common.errors import NfError
 from scripts.coverage import code_waivers
-from scripts.mutation import waivers
+from scripts.mutation import mutant_outcome
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase
 from scripts.report import functional
@@ -56,119 +56,74 @@ def _audit(folder: Path) -> None:
     audit.read(folder)
 
 
-EDIT = {"file": "hdl/a.sv", "old": "a", "new": "b"}
-# A whole file of each kind, and what reads it.
+# A complete file of each kind, and its reader.
 FILES: dict[str, tuple[Any, Callable[[Path], object]]] = {
     "suites": (
-        {
-            "builds": {"small": {"reason": WHY, "parameters": {"N": 4}, "public": ["a.b"]}},
-            "suites": {
-                "smoke": {
-                    "tests": ["*"],
-                    "seeds": 2,
-                    "reason": WHY,
-                    "stages": ["V1"],
-                    "group": True,
-                    "scale": {"icarus": 0.5},
-                    "skip": [{"build": "small", "why": WHY}],
-                    "narrow": [{"sim": "icarus", "values": "n=1", "why": WHY}],
-                }
-            },
-            "features": [
-                {
-                    "name": "modes",
-                    "spec": "controller",
-                    "goal": WHY,
-                    "tests": [
-                        {
-                            "test": "test_x::one",
-                            "stage": "V1",
-                            "builds": ["default"],
-                            "sims": ["icarus"],
-                            "timeout": 5,
-                        }
-                    ],
-                }
-            ],
-        },
+        f"""
+        builds:
+          small: {{reason: {WHY}, parameters: {{N: 4}}, public: [a.b]}}
+        suites:
+          smoke:
+            tests: ["*"]
+            seeds: 2
+            reason: {WHY}
+            stages: [V1]
+            group: true
+            scale: {{icarus: 0.5}}
+            skip: [{{build: small, why: {WHY}}}]
+            narrow: [{{sim: icarus, values: n=1, why: {WHY}}}]
+        features:
+          - name: modes
+            spec: controller
+            goal: {WHY}
+            tests:
+              - {{test: "test_x::one", stage: V1, builds: [default], sims: [icarus], timeout: 5}}
+        """,
         _plan,
     ),
     "mutants": (
-        {
-            "mutants": [
-                {
-                    "id": "one",
-                    "why": WHY,
-                    **EDIT,
-                    "tests": ["test_x::one"],
-                    "caught_by": ["mismatch"],
-                    "cause": "x",
-                    "sim": "icarus",
-                    "build": "default",
-                    "seed": 3,
-                    "timeout": 5,
-                    "scale": 1,
-                },
-                {"id": "two", "why": WHY, "edits": [EDIT], "survives": WHY},
-            ]
-        },
+        f"""
+        mutants:
+          - {{id: one, why: {WHY}, file: hdl/a.sv, old: a, new: b, tests: ["test_x::one"],
+             caught_by: [mismatch], cause: x, sim: icarus, build: default, seed: 3, timeout: 5,
+             scale: 1}}
+          - {{id: two, why: {WHY}, edits: [{{file: hdl/a.sv, old: a, new: b}}], survives: {WHY}}}
+        """,
         _mutants,
     ),
     "package mutants": (
-        {
-            "mutants": [
-                {
-                    "id": "one",
-                    "why": WHY,
-                    "tests": ["a/test_b.py::test_c[1]"],
-                    "file": "neuron_fabric/data.py",
-                    "old": "Limits",
-                    "new": "b",
-                }
-            ]
-        },
+        f"""
+        mutants:
+          - {{id: one, why: {WHY}, tests: ["a/test_b.py::test_c[1]"],
+             file: neuron_fabric/data.py, old: Limits, new: b}}
+        """,
         lambda folder: package_mutants.problems(package_mutants.read(folder)),
     ),
     "waivers": (
-        {"waivers": [{"point": "p", "bin": "b", "reason": WHY}]},
+        f"waivers: [{{point: p, bin: b, reason: {WHY}}}]",
         lambda folder: functional.problems(functional.read_waivers(_first(folder)), CoverModel()),
     ),
     "code waivers": (
-        {
-            "waivers": [
-                {
-                    "file": ["hdl/a.sv", "hdl/b.sv"],
-                    "source": "abc",
-                    "kind": "toggle",
-                    "name": "n",
-                    "bits": "7:0,9",
-                    "every": 8,
-                    "edge": "0->1",
-                    "reason": WHY,
-                }
-            ]
-        },
+        f"""
+        waivers:
+          - {{file: [hdl/a.sv, hdl/b.sv], source: abc, kind: toggle, name: n, bits: "7:0,9",
+             every: 8, edge: 0->1, reason: {WHY}}}
+        """,
         lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),
     ),
     "mutation waivers": (
-        {"waivers": [{"id": "nf_core.swap.01234567", "reason": WHY}]},
-        lambda folder: waivers.read(_first(folder)),
+        f"waivers: [{{id: nf_core.swap.01234567, reason: {WHY}}}]",
+        lambda folder: mutant_outcome.read_waivers(_first(folder)),
     ),
     "audit": (
-        {
-            "audit": [
-                {
-                    "of": ["pin:x"],
-                    "checker": "a.b:C",
-                    "when": "always",
-                    "compared": "exact",
-                    "tests": ["test_x::one"],
-                }
-            ]
-        },
+        """
+        audit:
+          - {of: ["pin:x"], checker: "a.b:C", when: always, compared: exact, tests: ["test_x::one"]}
+        """,
         _audit,
     ),
 }
+FILES = {kind: (yaml.safe_load(text), reader) for kind, (text, reader) in FILES.items()}
 ODD: list[Any] = [
     *(None, True, 0, -1, 1, 2.0, 1e300, 10**30, float("inf"), float("nan"), "", " ", "1", "\0"),
     *("\ud800", "x" * 400, "(", "[", "*", "../..", "/", "a\nb", "vcs", "2026-13-01", [], {}, [[]]),
@@ -185,7 +140,7 @@ def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def _put(value: Any, at: tuple[Any, ...], new: Any, how: str) -> Any:
-    """The value with a change at a place: another value, none, another key, or the value twice."""
+    """Return the value with a change at a place: another value, no value, another key, or twice."""
     if not at:
         return new
     value = copy.deepcopy(value)
@@ -204,7 +159,7 @@ def _put(value: Any, at: tuple[Any, ...], new: Any, how: str) -> Any:
 
 
 def _used(folder: Path, kind: str, text: str) -> str:
-    """What is said of a file; "" if it is right."""
+    """Return the error that the reader reports for a file; "" if the file is right."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "x.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
     try:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery finds what cocotb registers, in every way to write a test, and names what is lost."""
+"""Tests of discovery: it finds what cocotb registers, for every way to write a test, and names
+lost tests."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ SHARED = """
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
-    """What one import of every module of this file gives."""
+    """Import every module of this file once, and return the answer."""
     folder = tmp_path_factory.mktemp("discover") / "t"
     texts = {f"test_{name}": f"import cocotb\n{text}\n" for name, (text, _) in FAULTS.items()}
     for name, text in {**texts, **MODULES}.items():
@@ -96,7 +97,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 
 def of_module(answer: Answer, name: str) -> Answer:
-    """The part of an answer that is about one module."""
+    """Return the part of an answer that concerns one module."""
     modules, end = answer
     lost = [line for line in end["lost"] if line.startswith(f"t/{name}.py")]
     return [one for one in modules if one["path"] == f"t/{name}.py"], {**end, "lost": lost}
@@ -164,13 +165,14 @@ FAULTS = {
     ),
     "no_name": ("@cocotb.test(name='')\nasync def one(dut): ...", ": test '': a name has no space"),
     "number": ("@cocotb.test(name=5)\nasync def one(dut): ...", ": TypeError: "),
+    "syntax": ("x = (", ":2: '(' was never closed"),
     "not_found": ("import nothing_of_that_name", ":2: cannot be imported without a simulator"),
     "needs_design": ("if cocotb.top.USED: ...", ":2: cannot be imported without a simulator"),
     "ends": ("import sys\nsys.exit(3)", ":3: cannot be imported without a simulator: SystemExit"),
     "prints": ("print('no JSON')\nimport os\nos.write(1, b'no JSON')", ""),
 }
 
-# Modules beside them, by name. Tests of a module that is no test module are lost.
+# Further modules by name. Tests of a module that is not a test module are lost.
 MODULES = {
     "shared": SHARED,
     "test_ways": WAYS,

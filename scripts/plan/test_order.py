@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs first, what a file affects, which seeds: everything that is decided before a run."""
+"""Tests of everything that is decided before a run: order, dependencies, seeds, builds."""
 
 from __future__ import annotations
 
@@ -102,13 +102,13 @@ read_once, discover_once = functools.cache(testplan.read), functools.cache(disco
 
 
 def words(*text: str) -> argparse.Namespace:
-    """Arguments of `nf run`."""
+    """Parse arguments of `nf run`."""
     return cli.make_parser("run").parse_args(["run", *text])
 
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A history of its own, not there yet."""
+    """Set the path of a history that does not exist yet."""
     path = tmp_path / "history.sqlite"
     monkeypatch.setattr("scripts.common.paths.HISTORY", path)
     return path
@@ -116,7 +116,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The real plan and tests, read once."""
+    """Read the real plan and tests once."""
     monkeypatch.setattr(testplan, "read", lambda folder=TESTPLAN: read_once(folder))
     monkeypatch.setattr(selection, "discover", discover_once)
 
@@ -125,7 +125,7 @@ TEST = "test_regs::read_write"
 
 
 def plan(*text: str) -> list[tuple[str, int]]:
-    """(simulator, seed) of the runs of one real test."""
+    """Return (build, seed) of the runs of one real test."""
     found = selection.plan_runs(words(*text, "--sim", "verilator"))
     assert {one.name for one in found} == {TEST}
     return [(one.build_name, one.seed) for one in found]
@@ -185,6 +185,11 @@ def test_a_wrong_choice_is_refused(empty: Path, text: list[str]) -> None:
         selection.plan_runs(words(*text))
 
 
+def save(path: Path) -> None:
+    """Change a file by one line."""
+    path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+
+
 def test_watch(toy: Toy) -> None:
     one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
     other = replace(one, module="other_bench")
@@ -194,16 +199,13 @@ def test_watch(toy: Toy) -> None:
 
     def plan() -> list[RunSpec]:
         if next(broken, False):
-            (toy.folder / "toy.f").write_text(
-                (toy.folder / "toy.f").read_text(encoding="utf-8") + "\n", encoding="utf-8"
-            )
+            save(toy.folder / "toy.f")
             raise NfError("half saved")
         return [one, other]
 
     def run(specs: list[RunSpec]) -> int:
         seen.append(list(specs))
-        path = toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv")
-        path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+        save(toy.folder / ("other_bench.py" if len(seen) == 1 else "toy.sv"))
         return 0
 
     assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
@@ -230,18 +232,15 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
     source = toy.folder / "toy.sv"
     seen: list[int] = []
 
-    def save() -> None:
-        source.write_text(source.read_text(encoding="utf-8") + "\n", encoding="utf-8")
-
     def plan() -> list[RunSpec]:
         if len(seen) == 1:
-            save()
+            save(source)
         return [one]
 
     def run(specs: list[RunSpec]) -> int:
         seen.append(len(specs))
         if len(seen) == 1:
-            save()
+            save(source)
         return 0
 
     assert watch.watch(plan, run, rounds=3, poll_s=0.01) == 0
@@ -349,7 +348,7 @@ BLOCK = "test_regs_block::levels"  # planned on builds of its block alone
 
 
 def builds(*text: str) -> set[str]:
-    """Builds of the runs that these words ask for."""
+    """Return the builds of the runs that these words ask for."""
     return {one.build_name for one in selection.plan_runs(words(*text, "--sim", "icarus"))}
 
 
@@ -392,7 +391,7 @@ def test_a_rerun_command_names_the_build(empty: Path) -> None:
 
 
 def night(*text: str) -> list[RunSpec]:
-    """Runs of a suite with several seeds, narrowed to one test."""
+    """Return the runs of a suite with several seeds, narrowed to one test."""
     return selection.plan_runs(words("--suite", "nightly", TEST, "--sim", "verilator", *text))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The testplan: features -> tests -> stage, named builds, and suites with their seeds."""
+"""The testplan: features, tests, stages, named builds, and suites with their seeds."""
 
 from __future__ import annotations
 
@@ -56,20 +56,22 @@ class Skip:
     sim: str = "*"
 
     def fits(self, test: str, build: str, sim: str) -> bool:
-        """Whether it leaves out that run."""
+        """Return whether that run is left out."""
         pairs = ((test, self.test), (build, self.build), (sim, self.sim))
         return all(fnmatchcase(name, pattern) for name, pattern in pairs)
 
 
 @dataclass(frozen=True)
 class Narrow(Skip):
-    """Runs that a suite makes with one value of their parameter: ``values`` is NAME=VALUE. Tests
-    with other parameters are not meant."""
+    """Runs of a suite with one value of their parameter: ``values`` is NAME=VALUE.
+
+    Tests with other parameters are not affected.
+    """
 
     values: str = ""
 
     def meant(self, test: TestCase, build: str, sim: str) -> bool:
-        """Whether it has something to say on that run."""
+        """Return whether the rule applies to that run."""
         name = self.values.partition("=")[0]
         return test.parameters == (name,) and self.fits(test.id, build, sim)
 
@@ -91,7 +93,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Kept:
-    """A seed that once failed, which suites with drawn seeds run too; `build` and `sim` are
+    """A seed that failed before, which suites with drawn seeds also run; `build` and `sim` are
     patterns."""
 
     test: str
@@ -103,7 +105,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Plan:
-    """All files of the testplan folder, merged."""
+    """The testplan: all files of its folder, merged."""
 
     entries: dict[str, Entry]
     builds: dict[str, NamedBuild]
@@ -111,15 +113,15 @@ class Plan:
     kept: tuple[Kept, ...] = ()
 
     def suite(self, name: str) -> Suite:
-        """The suite of that name; an NfError that lists the names else."""
+        """Return the suite of that name; NfError with the known names if there is none."""
         if name not in self.suites:
             known = ", ".join(sorted(self.suites)) or "none"
             raise NfError(f"unknown suite {name!r}; there are: {known}.")
         return self.suites[name]
 
     def build(self, name: str) -> NamedBuild:
-        """The build of that name, also where `with_dut` has made it of a name; an NfError that
-        lists the names else."""
+        """Return the build of that name, also of a name made by `with_dut`; NfError with the
+        known names if there is none."""
         plain = name.removesuffix(_TWINS)
         if plain not in self.builds:
             raise NfError(f"unknown build {name!r}; there are: {', '.join(sorted(self.builds))}.")
@@ -127,7 +129,7 @@ class Plan:
         return found if plain == name else replace(found, dut=Dut.MYHDL)
 
     def has_build(self, name: str) -> bool:
-        """Whether `build` knows that name."""
+        """Return whether `build` knows that name."""
         try:
             self.build(name)
         except NfError:
@@ -139,7 +141,8 @@ _TWINS = f"-{Dut.MYHDL}"
 
 
 def with_dut(name: str, dut: Dut) -> str:
-    """The name of a build with another design under test: `small` and MYHDL give `small-myhdl`."""
+    """Return the name of a build with another design under test: `small` and MYHDL give
+    `small-myhdl`."""
     return name.removesuffix(_TWINS) + (_TWINS if dut is Dut.MYHDL else "")
 
 
@@ -208,7 +211,8 @@ def _once(named: set[str], what: str, path: Path) -> None:
 
 
 def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
-    """Tests without a plan entry, and entries without a test, one line each."""
+    """Return a line for each test without an entry, entry without a test, and rule that matches
+    no run."""
     existing = {test.id for test in tests}
     out = [f"{t.id} has no entry in the testplan" for t in tests if t.id not in plan.entries]
     missing = [entry for entry in plan.entries if entry not in existing]
@@ -231,7 +235,7 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
 
 
 def of_suite(plan: Plan, suite: Suite, tests: Sequence[TestCase]) -> list[TestCase]:
-    """Tests that a suite stands for."""
+    """Return the tests of a suite."""
     chosen = select(tests, suite.tests)
     if suite.stages:
         entries = ((test, plan.entries.get(test.id)) for test in chosen)
@@ -274,8 +278,8 @@ def main_build(builds: Sequence[str]) -> str:
 
 
 def left_out(plan: Plan, tests: Sequence[TestCase]) -> str:
-    """Return the line that says which builds `Options.main_only` takes and leaves out; "" when
-    tests have the default build alone."""
+    """Return the line that names the builds that `Options.main_only` takes and leaves out; ""
+    when tests have the default build alone."""
     planned = [e.builds for test in tests if (e := plan.entries.get(plain(test)))]
     taken = Counter(map(main_build, planned))
     left = sorted({name for builds in planned for name in builds if name != main_build(builds)})
@@ -288,7 +292,7 @@ def left_out(plan: Plan, tests: Sequence[TestCase]) -> str:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line adds to the plan."""
+    """Options of the command line that apply to the plan."""
 
     sims: tuple[str, ...]
     seeds: Sequence[int]
@@ -306,8 +310,10 @@ class Options:
 
 
 def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunSpec]:
-    """Every run that the tests stand for: builds x simulators x seeds, grouped if asked. NfError
-    for more runs than a command can make: `--seeds 1000000000` is a typing error."""
+    """Return every run of the tests: builds x simulators x seeds, grouped if asked.
+
+    NfError for more than MAX_RUNS runs: `--seeds 1000000000` is a typing error.
+    """
     most = len(tests) * len(options.sims) * len(options.seeds)
     if most > MAX_RUNS:
         raise NfError(f"that is {most:,} runs, more than {MAX_RUNS:,}: take fewer seeds or tests.")
@@ -366,15 +372,17 @@ def _join(first: RunSpec, second: RunSpec) -> RunSpec:
 
 
 def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:
-    """The variable that tells a bench how much traffic to make."""
+    """Return the variable that sets the amount of traffic of a bench."""
     return (("NF_SCALE", f"{scale:g}"),) if scale != 1 else ()
 
 
 def build_spec(
     plan: Plan, name: str, sim: str, waves: bool = False, coverage: bool = False
 ) -> BuildSpec:
-    """The BuildSpec of a named build on a simulator; code coverage where the simulator
-    collects it, and the lines are those of the tree."""
+    """Return the BuildSpec of a named build on a simulator.
+
+    Code coverage is on only where the simulator collects it and the lines are those of the tree.
+    """
     named, simulator = plan.build(name), registry.get(sim)
     spec = BuildSpec(
         sim=sim,

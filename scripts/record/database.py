@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every run that was ever made here, in one SQLite file: what `--failed`, `--seed repeat`,
-`nf rerun` and `nf history` look at.
+"""History of all runs in one SQLite file, used by `--failed`, `--seed repeat`, `nf rerun` and `nf
+history`.
 
-A record is committed as it comes, so that a crash loses none that finished. The history is a help,
-never a condition: a run goes on without it when it cannot be written (`database.py`). Three tables:
-an invocation is one command, a run is one process of it, a result is one test in a run.
+A record is committed when its run ends, so that a crash loses no finished run. A run goes on
+without the history if it cannot be written. Three tables: an invocation is one command, a run is
+one process of it, a result is one test in a run.
 """
 
 from __future__ import annotations
@@ -36,9 +36,12 @@ COLUMNS = "r.id, r.invocation, r.finished, r.result, r.fingerprint, r.spec, r.re
 
 
 @dataclass(frozen=True)
-class Invocation:
-    """One command, with its runs counted. `finished` is None, and `facts` too, when it was killed
-    before its end; `facts` is what its report said of it."""
+class RecordedCommand:
+    """One command, with its runs counted.
+
+    `finished` and `facts` are None when it was killed before its end; `facts` is the summary of
+    its report.
+    """
 
     id: int
     started: float
@@ -66,12 +69,12 @@ class Run:
     record: RunRecord
 
 
-def invocation_of(row: tuple[Any, ...]) -> Invocation:
-    """A command, from its fields in order; NfError names the command that is damaged."""
-    values = dict(zip((field.name for field in fields(Invocation)), row, strict=True))
+def invocation_of(row: tuple[Any, ...]) -> RecordedCommand:
+    """Convert a row to a command; NfError names the command that is damaged."""
+    values = dict(zip((field.name for field in fields(RecordedCommand)), row, strict=True))
     try:
         values["facts"] = data.from_text(values["facts"] or "null", dict[str, Any] | None)
-        found = typed(Invocation, values)
+        found = typed(RecordedCommand, values)
         _check_moments(found.started, found.finished)
         return found
     except DataError as error:
@@ -82,7 +85,8 @@ def invocation_of(row: tuple[Any, ...]) -> Invocation:
 
 
 def run_of(row: tuple[Any, ...]) -> Run:
-    """A run, from `COLUMNS`; NfError names the run that is damaged, or of another version."""
+    """Convert a row of `COLUMNS` to a run; NfError names the run that is damaged, or of another
+    version."""
     *facts, spec, record = row
     try:
         of = RunSpec.from_json(data.from_text(spec, dict[str, Any]))
@@ -126,15 +130,17 @@ Key = tuple[str, str, str]
 
 
 def keys_of(spec: RunSpec) -> list[Key]:
-    """The tests that a run stands for; parameter values (`test/n=1`) belong to their test."""
+    """Return the tests of a run; parameter values (`test/n=1`) belong to their test."""
     names = dict.fromkeys(test.partition("/")[0] for test in spec.tests)
     place = (str(spec.build.sim), spec.build_name)
     return [(f"{spec.short_module}::{name}", *place) for name in names]
 
 
 class History:
-    """The open database; close it, or use it in `with`. Raises NfError, in one line, for whatever
-    is wrong with it."""
+    """The open database; close it, or use it in `with`.
+
+    Every fault of it is an NfError in one line.
+    """
 
     def __init__(self, path: Path | None = None, *, write: bool = True) -> None:
         self.path = path or paths.HISTORY
@@ -177,7 +183,7 @@ class History:
 
     @contextmanager
     def _clear(self) -> Iterator[None]:
-        """Errors of SQLite and of the disk as one line that says what to do."""
+        """Turn errors of SQLite and of the disk into one line that says what to do."""
         name = shown(self.path)
         try:
             yield
@@ -209,8 +215,8 @@ class History:
     def _rows(
         self, query: str, values: Sequence[Any] = (), types: Sequence[type | UnionType] = ()
     ) -> list[tuple[Any, ...]]:
-        """What a query finds; NfError when a value is not of its column's type (SQLite takes any
-        value in any column)."""
+        """Return the rows of a query; NfError when a value does not have its column's type
+        (SQLite takes any value in any column)."""
         with self._clear():
             rows: list[tuple[Any, ...]] = self._db.execute(query, values).fetchall()
         for row in rows:
@@ -225,7 +231,7 @@ class History:
     # ---- writing
 
     def begin(self, title: str, expected: int, command: str = "", revision: str = "") -> int:
-        """A command starts that wants `expected` runs; its number."""
+        """Record the start of a command that wants `expected` runs, and return its number."""
         with self._clear():
             done = self._db.execute(
                 "INSERT INTO invocation(started, title, command, revision, expected)"
@@ -235,7 +241,8 @@ class History:
         return int(done.lastrowid or 0)
 
     def add(self, invocation: int, spec: RunSpec, record: RunRecord, fingerprint: str = "") -> int:
-        """Write a run that finished; its number. `fingerprint` is of all files that it used."""
+        """Record a finished run, and return its number; `fingerprint` is of all files that it
+        used."""
         place = (record.sim, record.build_name, record.seed)
         with self._clear(), self._transaction():
             done = self._db.execute(
@@ -261,7 +268,7 @@ class History:
         return run
 
     def finish(self, invocation: int, facts: Mapping[str, Any] | None = None) -> None:
-        """The command came to its end; `facts` are kept as they are."""
+        """Record the end of a command; `facts` are kept unchanged."""
         with self._clear():
             self._db.execute(
                 "UPDATE invocation SET finished = ?, facts = ? WHERE id = ?",
@@ -270,8 +277,8 @@ class History:
 
     # ---- reading
 
-    def invocations(self, limit: int = 20, title: str | None = None) -> list[Invocation]:
-        """The latest commands (of that title), newest first."""
+    def invocations(self, limit: int = 20, title: str | None = None) -> list[RecordedCommand]:
+        """Return the latest commands (of that title), newest first."""
         rows = self._rows(
             "SELECT i.id, started, i.finished, title, command, revision, expected, facts,"
             " COUNT(r.id) FILTER (WHERE result = 'passed'),"
@@ -292,7 +299,8 @@ class History:
         invocation: int | None = None,
         limit: int = -1,
     ) -> list[Run]:
-        """Runs that fit every filter, newest first. A glob is held against each test of a run."""
+        """Return the runs that match every filter, newest first. A glob is matched with each
+        test of a run."""
         where, values = ["1"], []
         for column, value in (("sim", sim), ("result", result), ("invocation", invocation)):
             if value is not None:
@@ -308,15 +316,15 @@ class History:
         return [run_of(row) for row in self._rows(query, [*values, limit])]
 
     def run(self, id: int) -> Run:
-        """The run of that number."""
+        """Return the run of that number."""
         return self._last("r.id", id, "`nf history '*'` shows their numbers")
 
     def latest(self, record_id: str) -> Run:
-        """The last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
+        """Return the last run of that record id (`test_modes.g_binary-icarus-default-s1`)."""
         return self._last("record_id", record_id, "`nf history '*'`")
 
     def _last(self, column: str, value: int | str, hint: str) -> Run:
-        """The last run with that value; NfError when there is none."""
+        """Return the last run with that value; NfError when there is none."""
         query = f"SELECT {COLUMNS} FROM run r WHERE {column} = ? ORDER BY r.id DESC LIMIT 1"
         rows = self._rows(query, (value,))
         if not rows:
@@ -324,7 +332,8 @@ class History:
         return run_of(rows[0])
 
     def red(self) -> list[tuple[str, Run]]:
-        """(test, its last run) of every test, simulator, build and seed whose last run was red."""
+        """Return (test, its last run) of every test, simulator, build and seed whose last run
+        was red."""
         rows = self._rows(
             "SELECT test, run FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build, seed ORDER BY run DESC) AS age FROM result)"
@@ -334,7 +343,7 @@ class History:
         return [(test, self.run(run)) for test, run in rows]
 
     def durations(self) -> dict[Key, float]:
-        """Mean seconds of the last five runs of every test on a simulator and build."""
+        """Return the mean seconds of the last five runs of every test on a simulator and build."""
         rows = self._rows(
             "SELECT test, sim, build, AVG(seconds) FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build ORDER BY run DESC) AS age FROM result)"
@@ -357,7 +366,8 @@ class History:
     def series(
         self, *, globs: Sequence[str] = (), sim: str | None = None
     ) -> dict[Key, list[float]]:
-        """Seconds of every green run of a test on a simulator and build, oldest first."""
+        """Return the seconds of every green run of a test on a simulator and build, oldest
+        first."""
         where, values = _tests("test", globs)
         rows = self._rows(
             f"SELECT test, sim, build, seconds FROM result WHERE result = 'passed' AND {where}"
@@ -371,7 +381,7 @@ class History:
         return out
 
     def last_seeds(self) -> dict[Key, tuple[int, ...]]:
-        """Seeds of the last command that ran a test, by test, simulator and build."""
+        """Return the seeds of the last command that ran a test, by test, simulator and build."""
         rows = self._rows(
             "SELECT DISTINCT test, sim, build, seed FROM (SELECT t.*, RANK() OVER"
             " (PARTITION BY t.test, t.sim, t.build ORDER BY r.invocation DESC) AS age"
@@ -384,11 +394,12 @@ class History:
         return out
 
     def largest_seed(self) -> int:
-        """The largest seed that was ever used; 0 when there is none."""
+        """Return the largest seed that was ever used; 0 when there is none."""
         return int(self._rows("SELECT COALESCE(MAX(seed), 0) FROM run", types=(int,))[0][0])
 
     def green(self) -> set[tuple[Key, str]]:
-        """Tests that passed, each with the fingerprint of the files that it passed with."""
+        """Return the tests that passed, each with the fingerprint of the files that it passed
+        with."""
         rows = self._rows(
             "SELECT DISTINCT t.test, t.sim, t.build, r.fingerprint"
             " FROM result t JOIN run r ON r.id = t.run"
@@ -399,15 +410,16 @@ class History:
 
 
 def _tests(column: str, globs: Sequence[str]) -> tuple[str, list[str]]:
-    """Condition and values for tests that fit a glob; as in `nf run`, one without `::` may name a
-    module or a test."""
+    """Return condition and values for tests that match a glob; as in `nf run`, a glob without
+    `::` may name a module or a test."""
     fits = [[glob] if "::" in glob else [f"{glob}::*", f"*::{glob}"] for glob in globs]
     patterns = [pattern for some in fits for pattern in some]
     return f"({' OR '.join(f'{column} GLOB ?' for _ in patterns) or '1'})", patterns
 
 
 def _results(spec: RunSpec, record: RunRecord) -> Iterator[tuple[str, str, float]]:
-    """(test, result, seconds) of a run; a test that a crash kept from its end is red too."""
+    """Yield (test, result, seconds) of a run; a test that a crash prevented from ending is red
+    too."""
     module = spec.short_module
     cases: dict[str, list[tuple[str, float]]] = {
         name.partition("/")[0]: [] for name in spec.tests if record.cases or not record.passed
@@ -462,7 +474,7 @@ class Recorder:
         return self._invocation if self._history is not None else 0
 
     def add(self, record: RunRecord) -> None:
-        """Write a record that came."""
+        """Record a finished run."""
         spec = self.specs.get(record.id)
         if self._history is None or spec is None:
             return
@@ -471,7 +483,7 @@ class Recorder:
             self.ids[record.id] = self._history.add(self._invocation, spec, record, fingerprint)
 
     def before(self) -> list[dict[str, Any]] | None:
-        """Facts of the commands of the same title before this one, oldest first; None without a
+        """Return the facts of earlier commands of the same title, oldest first; None without a
         history."""
         if self._history is not None:
             with self._going_on():
@@ -480,7 +492,7 @@ class Recorder:
         return None
 
     def close(self, facts: Mapping[str, Any] | None = None) -> None:
-        """The command ends; `facts` are for `before` of the next one."""
+        """Record the end of the command; `facts` are for `before` of the next one."""
         if self._history is not None:
             with self._going_on():
                 self._history.finish(self._invocation, facts)
@@ -488,7 +500,7 @@ class Recorder:
 
     @contextmanager
     def _going_on(self) -> Iterator[None]:
-        """An error of the history is told, and ends the recording alone."""
+        """Report an error of the history, and end the recording only."""
         try:
             yield
         except NfError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The history: what it remembers, and that a broken one costs one line and no run."""
+"""Tests of the history: what it keeps, and that a damaged one costs one line and no run."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from scripts.common.records import (
     FailureKind,
     RunRecord,
     RunSpec,
+    Verdict,
     Waves,
 )
 from scripts.plan.order import Memory
@@ -30,36 +31,19 @@ BUILD = BuildSpec("icarus", "toy", "toy.f")
 
 
 def spec(*tests: str, seed: int = 1, sim: str = "icarus") -> RunSpec:
-    """A run of the module test_x."""
+    """Make a run of the module test_x."""
     return RunSpec(replace(BUILD, sim=sim), "verif.tests.test_x", tests, seed)
 
 
 def record(of: RunSpec, *failed: str, crash: bool = False, seconds: float = 2.0) -> RunRecord:
-    """What could have come of a run: these tests failed, or it crashed before any result."""
+    """Make the record of a run in which these tests failed, or that crashed without results."""
     cases = tuple(
         CaseResult(name, "failed" if name in failed else "passed", seconds, 1.0)
         for name in (() if crash else of.tests)
     )
-    passed = not failed and not crash
-    return RunRecord(
-        id=of.id,
-        name=of.name,
-        sim=of.build.sim,
-        seed=of.seed,
-        build_name=of.build_name,
-        parameters=(),
-        passed=passed,
-        kind=None if passed else FailureKind.MISMATCH,
-        cause="" if passed else "got 1, want 2",
-        build_seconds=0.0,
-        seconds=seconds,
-        sim_time_ns=1.0,
-        cases=cases,
-        log="run.log",
-        waves=None,
-        coverage=None,
-        rerun="nf run",
-    )
+    red = Verdict(False, FailureKind.MISMATCH, "got 1, want 2")
+    verdict = red if failed or crash else Verdict(True)
+    return RunRecord.of(of, verdict, seconds=seconds, cases=cases, log="run.log", rerun="nf run")
 
 
 @pytest.fixture
@@ -203,69 +187,47 @@ def test_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reader.close()
 
 
-@pytest.mark.parametrize("column", ["spec", "record"])
-@pytest.mark.parametrize("text", ["{", "{}", "[1]", "null"])
-def test_a_damaged_run_is_one_line(history: History, column: str, text: str) -> None:
+DAMAGE: list[tuple[str, str, object]] = [
+    *(("run", name, text) for name in ("spec", "record") for text in ("{", "{}", "[1]", "null")),
+    ("run", "finished", -1.0),
+    ("run", "record", '{"id": "' + "9" * 10 + '\\ud800"}'),
+    ("run", "spec", '{"seed": ' + "9" * 5000 + "}"),
+    ("invocation", "started", "yesterday"),
+    ("invocation", "started", 1e300),
+    ("invocation", "expected", 1.5),
+    ("invocation", "title", b"\xff"),
+    ("invocation", "facts", "[1"),
+    ("invocation", "facts", "[" * 100_000),
+    ("invocation", "facts", '{"a": NaN}'),
+    ("result", "seed", "x"),
+    ("result", "seconds", "x"),
+    ("result", "test", b"x"),
+]
+
+
+@pytest.mark.parametrize(("table", "column", "value"), DAMAGE)
+def test_a_damaged_row_is_one_line(
+    history: History, table: str, column: str, value: object
+) -> None:
+    """SQLite takes any value in any column, so each reader checks what it gets."""
     run = history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
     with closing(sqlite3.connect(history.path)) as db, db:
-        db.execute(f"UPDATE run SET {column} = ?", (text,))
-    for ask in (history.runs, lambda: history.run(run), lambda: history.latest(spec("a").id)):
-        with pytest.raises(NfError, match=r"run 1 of the history .*: move"):
-            ask()
-
-
-def test_damaged_facts_are_one_line(history: History) -> None:
-    history.begin("nf run", 1)
-    with closing(sqlite3.connect(history.path)) as db, db:
-        db.execute("UPDATE invocation SET facts = '[1'")
-    with pytest.raises(NfError, match=r"command 1 of the history is damaged .*: move"):
-        history.invocations()
+        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    of_a_run = (history.runs, lambda: history.run(run), lambda: history.latest(spec("a").id))
+    readers: dict[str, tuple[Callable[[], object], ...]] = {
+        "run": of_a_run,
+        "invocation": (history.invocations,),
+        "result": (lambda: (history.last_seeds(), history.series(), history.green()),),
+    }
+    says = r"is damaged .*: move" if table == "result" else r"1 of the history .*: move"
+    for reader in readers[table]:
+        with pytest.raises(NfError, match=says):
+            reader()
 
 
 def test_no_history_yet(tmp_path: Path) -> None:
     with pytest.raises(NfError, match="no history yet"):
         History(tmp_path / "none.sqlite", write=False)
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value"),
-    [
-        ("invocation", "started", "yesterday"),
-        ("invocation", "started", 1e300),
-        ("invocation", "expected", 1.5),
-        ("invocation", "title", b"\xff"),
-        ("invocation", "facts", "[" * 100_000),
-        ("invocation", "facts", '{"a": NaN}'),
-        ("run", "finished", -1.0),
-        ("run", "record", '{"id": "' + "9" * 10 + '\\ud800"}'),
-        ("run", "spec", '{"seed": ' + "9" * 5000 + "}"),
-    ],
-)
-def test_odd_values_in_columns_are_one_line(
-    tmp_path: Path, table: str, column: str, value: object
-) -> None:
-    """SQLite takes any value in any column."""
-    history = History(tmp_path / "history.sqlite")
-    history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
-    with sqlite3.connect(history.path) as db:
-        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
-    db.close()
-    ask = history.invocations if table == "invocation" else history.runs
-    with pytest.raises(NfError, match=r"of the history .*: move"):
-        ask()
-    history.close()
-
-
-@pytest.mark.parametrize(("column", "value"), [("seed", "x"), ("seconds", "x"), ("test", b"x")])
-def test_odd_values_of_results_are_one_line(tmp_path: Path, column: str, value: object) -> None:
-    history = History(tmp_path / "history.sqlite")
-    history.add(history.begin("nf run", 1), spec("a"), record(spec("a")))
-    with sqlite3.connect(history.path) as db:
-        db.execute(f"UPDATE result SET {column} = ?", (value,))
-    db.close()
-    with pytest.raises(NfError, match=r"is damaged .*: move"):
-        _ = history.last_seeds(), history.series(), history.green()
-    history.close()
 
 
 def test_notes_forge_no_line(

@@ -33,7 +33,7 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
         raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
-def invocation(of: database.Invocation, records: Sequence[RunRecord]) -> Invocation:
+def invocation(of: database.RecordedCommand, records: Sequence[RunRecord]) -> Invocation:
     """Return a recorded command for the report; less is known of a killed one."""
     if of.facts:
         try:

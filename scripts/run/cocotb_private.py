@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The private parts of cocotb that the runner and its fork server use, and nothing else does.
+"""Private parts of cocotb that the runner and its fork server use; no other module uses any.
 
-`test_cocotb_private.py` says which of them has moved when cocotb is changed for another version.
-Imported inside the simulator before cocotb is, so it imports nothing of cocotb at its head.
+`test_cocotb_private.py` shows which of them have moved when cocotb is upgraded. The module is
+imported inside the simulator before cocotb, so it imports nothing of cocotb at its head.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ PER_RUN = frozenset(
 
 
 def rewrite_assertions() -> None:
-    """Set up pytest's assertions here, once: it takes longer than all the rest of a start."""
+    """Set up pytest's assertion rewriting once: it takes longer than the rest of the start-up."""
     manager = importlib.import_module("cocotb.regression").RegressionManager
     manager.setup_pytest_assertion_rewriting()
     manager.setup_pytest_assertion_rewriting = staticmethod(lambda: None)
 
 
 def tests_are_over() -> bool:
-    """Whether cocotb has run its last test and ends the simulation."""
+    """Return whether cocotb has run its last test and ends the simulation."""
     manager = getattr(sys.modules.get("cocotb.regression"), "_manager_inst", None)
     return bool(getattr(manager, "_tearing_down", False))
 
@@ -102,11 +102,11 @@ class _SeedTorch(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the loader of torch."""
+        """Create the module with torch's loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: Any) -> None:
-        """As the loader of torch, which is the module's from now on; then seed."""
+        """Execute the module with torch's loader, which replaces this one; then seed."""
         module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
         module.manual_seed(self._seed)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs of runs and evidence of red ones, which no run deletes when it empties its folder.
+"""Inputs of runs and evidence of red runs, which no run deletes when it empties its folder.
 
 An input file that a run would delete is copied to `build/inputs`, under a name made from its
-content, and read from there: a printed command works as often as it is pasted. The folder of a red
-run is moved to `build/red`, where the next red run of the same name replaces it if it shows as
-much.
+content, and read from there, so that a printed command works however often it is pasted. The
+folder of a red run is moved to `build/red`, where the next red run of the same name replaces it
+if it holds as much evidence.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def refuse(path: str | Path, folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Make the folder of a run, empty; move aside what a red run has left in it, unless it is less
-    than what lies there: `nf rerun` writes no waves."""
+    """Create the folder of a run, empty; move the evidence of a red run to `build/red`, unless
+    it is less than what is there (`nf rerun` writes no waves)."""
     aside = paths.BUILD / RED / folder.name
     if _is_red(folder) and not _shown_by(folder) < _shown_by(aside):
         with suppress(OSError):  # what cannot be moved is removed
@@ -77,7 +77,7 @@ def empty(folder: Path) -> None:
 
 
 def _shown_by(folder: Path) -> set[str]:
-    """The names of the files, besides logs, that show a failure."""
+    """Return the names of the files, logs excluded, that show a failure."""
     return {path.name for path in folder.glob("*.*") if path.stem.startswith(_SHOWS)}
 
 
@@ -86,8 +86,10 @@ def _lies_in(value: str, folder: Path) -> bool:
 
 
 def _is_red(folder: Path) -> bool:
-    """Whether a run of a user left evidence: a red mutant is what was to be seen, and a rerun for
-    waves lies in the folder of its run."""
+    """Return whether a run of a user left evidence.
+
+    A red mutant is no evidence, and a rerun for waves lies in the folder of its run.
+    """
     if folder.parent.parent not in (paths.BUILD, paths.BUILD / "replay"):
         return False
     if os.path.isfile(folder / _EVIDENCE):

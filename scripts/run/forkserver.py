@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a simulation as a fork of a simulator that is already up, so that start-up is paid once.
+"""Fork server: a run is a fork of a simulator that has started already, so start-up is paid once.
 
 A server (`zygote.py`, inside the simulator) belongs to one command line and one environment;
-only what `cocotb_private.PER_RUN` names may differ between its children. It serves one run at a
-time, so a pool holds as many of a kind as there are jobs, and messages need no sorting. What is
-part of the command line (Verilator's seed of reset values, plusargs) is right in every child by
-construction. A server that cannot be had is no failure: the caller starts the simulator afresh.
+only the variables of `cocotb_private.PER_RUN` may differ between its children. It serves one run
+at a time, so the pool holds one server a job and messages need no sorting. Everything on the
+command line (Verilator's seed of reset values, plusargs) is right in every child by construction.
+If no server can be started, the caller starts the simulator directly: that is no failure.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ from scripts.common import cpu_time, process
 from scripts.common.process import Finished
 from scripts.run import cocotb_private, zygote
 
-# Packages that nearly every testbench imports. The project's own code is imported by each run, so
-# that an edit is seen at once.
+# Packages that nearly every testbench imports. Each run imports the project's own code itself, so
+# that an edit takes effect at once.
 PRELOAD = (*cocotb_private.PRELOAD, "numpy", "pyuvm", "cocotbext.axi")
 _USERS = ("scripts.run.zygote:serve", *cocotb_private.ENTRY_POINTS)
 _START_S = 60.0
-_IDLE = 16  # servers kept for later runs; the one that was not needed for longest goes
+_IDLE = 16  # servers kept for later runs; the least recently used one is closed first
 
 Key = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
 class ServerError(Exception):
-    """No server, or it died: nothing is known about the run."""
+    """A server that did not start or that died: nothing is known about the run."""
 
 
 class Server:
-    """The other end of `zygote.children` in a process of ours."""
+    """Connection to a process that forks a child for each request (`zygote.children`)."""
 
     def __init__(self, connection: socket.socket, pid: int) -> None:
-        """Waits until it is up; ServerError when it does not come."""
+        """Wait until the server has started; ServerError when it does not start."""
         self._connection = connection
         self.pid = pid
         try:
@@ -57,13 +57,13 @@ class Server:
         except (ServerError, TimeoutError) as error:
             self.close()
             process.check_stopping()
-            raise ServerError("no server came up") from error
+            raise ServerError("the server did not start") from error
 
     def run(
         self, request: dict[str, Any], timeout_s: float | None = None, log: Path | None = None
     ) -> Finished:
-        """Fork a child and wait for it; with `timeout_s`, the limits of `effort` end its group,
-        which writes to `log`. ServerError when the server is gone."""
+        """Fork a child and wait for it; with `timeout_s`, the limits of `cpu_time` end its
+        group, which writes to `log`. ServerError when the server is gone."""
         begin = time.monotonic()
         try:
             self._connection.send(json.dumps(request).encode())
@@ -79,7 +79,7 @@ class Server:
                 process.kill_group(pid)
             end = self._read(time.monotonic() + _START_S if why else None)
         finally:
-            process.kill_group(pid)  # also what the child left behind
+            process.kill_group(pid)  # also processes that the child left running
             process.forget(pid)
         seconds, used = time.monotonic() - begin, end["used_ms"] / 1000
         return Finished(end["status"], bool(why), seconds, used, why)
@@ -112,14 +112,17 @@ class Server:
 
 
 def connection() -> tuple[socket.socket, socket.socket]:
-    """Our end and that of a server. Packets, so that a message is never read in halves."""
+    """Return both ends of a packet socket: a message is never read in halves."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
 def fork(work: Callable[[dict[str, Any]], None]) -> Server:
-    """A fork of this process that forks a child for each request, in which ``work`` is called with
-    it; the child ends with exit code 0, or with 1 where that raises. For a process without threads:
-    what one of them holds is held in the fork for ever."""
+    """Fork this process into a server that forks a child for each request.
+
+    Each child calls ``work`` with the request, and ends with exit code 0, or with 1 if that
+    raises. The calling process must have no threads: a lock that one of them holds stays locked
+    in the fork.
+    """
     ours, theirs = connection()
     parent = os.getpid()
     pid = os.fork()
@@ -166,12 +169,12 @@ class _Simulator(Server):
         super().__init__(ours, self._process.pid)
 
     def reap(self) -> None:
-        """See Server."""
+        """Wait for the end of the process."""
         self._process.wait()
 
 
 _idle: OrderedDict[_Simulator, Key] = OrderedDict()
-_refused: set[Key] = set()  # tried once, and no server came up
+_refused: set[Key] = set()  # commands for which no server started
 _lock = threading.Lock()
 
 
@@ -184,36 +187,24 @@ def run_logged(
     timeout_s: float | None = None,
     append: bool = False,
 ) -> Finished:
-    """As `process.run_logged`, in a fork of a server where one can be had."""
+    """Run as `process.run_logged` does, as a fork of a server if one can be had."""
+    process.check_stopping()
     with contextlib.suppress(ServerError):
-        return run_forked(command, log, cwd=cwd, env=env, timeout_s=timeout_s)
-    return process.run_logged(command, log, cwd=cwd, env=env, timeout_s=timeout_s, append=append)
-
-
-def run_forked(
-    command: Sequence[str],
-    log: Path,
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    timeout_s: float | None = None,
-) -> Finished:
-    """Like `process.run_logged`, in a child of a server. Raises ServerError when there is none."""
-    process.check_stopping()
-    server = _take(command, cwd, env)
-    request = {"cwd": str(cwd), "log": str(log), "env": dict(env)}
-    try:
-        finished = server.run(request, timeout_s, log)
-    except (ServerError, TimeoutError, ValueError) as error:
-        server.close()
+        server = _take(command, cwd, env)
+        try:
+            request = {"cwd": str(cwd), "log": str(log), "env": dict(env)}
+            finished = server.run(request, timeout_s, log)
+        except (ServerError, TimeoutError, ValueError) as error:
+            server.close()
+            process.check_stopping()
+            raise ServerError(str(error)) from error
+        except BaseException:
+            server.close()
+            raise
+        _give_back(server, _key(command, cwd, env))
         process.check_stopping()
-        raise ServerError(str(error)) from error
-    except BaseException:
-        server.close()
-        raise
-    _give_back(server, _key(command, cwd, env))
-    process.check_stopping()
-    return finished
+        return finished
+    return process.run_logged(command, log, cwd=cwd, env=env, timeout_s=timeout_s, append=append)
 
 
 def _key(command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> Key:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes on one machine: a network namespace each, on a bridge that has one of its own, with a rate
-for each link (tbf). It takes root and iproute2; nothing of it is left behind."""
+"""Simulated nodes on one machine: a network namespace each, on a bridge in a separate one, with a
+rate limit (tbf) on each link.
+
+It needs root and iproute2; everything is removed at the end.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,12 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from neuron_fabric.errors import one_line
+from scripts.common import process
 from scripts.common.errors import NfError
 
 LINK = "eth0"
@@ -26,8 +29,14 @@ is small would not see the rate."""
 
 @dataclass(frozen=True)
 class Nodes:
-    """``prefix``: words before a command of each node. ``address``: where node 0 is. ``limit``:
-    gives a node's link a rate, both ways; None where links have none."""
+    """Simulated nodes.
+
+    Attributes:
+        prefix: words before a command of each node.
+        address: address of node 0.
+        limit: sets the rate of a node's link, both ways; None where links have none.
+        env: variables of the processes.
+    """
 
     prefix: tuple[tuple[str, ...], ...]
     address: str
@@ -36,7 +45,7 @@ class Nodes:
 
 
 def rate_of(text: str) -> str:
-    """argparse type: a rate as tc writes it."""
+    """Check a rate in the notation of tc (argparse type)."""
     found = re.fullmatch(r"(\d{1,4})[kmg]bit", text)
     if not found or not int(found[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no rate, as 100mbit or 1gbit")
@@ -44,12 +53,12 @@ def rate_of(text: str) -> str:
 
 
 def bytes_a_second(rate: str) -> float:
-    """Of a rate as tc writes it: digits and kbit, mbit or gbit."""
+    """Convert a rate in the notation of tc (digits and kbit, mbit or gbit)."""
     return float(rate[:-4]) * _UNITS[rate[-4:]] / 8
 
 
 def why_not() -> str:
-    """Why there can be no namespaces here, in a few words; "" when there can."""
+    """Return the reason why namespaces cannot be made here; "" when they can."""
     for tool in ("ip", "tc"):
         if shutil.which(tool) is None and shutil.which(tool, path="/usr/sbin:/sbin") is None:
             return f"{tool} (iproute2) is not installed"
@@ -62,21 +71,21 @@ def why_not() -> str:
 
 
 def plain(count: int) -> Nodes:
-    """Processes of this machine, without rates."""
+    """Return nodes that are plain processes of this machine, without rates."""
     return Nodes(((),) * count, "127.0.0.1", None, {})
 
 
 @contextmanager
 def namespaces(count: int, rate: str) -> Iterator[Nodes]:
-    """``count`` nodes whose links have ``rate``, as tc writes it. NfError when they cannot be
-    made."""
+    """Make ``count`` nodes whose links have ``rate`` (notation of tc); NfError when they cannot
+    be made."""
     hub, names = f"nf-hub-{os.getpid()}", [f"nf-{n}-{os.getpid()}" for n in range(count)]
 
     def limit(node: int, rate: str) -> None:
         burst = str(max(_LEAST_BURST, round(bytes_a_second(rate) / _TICKS)))
         for place, device in ((names[node], LINK), (hub, f"port{node}")):
-            # Taken away first: tbf that is changed keeps its queue, and what is in it and larger
-            # than the new burst (TCP hands over up to 64 KiB) never leaves, nor what is behind it.
+            # Removed first: a changed tbf keeps its queue, and a packet in it that is larger
+            # than the new burst (TCP hands over up to 64 KiB) never leaves, nor what follows it.
             _call("tc", "-n", place, "qdisc", "del", "dev", device, "root", check=False)
             words = ("tbf", "rate", rate, "burst", burst, "latency", _QUEUE)
             _call("tc", "-n", place, "qdisc", "add", "dev", device, "root", *words)
@@ -106,11 +115,9 @@ def _tool(name: str) -> str:
 
 
 def _call(tool: str, *words: str, check: bool = True) -> str:
-    """ "" when it went well, else what it said."""
-    command: Sequence[str] = (_tool(tool), *words)
-    done = subprocess.run(
-        command, capture_output=True, encoding="utf-8", errors="replace", check=False
-    )
+    """Run a tool; return "" on success, otherwise its error message."""
+    command = (_tool(tool), *words)
+    done = process.captured(command)
     if done.returncode == 0:
         return ""
     said = one_line(done.stderr.strip() or f"exit code {done.returncode}", 160)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduces the stimulus of a red scenario run: the test is run again with smaller scenarios, as long
-as they fail for the same cause and time is left (verif/scenario/reductions.py).
-"""
+"""Reduction of the stimulus of a red scenario run: the test runs with smaller scenarios as long
+as they fail for the same cause and time is left (verif/scenario/reductions.py)."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def reduced(
     folder: Path,
     limit_s: float = LIMIT_S,
 ) -> RunRecord:
-    """The record with the reduced stimulus; as it is, when the run has left no scenario.
+    """Return the record with the reduced stimulus, or unchanged when the run left no scenario.
 
     `folder` is that of the run, with the scenario of each of its tests.
     """
@@ -68,7 +67,7 @@ def _scenario(case: CaseResult | None, folder: Path) -> Scenario | None:
 
 
 def _plain(spec: RunSpec, case: CaseResult) -> RunSpec:
-    """The failed test alone, without what has drawn its stimulus."""
+    """Return a run of the failed test alone, without the options that drew its stimulus."""
     env = tuple(one for one in spec.env if one[0] not in (VARIABLE, "NF_WEIGHTS"))
     return replace(spec, tests=(case.name,), env=env, rerun="")
 
@@ -89,7 +88,7 @@ class _Search:
         self.slowest = max(10.0, 3 * record.seconds)
 
     def fails(self, candidate: Scenario) -> bool:
-        """True if it fails for the same cause as the run did."""
+        """Return whether a candidate fails for the same cause as the run did."""
         left = self.end - time.monotonic()
         if left <= 0:
             raise OutOfTime

@@ -56,9 +56,9 @@ _FULL_BYTES = 1 << 20
 
 
 def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> RunRecord:
-    """Build (or find) the design, run the tests, and say what came of it.
+    """Build (or find) the design, run the tests, and return the record, whatever happens.
 
-    ``runs``: where its folder goes; by default the one that this command has claimed.
+    ``runs`` is the folder of run folders; by default the one that this command has claimed.
     """
     try:
         folder = (runs or run_folders.folder(RUNS)) / spec.id
@@ -86,7 +86,7 @@ def run(spec: RunSpec, runs: Path | None = None, builds: Path = SIM_BUILDS) -> R
 
 
 def infrastructure(spec: RunSpec, cause: str, runs: Path | None = None) -> RunRecord:
-    """The record of a run that never came to be: no disk, no worker, a fault of the runner."""
+    """Make the record of a run that did not start: no disk, no worker, a fault of the runner."""
     verdict = Verdict(False, FailureKind.INFRASTRUCTURE, " ".join(cause.split())[:300])
     return record_of(spec, (runs or RUNS) / spec.id, verdict)
 
@@ -145,16 +145,17 @@ def _simulate(spec: RunSpec, folder: Path, built: Built) -> RunRecord:
 
 
 def _silent(spec: RunSpec) -> list[str]:
-    """Switches the assertions of the RTL off in a run that is to show what they are worth."""
+    """Return the plusarg that disables the assertions of the RTL, in a run that measures their
+    value."""
     off = dict(spec.env).get("NF_CHECKERS_OFF", "").split(",")
     return ["+verilator+noassert"] if "assertions" in off else []
 
 
 def _filter(spec: RunSpec) -> str | None:
-    """cocotb's regular expression for exactly these tests, with all their parameter values; None
-    for all tests, of which cocotb then skips those that are marked so.
+    """Return cocotb's regular expression for exactly these tests, with all their parameter values.
 
-    The module is not named: a test that it has imported from another one keeps the name of that.
+    None for all tests; cocotb then skips those that are marked so. The module is not named: a
+    test that it imports from another one keeps that one's name.
     """
     if not spec.tests:
         return None
@@ -221,8 +222,10 @@ def record_of(
 
 
 def _metrics(path: Path) -> dict[str, Any]:
-    """Figures that the bench chose to leave (cycles, traffic): free names, JSON values. A file that
-    is no strict JSON is told: without it the run has no coverage."""
+    """Read the figures that the bench left (cycles, traffic): free names, JSON values.
+
+    A file that is not strict JSON is reported: without it the run has no coverage.
+    """
     if not path.exists():
         return {}
     try:
@@ -235,7 +238,7 @@ def _metrics(path: Path) -> dict[str, Any]:
 
 
 def _cycles(metrics: Mapping[str, object]) -> int | None:
-    """Clock cycles of all tests of a run: the figures named `cycles` or `....cycles`."""
+    """Sum the clock cycles of all tests of a run: the figures named `cycles` or `....cycles`."""
     counts = [v for k, v in metrics.items() if k.rpartition(".")[2] == "cycles"]
     numbers = [count for count in counts if isinstance(count, int)]
     return sum(numbers) if numbers else None
@@ -249,7 +252,7 @@ def save(record: RunRecord, folder: Path) -> RunRecord:
 
 
 def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
-    """Shell line that fails the same way again: only the failed tests when they are known."""
+    """Return a shell line that fails in the same way: only the failed tests if they are known."""
     if spec.rerun:
         return masked_line(spec.rerun)
     module = spec.short_module

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No run deletes what it reads, or what a red run before it has left."""
+"""Tests that no run deletes its inputs, or the evidence of an earlier red run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from verif.scenario.weights import Weights
 
 @pytest.fixture
 def build(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The build folder: that of the toy."""
+    """Set the build folder to that of the toy."""
     monkeypatch.setattr(paths, "BUILD", toy.folder)
     return toy.folder
 

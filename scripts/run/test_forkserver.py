@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs forked from a waiting simulator: the same as a start of their own, and apart from others."""
+"""Tests of runs that are forks of a waiting simulator: equal to direct runs, and isolated from
+others."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DICE = ("toy.unset", "toy.rolled")
 
 @pytest.fixture(autouse=True)
 def no_server_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every test starts without a server and leaves none; a server comes up however late."""
+    """Start and end every test without a server; a server may start late."""
     monkeypatch.setattr(forkserver, "_START_S", 300.0)
     forkserver.close_all()
     yield
@@ -31,12 +32,12 @@ def no_server_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def servers() -> list[int]:
-    """Process numbers of the waiting servers."""
+    """Return the process numbers of the waiting servers."""
     return [server.pid for server in forkserver._idle]
 
 
 def rolls(record: RunRecord) -> list[str]:
-    """What the bench drew, and the design."""
+    """Return what the bench and the design drew."""
     return re.findall(r"drew .*", Path(record.log).read_text(encoding="utf-8"))
 
 

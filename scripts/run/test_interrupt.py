@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C, a full disk, a killed runner: what finished is kept, and no simulator stays behind."""
+"""Tests of Ctrl-C, a full disk and a killed runner: finished runs and no simulator remain."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from neuron_fabric import output
@@ -23,23 +24,14 @@ RECORD = "runs/*/record.json"
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Command lines of living processes that name the folder or work in it."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            where = os.readlink(entry / "cwd")
-        except OSError:
-            continue
-        if str(folder) in command + where:
-            found.append(command)
-    return found
+    """Return the command lines of other processes that name the folder or run in it."""
+    others = (one.info for one in psutil.process_iter(["cmdline", "cwd"]) if one.pid != os.getpid())
+    lines = (" ".join([*(info["cmdline"] or ()), info["cwd"] or ""]) for info in others)
+    return [line for line in lines if str(folder) in line]
 
 
 def nothing_left_in(folder: Path) -> bool:
-    """True once every process of the folder is gone; what hangs would stay for longer."""
+    """Wait until no process of the folder is left; return False after 120 s."""
     late = time.monotonic() + 120
     while processes_in(folder) and time.monotonic() < late:
         time.sleep(0.1)
@@ -47,10 +39,10 @@ def nothing_left_in(folder: Path) -> bool:
 
 
 def wait_for(project: Project, pattern: str, number: int = 1) -> None:
-    """Wait until that many files of the build folder have such a name."""
-    until = time.monotonic() + 300  # a build is among what comes first
+    """Wait until `number` files of the build folder match the pattern."""
+    until = time.monotonic() + 300  # a build comes first
     while len(list((project.folder / "build").glob(pattern))) < number:
-        assert time.monotonic() < until, f"{pattern} does not come {number} times"
+        assert time.monotonic() < until, f"fewer than {number} files match {pattern}"
         time.sleep(0.02)
 
 
@@ -69,9 +61,14 @@ def test_nohup_is_heeded() -> None:
     assert seen == [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]
 
 
-@pytest.mark.parametrize("sim", registry.names())
-@pytest.mark.parametrize("finished", [0, 2])
-def test_ctrl_c(project: Project, sim: str, finished: int) -> None:
+ENDINGS = [(sim, 2, signal.SIGINT) for sim in registry.names()]
+ENDINGS += [(sim, 0, signal.SIGINT) for sim in registry.names()] + [(QUICK, 2, signal.SIGTERM)]
+
+
+@pytest.mark.parametrize(("sim", "finished", "number"), ENDINGS)
+def test_an_interrupt_keeps_finished_runs(
+    project: Project, sim: str, finished: int, number: signal.Signals
+) -> None:
     project.nf("clean", "--all")
     words = ("test_toy::adds_one", "test_toy::hang", "--seeds", "3", "--sim", str(sim))
     process = project.start("run", *words, "--jobs", "4")  # what hangs may come first
@@ -79,12 +76,14 @@ def test_ctrl_c(project: Project, sim: str, finished: int) -> None:
         wait_for(project, RECORD, finished)
     else:
         wait_for(project, "sim/*/build.log")  # it compiles
-    assert processes_in(project.folder)  # the search can find
-    os.kill(process.pid, signal.SIGINT)
+    assert processes_in(project.folder)  # the search finds processes
+    process.send_signal(number)
     text, _ = process.communicate(timeout=300)
     assert process.returncode == 130, text
     assert "interrupted: " in text
     records = project.records()
+    if finished:
+        assert f"{6 - len(records)} of 6 runs missing" in project.nf("history")[1]
     assert len(records) >= finished
     assert all(record.passed for record in records)
     assert "did not finish" in text
@@ -92,9 +91,7 @@ def test_ctrl_c(project: Project, sim: str, finished: int) -> None:
 
 
 def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -> None:
-    project.nf("run", "test_toy::adds_one", "--sim", str(QUICK))
-    for record in (project.folder / "build/runs").glob("*/record.json"):
-        record.unlink()
+    project.nf("clean", "--all")
     words = ("test_toy::adds_one", "test_toy::hang", "--sim", str(QUICK), "--jobs", "4")
     process = project.start("run", *words, "--seeds", "2")
     wait_for(project, RECORD)
@@ -103,6 +100,9 @@ def test_killed_runner_leaves_no_simulator_and_whole_records(project: Project) -
     assert nothing_left_in(project.folder), processes_in(project.folder)
     for path in (project.folder / "build/runs").glob("*/record.json"):
         assert RunRecord.from_json(json.loads(path.read_text(encoding="utf-8"))).passed
+    assert "killed" in project.nf("history")[1]
+    last = project.nf("report")[1].splitlines()[-1]
+    assert last.startswith(("===== 1 passed, 0 failed", "===== 2 passed, 0 failed"))
 
 
 def test_full_disk_loses_no_finished_record(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ FIFO = ("hdl/common/nf_fifo.sv", "(count_q != CNT_W'(DEPTH))", "1'b0")
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The texts of a source that it may print, with {} for what is put in."""
+    """Yield the texts of a source that it may print, with {} for inserted values."""
     nodes = list(ast.walk(ast.parse(path.read_bytes())))
     within = {
         id(part)
@@ -118,8 +118,8 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def works_twice(project: Project, out: str, code: int = 1) -> list[str]:
-    """Paste every command of an output twice; what it names has to be there afterwards, where it
-    was or in `build/red`."""
+    """Paste every command of an output twice; the files that it names must exist afterwards, in
+    place or in `build/red`."""
     lines, files = _LINE.findall(out), _FILE.findall(out)
     assert _gone(project, files) == []
     for line in lines:
@@ -130,7 +130,7 @@ def works_twice(project: Project, out: str, code: int = 1) -> list[str]:
 
 
 def _gone(project: Project, files: list[str]) -> list[str]:
-    """Files that are neither at their place nor among what red runs have left."""
+    """Return the files that are neither in place nor among the evidence of red runs."""
     places = [
         (name, re.sub(r"^build/(runs|prove|replay/runs)/", "build/red/", name)) for name in files
     ]
@@ -197,7 +197,7 @@ def test_a_missed_mutant(project: Project) -> None:
 
 @pytest.fixture(scope="module")
 def broken(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A copy of the checkout, in which binary contributions are lost."""
+    """Copy the checkout with a fault: binary contributions are lost."""
     folder = tmp_path_factory.mktemp("broken")
     for path in tree.files(ROOT):
         copy = folder / path.relative_to(ROOT)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reduction of a red scenario run, with a judge in place of the simulator."""
+"""Tests of the reduction of a red scenario run, with a judge in place of the simulator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from models.parameters import DeviceParams
 from scripts.common import paths
-from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec
+from scripts.common.records import BuildSpec, CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.farm.schedule import details
 from scripts.run import reduction, simulate
 from verif.scenario.generator import generate
@@ -25,23 +25,13 @@ SPEC = RunSpec(
     env=(("NF_SCALE", "0.5"), ("NF_WEIGHTS", "{}")),
 )
 CASE = CaseResult("mixed", "failed", 1.0, 100.0)
-RED = RunRecord(
-    id=SPEC.id,
-    name=SPEC.name,
-    sim="verilator",
-    seed=3,
-    build_name="default",
-    parameters=(),
-    passed=False,
-    kind=FailureKind.MISMATCH,
-    cause="COUNTER DUPLICATE",
-    build_seconds=0.0,
+RED = RunRecord.of(
+    SPEC,
+    Verdict(False, FailureKind.MISMATCH, "COUNTER DUPLICATE"),
     seconds=1.0,
     sim_time_ns=100.0,
     cases=(CASE,),
     log="run.log",
-    waves=None,
-    coverage=None,
     rerun="nf run",
 )
 
@@ -51,7 +41,8 @@ def drawn() -> Scenario:
 
 
 def judge(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[RunSpec]:
-    """A read makes the run red for the same cause; without a commit it is red for another."""
+    """Replace the simulator: a read makes the run red for the same cause, a run without a commit
+    is red for another."""
     seen: list[RunSpec] = []
 
     def run(spec: RunSpec, _runs: Path) -> RunRecord:

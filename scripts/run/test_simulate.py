@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner itself, on a toy: every failure kind is produced on purpose."""
+"""Tests of the runner on a toy design: every failure kind is produced on purpose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.build import build_cache as build
 from scripts.build import registry
 from scripts.common import cpu_time
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
@@ -66,7 +65,7 @@ def test_failure_kinds(toy: Toy, sim: str, test: str, kind: FailureKind, cause: 
 
 
 def test_stimulus_is_of_the_record_alone(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the shell says at a rerun changes nothing."""
+    """Variables of the shell at a rerun change nothing."""
     for name in ("NF_SCALE", "NF_WEIGHTS", "NF_SCENARIO"):
         monkeypatch.setenv(name, "7")
     record = toy.run(toy.spec("icarus"), "shell")
@@ -215,39 +214,6 @@ def test_parameters_reach_the_design(toy: Toy, sim: str) -> None:
     record = toy.run(toy.spec(sim, parameters=(("WIDTH", 2),)), "adds_one")
     assert record.kind in (FailureKind.MISMATCH, FailureKind.CRASH)  # 4 does not fit in 2 bits
     assert record.parameters == (("WIDTH", 2),)
-
-
-def test_unwritable_folder_is_infrastructure(toy: Toy) -> None:
-    blocked = toy.folder / "runs-file"
-    blocked.write_text("", encoding="utf-8")
-    from scripts.common.records import RunSpec
-    from scripts.run import simulate
-
-    record = simulate.run(RunSpec(toy.spec(), "toy_bench"), blocked)
-    assert record.kind is FailureKind.INFRASTRUCTURE
-
-
-STAMPS = ("", "{", "[]", "{}", '{"seconds": "x"}', '{"seconds": NaN}', "[" * 9999)
-
-
-@pytest.mark.parametrize("stamp", STAMPS)
-def test_a_damaged_build_is_made_again(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], stamp: str
-) -> None:
-    made: list[Path] = []
-
-    def make(target: Path) -> dict[str, str]:
-        made.append(target)
-        return {"top": "x", "sim": "icarus"}
-
-    assert not build.once(tmp_path / "b", make).cached
-    assert build.once(tmp_path / "b", make).cached
-    (tmp_path / "b" / build.STAMP).write_text(stamp, encoding="utf-8")
-    assert not build.once(tmp_path / "b", make).cached
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "is made again: build.json is damaged" in line
-    assert build.once(tmp_path / "b", make).cached
-    assert len(made) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caller's shell decides no verdict: simulators and other tools get an allow-list, and each
-record says what they got."""
+"""Tests that the caller's shell decides no verdict: tools get an allow-list, and each record
+holds what they got."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import subprocess
 import sys
 import textwrap
 from functools import partial
@@ -26,47 +25,21 @@ from scripts.common.records import RunRecord
 from scripts.conftest import Toy
 from scripts.prove.budget import Budget
 
-STRAY = {
-    "COCOTB_RESOLVE_X": "ZEROS",
-    "COCOTB_TRUST_INERTIAL_WRITES": "0",
-    "COCOTB_TEST_FILTER": "nothing",
-    "COCOTB_TESTCASE": "nothing",
-    "COCOTB_TEST_MODULES": "nothing",
-    "COCOTB_RANDOM_SEED": "9",
-    "COCOTB_RANDOM_TEST_ORDER": "1",
-    "COCOTB_MAX_FAILURES": "-1",
-    "COCOTB_RESULTS_FILE": "/nowhere/results.xml",
-    "COCOTB_REWRITE_ASSERTION_FILES": "",
-    "COCOTB_PDB_ON_EXCEPTION": "1",
-    "COCOTB_LIST_TESTS": "1",
-    "COCOTB_ATTACH": "60",
-    "COCOTB_PREVIEW": "1",
-    "RANDOM_SEED": "9",
-    "TESTCASE": "nothing",
-    "GPI_USERS": "/nowhere/lib.so,entry",
-    "GPI_EXTRA": "/nowhere/lib.so:entry",
-    "PYGPI_USERS": "os:abort",
-    "PYGPI_PYTHON_BIN": "/nowhere/python",
-    "SIM_CMD_PREFIX": "true",
-    "SIM_CMD_SUFFIX": "+nothing",
-    "WAVES": "1",
-    "GUI": "maybe",
-    "VERILATOR_ROOT": "/nowhere",
-    "IVERILOG_ICONFIG": "/nowhere",
-    "IVERILOG_DUMPER": "none",
-    "PYTHONOPTIMIZE": "2",
-    "PYTHONWARNINGS": "error",
-    "PYTHONSTARTUP": "/nowhere.py",
-    "PYTHONHOME": "/nowhere",
-    "PYTEST_ADDOPTS": "--collect-only",
-    "LD_PRELOAD": "",
-    "MAKEFLAGS": "-n",
-    "CXXFLAGS": "-DNDEBUG",
-    "CPATH": "/nowhere",
-    "NF_CHECKERS_OFF": "assertions",
-    "NF_MUTANT": "3",
-    "NF_TWINS": "/nowhere",
-}
+# Variables of a caller's shell that would change what a tool does.
+STRAY_TEXT = """
+    COCOTB_RESOLVE_X=ZEROS COCOTB_TRUST_INERTIAL_WRITES=0 COCOTB_TEST_FILTER=nothing
+    COCOTB_TESTCASE=nothing COCOTB_TEST_MODULES=nothing COCOTB_RANDOM_SEED=9
+    COCOTB_RANDOM_TEST_ORDER=1 COCOTB_MAX_FAILURES=-1 COCOTB_RESULTS_FILE=/nowhere/results.xml
+    COCOTB_REWRITE_ASSERTION_FILES= COCOTB_PDB_ON_EXCEPTION=1 COCOTB_LIST_TESTS=1 COCOTB_ATTACH=60
+    COCOTB_PREVIEW=1 RANDOM_SEED=9 TESTCASE=nothing GPI_USERS=/nowhere/lib.so,entry
+    GPI_EXTRA=/nowhere/lib.so:entry PYGPI_USERS=os:abort PYGPI_PYTHON_BIN=/nowhere/python
+    SIM_CMD_PREFIX=true SIM_CMD_SUFFIX=+nothing WAVES=1 GUI=maybe VERILATOR_ROOT=/nowhere
+    IVERILOG_ICONFIG=/nowhere IVERILOG_DUMPER=none PYTHONOPTIMIZE=2 PYTHONWARNINGS=error
+    PYTHONSTARTUP=/nowhere.py PYTHONHOME=/nowhere PYTEST_ADDOPTS=--collect-only LD_PRELOAD=
+    MAKEFLAGS=-n CXXFLAGS=-DNDEBUG CPATH=/nowhere NF_CHECKERS_OFF=assertions NF_MUTANT=3
+    NF_TWINS=/nowhere
+"""
+STRAY = dict(word.split("=", 1) for word in STRAY_TEXT.split())
 BENCH = """
     import json, os
     import cocotb
@@ -182,7 +155,7 @@ def test_the_shell_does_not_choose_among_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_python_without_assertions_is_refused() -> None:
     words = [sys.executable, "-O", "-m", "scripts.cli.main", "list"]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, encoding="utf-8", check=False)
+    done = process.captured(words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "nf: PYTHONOPTIMIZE (python -O) removes assertions: unset it.\n"
 

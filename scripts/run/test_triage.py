@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every failure kind, made on purpose in a project of its own: its line, its command, its rerun."""
+"""Tests of every failure kind, produced in a separate project: its line, its command, its rerun."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ ONE_BY_ONE = ("--sim", str(QUICK), "--jobs", "1")
 
 
 def only(project: Project) -> RunRecord:
-    """The one record of the last run."""
+    """Return the only record of the last run."""
     (record,) = project.records()
     return record
 
 
 def fails(project: Project, *words: str, sim: str = QUICK) -> RunRecord:
-    """The record of a run that must be red."""
+    """Return the record of a run that must be red."""
     code, text = project.nf("run", *words, "--sim", str(sim), "--jobs", "1")
     assert code == 1, text
     record = only(project)
@@ -35,7 +35,7 @@ def fails(project: Project, *words: str, sim: str = QUICK) -> RunRecord:
 
 
 def pasted_fails_the_same_way(project: Project, record: RunRecord) -> None:
-    """The command of a record, through a shell."""
+    """Paste the command of a record into a shell, and compare the failures."""
     shutil.rmtree(project.folder / "build/report")
     assert project.shell(record.rerun) == 1
     again = only(project)
@@ -121,7 +121,7 @@ def test_waves_are_cut_around_the_failure(project: Project, sim: str) -> None:
 
 
 def fst_span(path: Path) -> tuple[int, int]:
-    """First and last time of an FST file, from its header block."""
+    """Return the first and last time of an FST file, from its header block."""
     head = path.read_bytes()[:25]
     assert head[0] == 0  # FST_BL_HDR, then its length, then the two times
     return int.from_bytes(head[9:17], "big"), int.from_bytes(head[17:25], "big")
@@ -131,7 +131,7 @@ def test_only_the_first_of_one_cause_are_run_again(project: Project) -> None:
     _, text = project.nf("run", "test_toy::checker", "--seeds", "5", *ONE_BY_ONE)
     notes = [record.note for record in project.records()]
     assert sum(note.startswith("not run again") for note in notes) == 2
-    assert len({record.cause for record in project.records()}) == 5  # each has a value of its own
+    assert len({record.cause for record in project.records()}) == 5  # each has a different value
     assert "  5 x mismatch: the toy's checker" in text.splitlines()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trimmed VCD file has the header, the values at its start, and the window alone."""
+"""Tests that a trimmed VCD file has the header, the values at its start, and the window alone."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is made of results, logs and tracebacks; real simulations fail in test_simulate.py."""
+"""Tests of verdicts from results, logs and tracebacks; real simulations fail in
+test_simulate.py."""
 
 from __future__ import annotations
 
@@ -10,8 +11,7 @@ import pytest
 
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind, Verdict
-from scripts.run import tracebacks
-from scripts.run.verdict import as_registered, judge, read_results, worth_a_rerun
+from scripts.run.verdict import as_registered, judge, place_of_trace, read_results, worth_a_rerun
 from verif.scoreboard.finding import CheckFailed, Finding
 
 ENDED = Finished(0, False, 1.0)
@@ -30,7 +30,7 @@ ROOT = Path("/tree")
 
 
 def verdict(tmp_path: Path, error: str, message: str, trace: str = TRACE) -> Verdict:
-    """Of a result file with one failed case."""
+    """Judge a result file with one failed case."""
     root = ElementTree.Element("testsuites")
     case = ElementTree.SubElement(root, "testcase", name="one", time="1")
     failed = ElementTree.SubElement(case, "failure", message=message, type=error)
@@ -53,10 +53,10 @@ def test_a_crash_names_the_line_of_the_bench(tmp_path: Path) -> None:
 def test_the_last_exception_of_a_chain_counts() -> None:
     text = "\nDuring handling of the above exception, another exception occurred:\n\n"
     second = 'Traceback (most recent call last):\n  File "/tree/b.py", line 7, in x\nOSError: no\n'
-    assert tracebacks.place(TRACE + text + second, ROOT) == "b.py:7"
+    assert place_of_trace(TRACE + text + second, ROOT) == "b.py:7"
     foreign = second.replace("/tree", "/usr/lib/python3/dist-packages")
-    assert tracebacks.place(TRACE + text + foreign, ROOT) == "verif/env/helper.py:4"
-    assert tracebacks.place(foreign, ROOT) == ""
+    assert place_of_trace(TRACE + text + foreign, ROOT) == "verif/env/helper.py:4"
+    assert place_of_trace(foreign, ROOT) == ""
 
 
 def test_a_checker_gives_the_key(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""States and codes have names in the waves of both simulators (hdl/common/nf_wave.svh)."""
+"""Tests that states and codes have names in the waves of both simulators
+(hdl/common/nf_wave.svh)."""
 
 from __future__ import annotations
 
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from scripts.build import registry, verilator
+from scripts.common import process
 from scripts.common.paths import ROOT
 
 HDL = ROOT / "hdl"
@@ -42,14 +43,12 @@ endmodule
 
 def run(command: list[str], folder: Path) -> None:
     environment = {**os.environ, **verilator.build_environment()}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", check=False
-    )
+    done = process.captured(command, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def texts(vcd: str, name: str) -> list[str]:
-    """What the vector `name` holds over time, read as ASCII."""
+    """Return the values of the vector `name` over time, read as ASCII."""
     code = re.search(rf"\$var \w+ \d+ (\S+) {name} ", vcd)
     assert code is not None, f"no {name} in the waves"
     found = re.findall(rf"^b([01]+) {re.escape(code[1])}$", vcd, re.MULTILINE)
@@ -86,7 +85,7 @@ def test_states_have_names_in_waves(tmp_path: Path, sim: str) -> None:
 
 
 def members() -> dict[str, list[str]]:
-    """Members of every enum of the packages, by its name."""
+    """Return the members of every enum of the packages, by its name."""
     found: dict[str, list[str]] = {}
     for path in sorted(HDL.rglob("*_pkg.sv")):
         text = path.read_text(encoding="utf-8")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a failed simulation again, with the same seed, and keeps waves of its last moments.
+"""Triage of failures: a failed simulation runs again with the same seed, and waves of its last
+moments are kept.
 
 A run that passes the second time is flaky, which is never green. Only the first few failures of
-one cause are run again: the tenth wave file of the same mistake tells nobody anything.
+one cause are run again: the tenth wave file of one fault adds nothing.
 """
 
 from __future__ import annotations
@@ -52,12 +53,12 @@ class Triage:
         self._seen: Counter[tuple[FailureKind | None, str]] = Counter()
 
     def run(self, spec: RunSpec) -> RunRecord:
-        """Run a spec; a failure comes back with what its second run told."""
+        """Run a spec; a failed one is returned with the result of its second run."""
         record = self._first(spec) if self._first else simulate.run(spec, self._runs)
         return self.look(record, spec)
 
     def look(self, record: RunRecord, spec: RunSpec) -> RunRecord:
-        """The record of `spec`, completed by a rerun if it failed and its cause is rare."""
+        """Return the record of `spec`, completed by a rerun if it failed and its cause is rare."""
         if record.passed or record.kind in _NO_WAVES:
             return record
         if not worth_a_rerun(record.cause_key):
@@ -102,7 +103,8 @@ def _first_failed(record: RunRecord) -> CaseResult | None:
 
 
 def _with_waves(spec: RunSpec, case: CaseResult | None) -> RunSpec:
-    """The spec that shows the failure: its first failed test alone, which starts at time 0."""
+    """Return the spec that shows the failure: its first failed test alone, which starts at time
+    0."""
     waves = spec.build.waves or registry.get(spec.build.sim).wave_format
     return replace(
         spec,
@@ -120,7 +122,8 @@ def _window(failed_ns: float) -> tuple[float, float]:
 
 
 def _keep_waves(again: RunRecord, case: CaseResult | None, folder: Path) -> str | None:
-    """Put the waves beside the log of the first run, cut to their end if no time was known."""
+    """Move the waves to the folder of the first run, cut to their end if no failure time is
+    known."""
     if again.waves is None:
         return None
     path = ROOT / again.waves

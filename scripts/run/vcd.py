@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cuts a VCD file down to a window of time, in one pass and in constant memory.
+"""Trimming of a VCD file to a window of time, in one pass and in constant memory.
 
-The result is a VCD file of its own (IEEE 1800-2023, clause 21.7): the header as it was, all values
-as they stand at the start of the window, then the changes inside it.
+The result is a complete VCD file (IEEE 1800-2023, clause 21.7): the original header, all values
+at the start of the window, then the changes inside it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def trim(path: Path, first_ns: float, last_ns: float) -> None:
 
 
 def last_time_ns(path: Path) -> float:
-    """The last time of the file; 0 when it has none. Raises ValueError without a header."""
+    """Return the last time of the file; 0 when it has none. Raises ValueError without a header."""
     with path.open("rb") as source:
         tick_ns = _tick_ns(b"".join(_header(source)))
         source.seek(max(0, path.stat().st_size - _TAIL))
@@ -70,7 +70,7 @@ def _copy_window(source: IO[bytes], out: IO[bytes], first: int, last: int) -> No
             if int(line[1:]) >= first:
                 break
         elif not line.startswith(b"$"):
-            # "0!" and "b0101 !": one character of value, or the identifier behind a space.
+            # "0!" and "b0101 !": one character of value, or the identifier after a space.
             _, space, name = line.rpartition(b" ")
             values[name if space else line[1:]] = line
     else:

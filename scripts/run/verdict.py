@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a simulation left behind and says in one line what went wrong.
+"""Verdict of a simulation from its exit code, result file, log and tracebacks.
 
-The result file alone is not to be trusted: an SVA that fires ends the simulator before cocotb can
-name it, and a filter that matches nothing leaves an empty file and exit code 0.
+The result file alone is not reliable: an SVA assertion that fires ends the simulator before cocotb
+can name it, and a filter that matches no test leaves an empty file and exit code 0. A cause is one
+line; its key is equal for all runs that one fault turns red. Places are `file:line`, relative to
+the root of the design and its bench, so that they are the same on every machine.
 """
 
 from __future__ import annotations
@@ -17,33 +19,32 @@ from xml.etree import ElementTree
 from neuron_fabric.data import DataError, read_bytes, read_json
 from neuron_fabric.typed import typed
 from scripts.build import registry
-from scripts.common.paths import ROOT
+from scripts.common.paths import ROOT, shown
 from scripts.common.process import Finished
 from scripts.common.records import CaseResult, FailureKind, Verdict
 from scripts.record.cause_key import normalised
-from scripts.run import tracebacks
 from verif.scoreboard.finding import KEY_LINE, link_rule
 
 _NAMED_ASSERT = re.compile(r"\[ASSERT FAILED\]\s*(?P<where>[^\s:]+):\s*\"?(?P<name>\w+)")
 _PLAIN_ASSERT = r"(?:{}):\s*(?P<at>[^\s:]+:\d+)(?::\d+)?:\s*(?:Assertion failed in )?(?P<text>.*)"
 _TIME_OUTS = ("SimTimeoutError", "TimeoutError")
 _TIME_OUT_TEXT = re.compile(r"\btime[d]?[ -]?out\b", re.IGNORECASE)
-# Exceptions that no checker raises on purpose: the bench itself is broken.
-_BENCH_ERRORS = frozenset(
-    {
-        *("ArithmeticError", "AttributeError", "EOFError", "FileNotFoundError", "ImportError"),
-        *("IndexError", "IndentationError", "KeyError", "LookupError", "MemoryError"),
-        *("ModuleNotFoundError", "NameError", "OSError", "OverflowError", "RecursionError"),
-        *("RuntimeError", "StopIteration", "SyntaxError", "TypeError", "UnboundLocalError"),
-        *("UVMConfigItemNotFound", "UVMFactoryError", "ValueError", "ZeroDivisionError"),
-    }
-)
+# Exceptions that no checker raises on purpose: the bench itself is faulty.
+_NUMBERS = ("ArithmeticError", "OverflowError", "ValueError", "ZeroDivisionError")
+_LOOK_UPS = ("AttributeError", "IndexError", "KeyError", "LookupError", "NameError")
+_SYSTEM = ("EOFError", "FileNotFoundError", "MemoryError", "OSError", "RecursionError")
+_LOADING = ("ImportError", "IndentationError", "ModuleNotFoundError", "SyntaxError")
+_OTHERS = ("RuntimeError", "StopIteration", "TypeError", "UnboundLocalError")
+_UVM = ("UVMConfigItemNotFound", "UVMFactoryError")
+_BENCH_ERRORS = {*_NUMBERS, *_LOOK_UPS, *_SYSTEM, *_LOADING, *_OTHERS, *_UVM}
 _ENDED = "ended by its time limit: "
-# A second run would end in the same way: at the limit again, or with nothing to look at in waves.
-_UNLOADABLE = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
-_NOTHING_TO_SEE = (_ENDED, *(f"{name} at " for name in (*_UNLOADABLE, "BdbQuit", "EOFError")))
-_SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # it stands behind every cause
-# What ends a run on purpose, in words; {} is what it said.
+# Keys of failures whose second run would end in the same way, without any waves of interest.
+_NOTHING_TO_SEE = (
+    _ENDED,
+    *(f"{name} at " for name in (*_LOADING, "TabError", "BdbQuit", "EOFError")),
+)
+_SYNTAX_PLACE = re.compile(r" \([^()]+, line \d+\)$")  # redundant: every cause ends with its place
+# Exceptions that end a run on purpose; {} is the message of the exception.
 _ENDINGS = {
     "BdbQuit": "a debugger ended the test: a run has no terminal for breakpoint() and pdb",
     "SystemExit": "the test was ended by sys.exit({})",
@@ -58,18 +59,37 @@ _RUNNING = re.compile(
 _SIMULATOR_LINE = r"(?:{}|\S+:\d+: |[A-Z]+: )"
 _MAX_CAUSE = 600
 _TRUTH = re.compile(r"(?:not )?(?:False|True|None|0|1)")
+_FRAME = re.compile(r'^[\s|]*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
+# Position of pdb: the traceback of its end does not always hold the line of the breakpoint.
+_PDB = re.compile(r"^> (?P<file>.+)\((?P<line>\d+)\)\S*\(\)", re.MULTILINE)
+# Python's own library, installed packages, and code without a file.
+_FOREIGN = re.compile(r"^<|/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/")
+_CHAINED = re.compile(r"^.*(?:another exception occurred|cause of the following exception):$", re.M)
+_EXCEPTION = re.compile(
+    r"^\s*(?P<text>[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|BdbQuit|SystemExit)(?:: .*)?)$"
+)
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+# ---- reading
 
 
 def read_results(path: Path, bench: Path = ROOT) -> tuple[CaseResult, ...] | None:
-    """Test cases of a cocotb result file; None when it is missing or broken.
+    """Read the test cases of a cocotb result file.
 
-    `bench` is the folder that places in the bench are shown relative to.
+    Args:
+        path: the XML file.
+        bench: folder that places in the bench are shown relative to.
+
+    Returns:
+        The cases; None when the file is missing or damaged (no XML, an unknown encoding, a time
+        that is not a number).
     """
     try:
         root = ElementTree.fromstring(read_bytes(path))
         return tuple(_case(element, bench) for element in root.iter("testcase"))
     except (OSError, ElementTree.ParseError, ValueError, LookupError, RecursionError):
-        return None  # no XML, a coding that Python does not know, a time that is no number
+        return None
 
 
 def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
@@ -79,7 +99,7 @@ def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
             status = "failed"
             message = child.get("message") or child.get("error_msg") or ""
             error_type = child.get("type") or child.get("error_type") or ""
-            place = tracebacks.place(child.text or "", bench)
+            place = place_of_trace(child.text or "", bench)
         elif child.tag == "skipped" and child.get("type") != "xfail":
             status = "skipped"
     properties = {p.get("name"): p.get("value") for p in element.iter("property") if p.get("name")}
@@ -100,16 +120,27 @@ def _case(element: ElementTree.Element, bench: Path) -> CaseResult:
 def _number(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is no time")
+        raise ValueError(f"{text} is not a time")
     return value
 
 
 def read_log(path: Path) -> list[str]:
-    """Lines of a log without colour codes."""
+    """Return the lines of a log without colour codes; none when it cannot be read."""
     try:
         return _ANSI.sub("", path.read_text(errors="replace", encoding="utf-8")).splitlines()
     except OSError:
         return []
+
+
+def read_names(path: Path) -> tuple[str, ...] | None:
+    """Return the tests that cocotb registered in a run; None if the list is missing or damaged."""
+    try:
+        return typed(tuple[str, ...], read_json(path))
+    except (OSError, DataError):
+        return None
+
+
+# ---- judging
 
 
 def judge(
@@ -119,10 +150,17 @@ def judge(
     expected: Sequence[str] = (),
     bench: Path = ROOT,
 ) -> Verdict:
-    """Decide on a simulation that ended, from its exit, its cases and its log.
+    """Decide on a simulation that ended.
 
-    `expected` names tests, without parameters, each of which must have left a case; `bench` is as
-    in `read_results`.
+    The order matters: an assertion of the RTL explains a crash, a time limit explains missing
+    results, and a failed case explains a non-zero exit code.
+
+    Args:
+        finished: how the process ended.
+        cases: as `read_results` returns them.
+        lines: the log.
+        expected: tests, without parameters, each of which must have left a case.
+        bench: as in `read_results`.
     """
     assertion = _assertion(lines)
     if assertion is not None:
@@ -145,50 +183,48 @@ def judge(
     return Verdict(True)
 
 
-def read_names(path: Path) -> tuple[str, ...] | None:
-    """The tests that cocotb has registered in a run; None if the list is missing or broken."""
-    try:
-        return typed(tuple[str, ...], read_json(path))
-    except (OSError, DataError):
-        return None
-
-
 def as_registered(
     registered: Sequence[str] | None,
     planned: Sequence[str] | None,
     expected: Sequence[str],
     cases: Sequence[CaseResult],
 ) -> Verdict:
-    """Compare the tests that cocotb registered with those that were planned, and those of them
-    that were to run with the results. `planned` is None if the module belongs to no testplan."""
+    """Compare registered tests with planned ones, and the tests that were to run with the results.
+
+    Args:
+        registered: names that cocotb registered; None when it left no list.
+        planned: names that discovery knows; None if the module belongs to no testplan.
+        expected: tests that were to run; empty means all.
+        cases: results of the run.
+    """
     if registered is None:
         return _verdict(FailureKind.NO_TEST, "cocotb left no list of the tests that it registered")
     due = [name for name in registered if not expected or _is_one_of(name, expected)]
+    results = [case.name for case in cases]
     pairs = (
         ("cocotb registered {}, which the plan does not know", registered, planned),
         ("cocotb did not register {}, which the plan knows", planned, registered),
-        ("no result of {}, which cocotb registered", due, [case.name for case in cases]),
-        ("a result of {}, which was not to run", [case.name for case in cases], due),
+        ("no result of {}, which cocotb registered", due, results),
+        ("a result of {}, which was not to run", results, due),
     )
     for text, names, others in pairs:
-        if names is not None and others is not None:
-            surplus = list((Counter(names) - Counter(others)).elements())
-            if surplus:
-                shown = ", ".join(surplus[:3]) + (
-                    f" and {len(surplus) - 3} more" if surplus[3:] else ""
-                )
-                return _verdict(FailureKind.NO_TEST, text.format(shown))
+        if names is None or others is None:
+            continue
+        if surplus := list((Counter(names) - Counter(others)).elements()):
+            more = f" and {len(surplus) - 3} more" if surplus[3:] else ""
+            return _verdict(FailureKind.NO_TEST, text.format(", ".join(surplus[:3]) + more))
     return Verdict(True)
 
 
 def worth_a_rerun(key: str) -> bool:
-    """False where a run with waves would show nothing (the bench does not load, or pdb ends it), or
-    would take until its time limit again."""
+    """Return False where a rerun with waves shows nothing: the bench does not load, a debugger ends
+    it, or it would run until its time limit again."""
     return not key.startswith(_NOTHING_TO_SEE)
 
 
 def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Verdict:
-    """The text in one line, cut if need be, but never its place; the key of the whole text."""
+    """Make a red verdict in one line; a long text is cut, its place never. The key is made of the
+    whole text."""
     end = f" ({place})" if place else ""
     one_line = " ".join(text.split())
     room = _MAX_CAUSE - len(end)
@@ -197,7 +233,7 @@ def _verdict(kind: FailureKind, text: str, key: str = "", place: str = "") -> Ve
 
 
 def _is_one_of(name: str, tests: Sequence[str]) -> bool:
-    """A test with parameters leaves a case for each of their values."""
+    """Match a case with its test: a test with parameters leaves a case for each set of values."""
     return any(name == test or name.startswith(f"{test}/") for test in tests)
 
 
@@ -218,37 +254,48 @@ def _assertion(lines: list[str]) -> str | None:
 def _failed_case(case: CaseResult, lines: list[str], bench: Path) -> Verdict:
     first = case.message.splitlines()[0] if case.message else ""
     lines = _lines_of(case, lines)
-    ended = tracebacks.last_exception(lines, bench)
-    if any(line.strip() == "bdb.BdbQuit" for line in lines):  # in a task, or given another name
+    ended = last_exception(lines, bench)
+    if any(line.strip() == "bdb.BdbQuit" for line in lines):  # in a task, or under another name
         return _died("BdbQuit", case.place, lines, bench)
-    if case.error_type == "SimFailure" and ended[0].partition(":")[0] in _ENDINGS:
-        return _died(*ended, lines, bench)
+    if case.error_type == "SimFailure":
+        return _ended_early(case, first, ended, lines, bench)
     if case.cause_key:
         return _verdict(FailureKind.MISMATCH, first, case.cause_key)
-    if case.error_type == "SimFailure":
-        starts = "|".join(simulator.message_start for simulator in registry.simulators())
-        own = re.compile(_SIMULATOR_LINE.format(starts))
-        last = next((x.strip() for x in lines if own.match(x)), "")
-        last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
-        return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
     if not first and not case.error_type:
         first = ended[0] or "no message"
     text = ": ".join(filter(None, (case.error_type, first)))
-    if first == _NOT_BEGUN:  # no coroutine, or with other parameters
+    if first == _NOT_BEGUN:  # not a coroutine, or with other parameters
         return _died(ended[0] or first, case.place, lines, bench)
     if case.error_type in _TIME_OUTS or _TIME_OUT_TEXT.search(first):
         return _verdict(FailureKind.TIME_OUT, text)
     if case.error_type in _BENCH_ERRORS or case.error_type in _ENDINGS:
         return _died(text, case.place, lines, bench)
-    # What an assertion without a text of its own shows are values; its place tells what it checks.
+    # An assertion without a message shows values only; its place identifies it.
     bare = case.place and (not first or first.startswith("assert "))
     key = f"{case.error_type} at {case.place}" if bare else link_rule(first) or normalised(text)
     return _verdict(FailureKind.MISMATCH, text + _values(case.message), key, case.place)
 
 
+def _ended_early(
+    case: CaseResult, first: str, ended: tuple[str, str], lines: list[str], bench: Path
+) -> Verdict:
+    """Explain cocotb's SimFailure: the simulation ended before the test did."""
+    if ended[0].partition(":")[0] in _ENDINGS:
+        return _died(*ended, lines, bench)
+    if case.cause_key:
+        return _verdict(FailureKind.MISMATCH, first, case.cause_key)
+    starts = "|".join(simulator.message_start for simulator in registry.simulators())
+    own = re.compile(_SIMULATOR_LINE.format(starts))
+    last = next((x.strip() for x in lines if own.match(x)), "")
+    last = last or "$finish, no event left, or sys.exit() in a task that the test awaits"
+    return _verdict(FailureKind.CRASH, f"the simulation ended early: {last}")
+
+
 def _values(message: str) -> str:
-    """What the rewritten assertion says behind a text of its own; of a mere truth value also where
-    it comes from. "" without a text: then the assertion is the first line already."""
+    """Return the values that the rewritten assertion shows after its message, "" without a message.
+
+    For a mere truth value (`assert False`), pytest's explanation of its origin is added.
+    """
     text, mark, values = message.partition("\nassert ")
     if not mark or text.startswith("assert "):
         return ""
@@ -257,7 +304,7 @@ def _values(message: str) -> str:
 
 
 def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
-    """The part of a log that one test wrote; all of it if its begin is not found."""
+    """Return the part of a log that one test wrote; all of it if its start is not found."""
     begins = [(n, found["test"]) for n, x in enumerate(lines) if (found := _RUNNING.search(x))]
     for number, (first, test) in enumerate(begins):
         if test.endswith(f".{case.name}"):
@@ -266,11 +313,11 @@ def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
 
 
 def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
-    """The bench raised what no checker raises: a fault of its own, or an order to end."""
+    """Make the verdict of an exception that no checker raises: a fault of the bench, or an exit."""
     kind, _, said = exception.partition(": ")
     kind = kind.rpartition(".")[2]
     if kind == "BdbQuit":
-        place = tracebacks.place_of_debugger(lines, bench) or place
+        place = place_of_debugger(lines, bench) or place
     key = f"{kind} at {place}" if place else ""
     text = _ENDINGS[kind].format(said) if kind in _ENDINGS else exception
     if exception == _READ_EOF:
@@ -280,22 +327,54 @@ def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
 
 
 def _crash(finished: Finished, lines: list[str], bench: Path) -> Verdict:
-    """The simulator left no results, or ended badly after them."""
-    how = (
-        f"signal {-finished.returncode}"
-        if finished.returncode < 0
-        else f"exit code {finished.returncode}"
-    )
+    """Explain a simulator that left no results, or that ended badly after them."""
+    code = finished.returncode
     begins = [number for number, line in enumerate(lines) if _RUNNING.search(line)]
-    # Earlier tests of the process are over, whatever they raised.
-    exception, place = tracebacks.last_exception(lines[begins[-1] if begins else 0 :], bench)
-    if exception and finished.returncode >= 0:
+    # Earlier tests of the process are over, so their exceptions explain nothing.
+    exception, place = last_exception(lines[begins[-1] if begins else 0 :], bench)
+    if exception and code >= 0:
         return _died(exception, place, lines, bench)
     running = [found["test"] for found in map(_RUNNING.search, lines) if found]
-    if finished.returncode == 0:
+    if code == 0:
         where = f"in {running[-1]}" if running else "while the tests were loaded"
         text = f"the simulator ended {where} without results: did the bench call exit?"
         return _verdict(FailureKind.CRASH, text)
     last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
     text = f"simulator ended with {how}: {exception or last}"
     return _verdict(FailureKind.CRASH, text, place=place)
+
+
+# ---- tracebacks
+
+
+def place_of_trace(trace: str, root: Path = ROOT) -> str:
+    """Return the innermost frame of the bench in the last exception of a chain; "" without one."""
+    for part in reversed(_CHAINED.split(trace)):
+        own = [f for f in _FRAME.finditer(part) if not _FOREIGN.search(f["file"])]
+        if own:
+            return _shown(own[-1], root)
+    return ""
+
+
+def place_of_debugger(lines: Sequence[str], root: Path = ROOT) -> str:
+    """Return the place where pdb last waited for a command; "" when it never did."""
+    found = list(_PDB.finditer("\n".join(lines)))
+    return _shown(found[-1], root) if found else ""
+
+
+def _shown(found: re.Match[str], root: Path) -> str:
+    path = Path(found["file"])
+    inside = path.is_relative_to(root)
+    return f"{path.relative_to(root) if inside else shown(path)}:{found['line']}"
+
+
+def last_exception(lines: Sequence[str], root: Path = ROOT) -> tuple[str, str]:
+    """Return the last exception in a log and its place; two empty texts without one."""
+    for number in range(len(lines) - 1, -1, -1):
+        found = _EXCEPTION.match(lines[number])
+        if found:
+            begins = [i for i in range(number) if lines[i].strip() == _TRACEBACK]
+            first = begins[-1] if begins else number
+            return found["text"], place_of_trace("\n".join(lines[first:number]), root)
+    return "", ""

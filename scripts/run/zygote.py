@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inside the simulator: wait with everything loaded, and fork one child for each run asked for.
+"""Server inside the simulator: waits with everything loaded, and forks one child for each requested
+run.
 
-cocotb calls `serve` before anything of its own (PYGPI_USERS names it first). The design is
-loaded, Python is up, time is 0, no test is known. What reaches a child is what it could not tell
-from a start of its own: the same command line, its own environment, folder, log and process
-group. It returns from `serve`, and cocotb starts as ever. `forkserver.py` is the other end.
+cocotb calls `serve` before its other entry points (PYGPI_USERS names it first). The design is
+loaded, Python has started, time is 0, no test is known. A child cannot distinguish this from a
+direct start: the same command line, and its environment, folder, log and process group. It
+returns from `serve`, and cocotb starts as usual. `forkserver.py` is the client.
 """
 
 from __future__ import annotations
@@ -50,8 +51,11 @@ def serve() -> None:
 
 
 def children(connection: socket.socket) -> dict[str, Any]:
-    """Forks a child for each request packet, and tells its number and how it ended; returns the
-    request, in the child, which has a process group of its own and ends with its parent."""
+    """Fork a child for each request packet, and report its number and its exit status.
+
+    Returns:
+        The request, in the child, which has a separate process group and ends with its parent.
+    """
     _say(connection, {"ready": os.getpid()})
     while packet := connection.recv(MAX_REQUEST):
         request: dict[str, Any] = json.loads(packet)
@@ -72,15 +76,17 @@ def children(connection: socket.socket) -> dict[str, Any]:
 
 
 def end_with_parent(parent: int) -> None:
-    """The kernel ends this process when the thread that made it, of process ``parent``, is gone;
-    one that went before the kernel was asked ends it here."""
+    """Let the kernel end this process when the thread of process ``parent`` that made it is gone.
+
+    If the parent ended before the kernel was asked, end here.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
 
 
 def write_to(log: str, greeting: bytes = b"") -> None:
-    """Both outputs of this process go to a new file, behind a greeting."""
+    """Redirect both outputs of this process to a new file that begins with a greeting."""
     file = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
     os.write(file, greeting)
     os.dup2(file, 1)
@@ -99,18 +105,19 @@ def _become(request: dict[str, Any], greeting: bytes) -> None:
 
 
 def _end_at_exit(libc: ctypes.CDLL) -> None:
-    """Let exit() write out what is buffered and end there.
+    """Let exit() flush all buffers and end there.
 
-    Its older handlers belong to the parent: Verilator's would wait for a thread that no child has.
+    Its older handlers belong to the parent: Verilator's would wait for a thread that no child
+    has.
     """
     for function in (libc._exit, libc.fcloseall):  # called last to first
         libc.on_exit(ctypes.cast(function, ctypes.c_void_p), None)
 
 
 def _end_here(libc: ctypes.CDLL, server: int) -> None:
-    """End a child whose tests are over, before Python takes itself apart (half of its time).
+    """End a child whose tests are over before Python's clean-up, which takes half of its time.
 
-    A simulation that ended in any other way goes on to the exit code that it deserves.
+    A simulation that ended in any other way continues to its real exit code.
     """
     if os.getpid() != server and cocotb_private.tests_are_over():
         for stream in (sys.stdout, sys.stderr):
@@ -120,8 +127,8 @@ def _end_here(libc: ctypes.CDLL, server: int) -> None:
 
 
 def _wait(pid: int, connection: socket.socket) -> tuple[int, int]:
-    """Exit code of a child and its processor time in milliseconds; when the runner goes away, the
-    child and this process go too."""
+    """Return the exit code of a child and its processor time in milliseconds; when the runner is
+    gone, end the child and this process."""
     handle = os.pidfd_open(pid)
     waiting = select.poll()
     waiting.register(handle, select.POLLIN)

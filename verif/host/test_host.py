@@ -45,7 +45,7 @@ def build_host() -> Path:
     sources = collect(spec)
 
     def compile_host(target: Path) -> dict[str, str]:
-        design = bulk_build.Design(spec, sources, target)
+        design = bulk_build.BulkDesign(spec, sources, target)
         host = bulk_build.host_sources("host_only.cpp")
         flags = (*bulk_build.COMPILE, *bulk_build.QUICK, design.include)
         design.run(*flags, "-shared", *host, "-o", HOST_LIBRARY)

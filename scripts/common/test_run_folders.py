@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two commands in one tree: folders of their own, and nothing that `nf clean` takes away."""
+"""Tests of two commands in one tree: separate folders, and nothing that `nf clean` removes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from scripts.run.replay_simulators import Simulators
 CLAIMS = """
 import sys
 from pathlib import Path
-from scripts.common import claims
-print(claims.folder(Path(sys.argv[1])), flush=True)
+from scripts.common import run_folders
+print(run_folders.folder(Path(sys.argv[1])), flush=True)
 sys.stdin.read()  # ends with the test, whatever comes of it
 """
 
 
 @contextmanager
 def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Another process that claims a folder: it, and the folder that it got."""
+    """Start another process that claims a folder; yield the process and the claimed folder."""
     with subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
         stdin=subprocess.PIPE,
@@ -50,7 +50,7 @@ def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[s
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A build folder for this process."""
+    """Make a build folder for this process."""
     place = tmp_path / "build"
     for module in (paths, clean, build_cache):
         monkeypatch.setattr(module, "BUILD", place, raising=False)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing stays behind, however a command ends; and Ctrl-C ends it, however often it is pressed."""
+"""Tests that no process survives its command, and that Ctrl-C ends it however often it is
+pressed."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 COMMON = """import contextlib, os, sys, time
@@ -53,7 +55,7 @@ PROGRAMS = {"group": GROUP, "icarus": ICARUS, "stage": STAGE}
 
 
 def start(folder: Path, program: str) -> subprocess.Popen[str]:
-    """A Python program in that folder, in a process group of its own."""
+    """Start a Python program in that folder, in a separate process group."""
     text = f"{COMMON}SIMULATOR = {SIMULATOR!r}\n{program}"
     return subprocess.Popen(
         [sys.executable, "-c", text],
@@ -67,19 +69,19 @@ def start(folder: Path, program: str) -> subprocess.Popen[str]:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends, on a loaded machine too, before it would by itself."""
+    """Wait until a process has ended; return False after 120 s, when it would still run alone."""
     late = time.monotonic() + 120
-    while time.monotonic() < late:
-        try:
-            state = (
-                Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
-            )
-        except OSError:
-            return True
-        if state == "Z":
-            return True
+    while alive(pid) and time.monotonic() < late:
         time.sleep(0.01)
-    return False
+    return not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -94,9 +96,7 @@ def test_what_a_killed_command_has_started_ends(
             line = process.stdout.readline()
             assert line, "the program has ended"
             pids = [int(word) for word in line.split() if word.isdecimal()]
-        assert not any(
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] == "Z" for pid in pids
-        )
+        assert all(map(alive, pids))
         process.send_signal(number)
         process.wait()
         assert all(map(gone, pids))
