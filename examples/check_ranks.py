@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train-check`.
+"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train check`.
 
 One process imports torch and forks the workers, which go through all trainings: real gloo
 processes, and no time is lost in starting them. FOLDER/plan.json says what to train; each training
@@ -139,7 +139,7 @@ class Check:
         return profile if self.plan["verify"] else replace(profile, verified=True)
 
     def _verified(self, profile: Profile, asked: Asked, first: float) -> Verification:
-        """As `nf calibrate` does it; ``first``: what the training that was measured has reached."""
+        """Verify as `nf train calibrate` does; ``first``: metric of the measured training."""
         seeds = [asked.seed + n for n in range(SEEDS)]
         full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
         # By the means, as all goals of the checks are.

@@ -2,7 +2,7 @@
 """An ordinary data-parallel training, with the two lines that make its gradients low-bit.
 
 torchrun --nproc-per-node 4 -m examples.train_by_profile
-NF_MONITOR=runs/digits torchrun ... ; nf monitor runs/digits
+NF_MONITOR=runs/digits torchrun ... ; nf train monitor runs/digits
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An ordinary data-parallel training of one of the checks' workloads.
 
-nf calibrate --out build/pairs100.toml --workers 8 -- examples/train_workload.py pairs100
+nf train calibrate --out build/pairs100.toml --workers 8 -- examples/train_workload.py pairs100
 NF_PROFILE=build/pairs100.toml torchrun --nproc-per-node 8 -m examples.train_workload pairs100
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link traces: every flit at the pins of a device, as text, and back (`nf flits` prints them).
+"""Link traces: flits at the pins of a device, as text, and back (`nf report flits` prints them).
 
 One flit a line: clock, direction, Protocol ID, the 528-bit flit, the last two in hex; a line with
 ``reset`` alone forgets the state of the link, one with ``phy_down`` tells that the physical layer

@@ -36,10 +36,10 @@ from neuron_fabric.profile.samples import samples_path
 
 HELP = "a profile for a training: FP32 with the packed reduction beside it, the rule, verification"
 EXAMPLES = """examples:
-  nf calibrate --out p.toml --workers 4 -- train.py --lr 0.1    measure, choose, verify
-  nf calibrate --out p.toml --no-verify -- train.py             measure and choose alone
-  nf calibrate --out p.toml --routes G_BINARY,G_INT4 -- train.py   integer codes where votes fail
-  nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml      other floors, without training
+  nf train calibrate --out p.toml --workers 4 -- train.py --lr 0.1  measure, choose, verify
+  nf train calibrate --out p.toml --no-verify -- train.py       measure and choose alone
+  nf train calibrate --out p.toml --routes G_BINARY,G_INT4 -- train.py  codes where votes fail
+  nf train profile rule p.toml --floor G_BINARY=0.5 --out q.toml  other floors, without training
 """
 MOST_WORKERS = 255
 INTERRUPTED = 130
@@ -181,5 +181,5 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         try:
             return calibrate(asked, Trainings(Path(base), train))
         except KeyboardInterrupt:
-            say("nf calibrate: interrupted; what is written is whole", file=sys.stderr)
+            say("nf train calibrate: interrupted; what is written is whole", file=sys.stderr)
             return INTERRUPTED

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf calibrate` and a training that it has started tell each other: a folder.
+"""What `nf train calibrate` and a training that it has started tell each other: a folder.
 
 `job.json` says what the training is to do; the training leaves `report.json` (what `rt.report` was
 told) there, and what was measured (`row_file`). A script needs to know none of it: it calls
@@ -57,7 +57,7 @@ def write_job(folder: Path, job: Job) -> None:
 
 
 def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
-    """The folder and the job of this training, when `nf calibrate` has started it."""
+    """The folder and the job of this training, when `nf train calibrate` has started it."""
     name = env.get(CALIBRATE)
     if not name:
         return None
@@ -67,7 +67,7 @@ def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
     except (OSError, DataError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         what = f"its {JOB} cannot be read ({why})"
-        raise CalibrationError(folder, what, "leave NF_CALIBRATE to `nf calibrate`") from None
+        raise CalibrationError(folder, what, "leave NF_CALIBRATE to `nf train calibrate`") from None
 
 
 def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A training that `nf calibrate` has started: what `attach` gives it; needs torch."""
+"""A training that `nf train calibrate` has started: what `attach` gives it; needs torch."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def watch_forward(model: Any, done: Any) -> None:
 
 
 def told(runtime: Runtime, model: Any, folder: Path, job: Job) -> None:
-    """``runtime.report`` writes for `nf calibrate`; a job that is to stop does so."""
+    """``runtime.report`` writes for `nf train calibrate`; a job that is to stop does so."""
     bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
     def report(metrics: Mapping[str, float]) -> None:

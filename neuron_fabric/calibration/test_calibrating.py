@@ -177,7 +177,7 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     """A vote costs less; codes go where none passes, and 4 bits before 8."""
     calibrated(tmp_path, Script(good), verify=False)
     out = capsys.readouterr().out
-    assert "nf profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
+    assert "nf train profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
     path = tmp_path / "p.toml"
     found = read_profile(path).region("head").measured["steady"]["G_INT8"]["vote"]
     assert found["cosine"] == pytest.approx((0.99, 0.99))

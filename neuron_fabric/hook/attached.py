@@ -61,7 +61,7 @@ class Runtime:
         summed over the steps."""
         router.first, router.last = self._first, self._last
         self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
-        """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
+        """Pass on the value of `report` after the last step: to `nf train calibrate`, by a file."""
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Copy and pickle as None; `state_dict` is for checkpoints."""

@@ -3,7 +3,7 @@
 
 Hard limits first, each with its own line; then time: the low-bit path is modelled from measured
 coefficients (`runtime.substrate`), the network's all-reduce from a line through the times that
-warm-up has seen. `nf capacity clocks` compares the model with the RTL. The name "reducer-capacity
+warm-up has seen. `nf measure capacity clocks` compares model and RTL. The name "reducer-capacity
 checks" is that of the NEURON-Fabric papers, which are public as abstracts alone; model and numbers
 are this project's.
 """
@@ -143,7 +143,7 @@ class Traffic(StrEnum):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Clocks of the device, as `nf capacity measure` fits them, and rates of the host.
+    """Clocks of the device, as `nf measure capacity measure` fits them, and rates of the host.
 
     ``hook/rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
 
@@ -373,7 +373,7 @@ FORMAT = "neuron-fabric-substrate"
 VERSION = 2
 MOST_BYTES = 64 << 10
 SHIPPED = Path(__file__).with_name("rtl.toml")
-"""What `nf capacity measure --device-only --out neuron_fabric/hook/rtl.toml` has measured of the
+"""Result of `nf measure capacity measure --device-only --out neuron_fabric/hook/rtl.toml` for the
 RTL; of no host."""
 
 
@@ -409,7 +409,7 @@ def read_substrate(path: Path) -> Substrate:
         why = error.strerror or type(error).__name__
         raise SubstrateError(path, f"cannot be read ({why})", "give a substrate file") from None
     except ValueError as error:  # DataError, and what dataclasses refuse
-        raise SubstrateError(path, error, "write it by `nf capacity measure`") from None
+        raise SubstrateError(path, error, "write it by `nf measure capacity measure`") from None
     return found
 
 

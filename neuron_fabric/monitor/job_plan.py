@@ -65,7 +65,7 @@ class Limits:
     drift_count: int = 40
     mean_window: int = 20
 
-    # A line through the last losses. Chosen on losses of real trainings (`nf train-check`'s, seeds
+    # A line through the last losses. Chosen on losses of real trainings (`nf train check`'s, seeds
     # 1 to 4) and on flat noise: shorter windows see rises there too often.
     slope_window: int = 40
     slope_sigma: float = 4.0  # times the line's own standard error
@@ -93,7 +93,7 @@ class Limits:
     saturation_count: int = 1  # the reading itself looks back 32 steps
 
     # How far the least agreement of a worker is below 0. Chosen by shadow votes beside real
-    # trainings (`nf train-check`'s, seeds 1 and 2, 2 to 8 workers), whose lowest was 0.03 below.
+    # trainings (`nf train check`'s, seeds 1 and 2, 2 to 8 workers), whose lowest was 0.03 below.
     against_in: float = 0.05
     against_out: float = 0.02
     against_count: int = 4  # the reading itself is a mean over some 12 steps

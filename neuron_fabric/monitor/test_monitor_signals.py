@@ -214,7 +214,7 @@ def test_margin_and_saturation_within(name: str, value: float, profile: float | 
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:
-    """To a tenth within 100 steps, as in `nf train-check pairs100`: among all of these, 6 times the
+    """To a tenth within 100 steps, as in `nf train check pairs100`: among all of these, 6 times the
     last one would be no spike."""
     falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
     loss = losses(*falling)
@@ -252,7 +252,7 @@ def test_units_of_a_report() -> None:
 
 
 def test_gradients_that_shrink_are_no_fault() -> None:
-    """By more than the limit from one sample to the next, as in `nf train-check digits`, where the
+    """By more than the limit from one sample to the next, as in `nf train check digits`, where the
     loss goes to 0: the FP32 norm is sampled anew before anybody is demoted."""
     profile = SmallProfile((SmallRegion("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))

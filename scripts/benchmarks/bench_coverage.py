@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench coverage`: what sampling functional coverage adds to the time of a test.
+"""`nf measure bench coverage`: what sampling functional coverage adds to the time of a test.
 
 Measured inside the test (`sampling_cost.py`), as the share of its own time: two runs, one with and
 one without, differ by more than that on a busy machine. The counters inside the design

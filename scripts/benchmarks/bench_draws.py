@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench draws`: what a draw of a region descriptor costs, by the scenario generator and by the
+"""`nf measure bench draws`: cost of a draw of a region descriptor, by the generator and the
 libraries for constrained randomisation, where they are installed.
 
 All draw the same: W, LINES_LOG2 and T by weight, a window above the memory and a state area inside

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs in a simulator for `nf bench coverage`: a test with its sampling of coverage timed.
+"""Runs in a simulator for `nf measure bench coverage`: a test with its sampling of coverage timed.
 
 The clock is that of the wall, for both parts of the ratio: what else the machine does slows both.
 """

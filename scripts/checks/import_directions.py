@@ -39,7 +39,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *_MODELS,
     ),
     "scripts": _SCRIPTS,
-    # Benchmarks and figures drive verbs; `nf bench` and `nf figures` load them by name.
+    # Benchmarks and figures drive verbs; the verb table loads them by name.
     **_rooms(
         "scripts",
         "common record build plan coverage report run prove farm mutation closing "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cluster-check`: a low-bit training on several nodes. The same decisions on all of them, a
+"""`nf train nodes`: a low-bit training on several nodes. The same decisions on all of them, a
 link that becomes slow for a while, a node that dies."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scripts.run import node_network
 from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
 EXAMPLES = """examples:
-  nf cluster-check --nodes 4 --rate 1gbit    a network namespace a node, links of 1 Gbit/s (root)
-  nf cluster-check                           plain processes where there is no root
+  nf train nodes --nodes 4 --rate 1gbit      a network namespace a node, links of 1 Gbit/s (root)
+  nf train nodes                           plain processes where there is no root
 """
 RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
@@ -59,12 +59,12 @@ class Ended:
 def run(args: argparse.Namespace) -> int:
     """0 when all holds; 1 else. NfError when it cannot be tried."""
     if importlib.util.find_spec("torch") is None:
-        raise NfError("cluster-check: torch is not installed (requirements-torch.txt).")
+        raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
         wrong += _killed(args, nodes, Path(folder, "killed"))
-    say(f"nf cluster-check: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
+    say(f"nf train nodes: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
     return 1 if wrong else 0
 
 
@@ -86,7 +86,7 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     if substrate:
         ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
         known = replace(shipped().coefficients, pack_rate=GRADIENTS / (SLOWER * ring))
-        write_substrate(substrate, Substrate("slow host", "made up by cluster-check", known))
+        write_substrate(substrate, Substrate("slow host", "made up by nf train nodes", known))
     running = _start(args, nodes, folder, STEPS, substrate)
     if nodes.limit:
         last = args.nodes - 1
@@ -180,7 +180,7 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
                 log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
                 said = [line for line in log.splitlines() if line.strip()] or ["no message"]
                 left = _left(folder, rank).get("error") or said[-1]
-                raise NfError(f"cluster-check: node {rank} ended before step {step}: {left}.")
+                raise NfError(f"nf train nodes: node {rank} ended before step {step}: {left}.")
         time.sleep(0.02)
 
 

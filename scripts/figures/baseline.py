@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures as they were accepted, and what has slipped from them by more than 5 %.
 
-`baseline.json` holds the followed figures of each result by name; `nf figures WHAT --accept` writes
+`baseline.json` holds the followed figures of each result by name; --accept of `nf measure` writes
 it anew. Less is better, but for rates: figures whose name ends in "MHz".
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures synth`: area and longest paths, by design and by module, with their yardsticks."""
+"""`nf measure figures synth`: area and longest paths by design and module, with yardsticks."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def sources() -> tuple[dict[str, Path], Instances]:
     return files, instances((name, path.read_text("utf-8")) for name, path in files.items())
 
 
-# What `nf figures synth` maps: designs, the parts of the whole, and targets.
+# What `nf measure figures synth` maps: designs, the parts of the whole, and targets.
 
 _RTL = "scripts/figures/rtl"
 
@@ -347,7 +347,7 @@ def beside_slices(clocks: Mapping[str, Route]) -> list[str]:
     ]
 
 
-# Tables and followed figures of `nf figures synth`, of what was mapped, placed and routed.
+# Tables and followed figures of `nf measure figures synth`, of what was mapped, placed and routed.
 
 
 def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
@@ -684,7 +684,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     effort_s = budget.left(design.effort_s)
     if not effort_s:
         return _Done(lacks="no processor time was left for it (--effort)")
-    say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
+    say(f"nf measure figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
     edits = design.edits or ((SLICED,) if slices > 1 else ())
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"

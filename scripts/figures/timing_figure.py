@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures timing`: what each mode costs over plain memory, in clocks of the RTL, from one
+"""`nf measure figures timing`: cost of each mode over plain memory, in clocks of the RTL, from one
 access at a time to full credits."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from verif.host.bulk_device import VerilatedModel
 from verif.host.c_interface import READS, WRITES, Stage
 from verif.mem.memory_timing import MemoryTiming
 
-# What the parts of `nf figures timing` share: runs that are kept, and kinds of access.
+# What the parts of `nf measure figures timing` share: runs that are kept, and kinds of access.
 
 LATENCY = 300
 """Of the memory, in clocks, where it is not what is varied."""
@@ -779,14 +779,14 @@ def run(args: argparse.Namespace) -> Measured:
     parts = {name: part for name, part in PARTS.items() if args.only in name}
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")
-    with telling("nf figures: building the design with its stage probe"):
+    with telling("nf measure figures: building the design with its stage probe"):
         model = bulk_build.build(_simulator(), stages=True)
     assert isinstance(model, VerilatedModel)
     found = Found()
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:
         bench = Bench(model, Path(folder))
         for name, part in parts.items():
-            with telling(f"nf figures: {name}"):
+            with telling(f"nf measure figures: {name}"):
                 part(bench, found)
     return Measured(
         set_up=(
@@ -801,7 +801,7 @@ def run(args: argparse.Namespace) -> Measured:
         plots=tuple(found.plots),
         left_out=(
             "banks of the memory: its model has latency, bandwidth and stalls, but no banks",
-            "the record initialiser: `nf bench misses` measures plain reads beside it",
+            "the record initialiser: `nf measure bench misses` measures plain reads beside it",
         ),
         followed=found.followed,
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures traffic`: bytes per gradient element each way, for every mode, read view and choice
+"""`nf measure figures traffic`: bytes per gradient element each way, by mode, read view and choice
 of tensors that stay in FP32."""
 
 from __future__ import annotations

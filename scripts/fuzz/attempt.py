@@ -38,7 +38,7 @@ DECOY = "decoy.txt"
 _DECOY_TEXT = "nobody may write here\n"
 _DAMAGE = {"json", "row", "damage", "header"}
 _MAX_OUTPUT = 200_000
-_REFUSED = "this nf belongs to"
+_REFUSED = "this `nf` tests checkout"
 _LINGER_S = 5.0
 _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,

@@ -70,7 +70,7 @@ BAD = {
     "silent": (judge._Ended(2, "", "", 1.0, ()), "did not say why"),
     "other": (judge._Ended(2, "", "nf: y", 1.0, ()), "does not say 'x'"),
     "another tree": (
-        judge._Ended(2, "", "nf: this nf belongs to /x, and you mean", 1.0, ()),
+        judge._Ended(2, "", "nf: this `nf` tests checkout /x, but", 1.0, ()),
         "mix-up",
     ),
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf train-check` prints: its table, what each check is meant to reach, and what it is not
+"""What `nf train check` prints: its table, what each check is meant to reach, and what it is not
 evidence of.
 
 Goals are for the means of three seeds at full length; a shorter training is shown, not judged.
@@ -344,7 +344,7 @@ def _reducers(found: Found) -> Iterator[Goal]:
 
 def remarks(found: Found) -> list[str]:
     """What a reader may not take from the table."""
-    out = ["FP32 here is DDP with a profile that leaves all in FP32: `nf ddp-check` compares both."]
+    out = ["FP32 here is DDP with a profile of FP32 alone: `nf train exact` compares both."]
     if found.check == "pairs100":
         ternary, binary = (found.mean(one, found.seeds) for one in (TERNARY, BINARY))
         if ternary is not None and binary is not None and ternary > binary:

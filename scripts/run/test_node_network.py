@@ -33,7 +33,7 @@ while True:
 
 
 def test_a_busy_link_goes_on_at_another_rate() -> None:
-    """Found by cluster-check: a large packet that waited for the old rate never left, nor any
+    """Found by `nf train nodes`: a large packet that waited for the old rate never left, nor any
     behind it, and the ranks waited until their timeout."""
     if why := node_network.why_not():
         pytest.skip(why)

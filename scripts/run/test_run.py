@@ -158,7 +158,7 @@ def test_what_cannot_be_written_is_one_line(user: User, tmp_path: Path) -> None:
 
 def test_synth_and_mutate_say_where_they_cannot_write(user: User, tmp_path: Path) -> None:
     user.env["NF_BUILD"] = str(tmp_path)
-    _one_line(user.nf("synth", "--top", "nf_vote"), "unset NF_BUILD")
+    _one_line(user.nf("measure", "synth", "--top", "nf_vote"), "unset NF_BUILD")
     (tmp_path / "mutants").write_text("", encoding="utf-8")
     _one_line(user.nf("mutate", "never-aborts"), "cannot write to")
 
