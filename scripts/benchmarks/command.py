@@ -7,8 +7,6 @@ import argparse
 from types import ModuleType
 
 from scripts.benchmarks import (
-    bench_coverage,
-    bench_draws,
     bench_hook,
     bench_misses,
     bench_model,
@@ -25,8 +23,6 @@ BENCHES: dict[str, ModuleType] = {
     "model": bench_model,
     "profile": bench_profile,
     "misses": bench_misses,
-    "draws": bench_draws,
-    "coverage": bench_coverage,
     "runtime": bench_runtime,
     "hook": bench_hook,
 }
@@ -39,8 +35,6 @@ EXAMPLES = """examples:
   nf measure bench profile                   where its instructions go, by part
   nf measure bench misses --memory-latency 48  hits, misses and isolation, in clocks
   nf measure bench replay --jobs 2           what two cores bring to it
-  nf measure bench draws                     a draw of a scenario against the libraries
-  nf measure bench coverage                  what sampling adds to a test
   nf measure bench runtime                   packing, votes and decoding against a copy
   nf measure bench hook                      a step of a training by the hook against plain DDP
 """

@@ -20,8 +20,8 @@ from scripts.checks import (
     file_rules,
     generated_tables,
     git_calls,
-    import_directions,
     pins,
+    prose,
     randomness,
     rtl_style,
     text_files,
@@ -30,7 +30,7 @@ from scripts.checks import (
 from scripts.cli.steps import Steps, command
 from scripts.common import toolchain
 from scripts.common.arguments import Command
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP, Dut
 from scripts.coverage import code_waivers
 from scripts.mutation import find_mutants, waivers
@@ -44,6 +44,11 @@ EXAMPLES = """examples:
   nf check                                   what pre-commit runs
   nf check --fix                             format, write generated tables, mend what can be
 """
+LAYERS = [
+    toolchain.in_venv("lint-imports") or "lint-imports",
+    "--cache-dir",
+    shown(BUILD / "imports"),
+]
 LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
 
@@ -69,15 +74,15 @@ def run(args: argparse.Namespace) -> int:
         "mypy": partial(command, [*mypy, *python]),
         "registers are generated": partial(command, REGISTERS),
         "git is run in one place": partial(git_calls.violations, ROOT),
-        "imports run one way": partial(import_directions.violations, ROOT),
-        "imports form no circle": partial(import_directions.circles, ROOT),
+        "imports keep the layers, without a circle": partial(command, LAYERS),
         "licence lines": partial(file_rules.without_licence, ROOT),
         "pipeline is the copy of its source": _pipeline,
         "lock files hold the pins": pins.problems,
         "every pin is used": partial(pins.unused, ROOT, sources),
         "text has an encoding": partial(text_files.violations, ROOT, sources),
         "all that is random has a seed": partial(randomness.violations, ROOT, sources),
-        "module names are unique": partial(file_rules.same_names, ROOT),
+        "class names are unique in a top folder": partial(file_rules.same_class_names, ROOT),
+        "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
         "environment variables are documented": partial(env_table.violations, ROOT),

@@ -108,7 +108,9 @@ def test_the_nf_of_another_checkout_is_refused(tree: Path, tmp_path: Path) -> No
     for path in (other, other / "scripts"):
         code, out, said = nf(tree / ".venv/bin/nf", path)
         assert (code, out) == (2, "")
-        assert said.startswith(f"nf: this `nf` tests checkout {tree}, but the current directory belongs")
+        assert said.startswith(
+            f"nf: this `nf` tests checkout {tree}, but the current directory belongs"
+        )
     works_on(other / ".venv/bin/nf", tmp_path, other, PYTHONPATH=str(tree))  # its own comes first
 
 
