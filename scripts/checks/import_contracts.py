@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 from grimp import ImportGraph
 from importlinter import Contract, ContractCheck, fields, output
@@ -23,7 +24,7 @@ class SourceLayers(LayersContract):
     """Layers contract that leaves out the tests of some packages."""
 
     type_name = "source_layers"
-    without_tests_of = fields.ListField(subfield=fields.StringField())
+    without_tests_of: Any = fields.ListField(subfield=fields.StringField())
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         remove_imports_of_tests(graph, self.without_tests_of)
@@ -34,7 +35,7 @@ class NoCircles(Contract):
     """Contract that no modules import each other, directly or through others."""
 
     type_name = "no_circles"
-    reexporting = fields.ListField(subfield=fields.StringField(), required=False)
+    reexporting: Any = fields.ListField(subfield=fields.StringField(), required=False)
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
         found = circles(graph, self.reexporting or ())

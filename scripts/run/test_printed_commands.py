@@ -35,7 +35,6 @@ PASTED = {
     ("scripts/cli/replay.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
     ("scripts/cli/replay_options.py", "nf"): "test_a_red_replay",
     ("scripts/cli/test.py", "nf"): "test_a_red_replay",  # the same words, of another capture
-    ("scripts/cli/fuzz.py", "nf fuzz --seed {} {}"): "test_a_red_case_of_fuzz",
     (
         "scripts/cli/test.py",
         "nf test --only mutate --seed {}",
@@ -290,6 +289,6 @@ def _pastes_of_a_proof(broken: Project) -> None:
 
 @pytest.mark.nightly("a case of fuzz fails, five times")
 def test_a_red_case_of_fuzz(broken: Project) -> None:
-    edit(broken.folder, "scripts/fuzz/cases/words.yaml", "exit: [2]", "exit: [7]")
+    edit(broken.folder, "scripts/fuzz/test_words.py", "parameter, exit=[2]", "parameter, exit=[7]")
     code, out = broken.nf("fuzz", "parameters*", "--cases", "2")
     assert (code, set(_verbs(works_twice(broken, out)))) == (1, {"fuzz"}), out
