@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train-check`.
+"""`python -m examples.check_ranks FOLDER`: the trainings of a check of `nf train check`.
 
 One process imports torch and forks the workers, which go through all trainings: real gloo
 processes, and no time is lost in starting them. FOLDER/plan.json says what to train; each training
@@ -34,7 +34,7 @@ from neuron_fabric.calibration.calibrating import (
     Bar,
     Trained,
     Verification,
-    made,
+    profile_by_rule,
     verify,
 )
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
@@ -114,7 +114,7 @@ class Check:
         start = time.monotonic()
         value, *_ = self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
         asked = Asked(self.folder / "guided.toml", self.work.workers, int(self.plan["every"]), seed)
-        profile, samples = made(asked, Trained(folder, None, None))
+        profile, samples = profile_by_rule(asked, Trained(folder, None, None))
         table: dict[str, Sequence[float]] = {}
         if self.rank == 0:
             write_profile(profile, asked.out)
@@ -142,7 +142,7 @@ class Check:
         return profile if self.plan["verify"] else replace(profile, verified=True)
 
     def _verified(self, profile: Profile, asked: Asked, first: float) -> Verification:
-        """Verify as `nf calibrate` does; ``first``: the result of the measured training."""
+        """Verify as `nf train calibrate` does; ``first``: the result of the measured training."""
         seeds = [asked.seed + n for n in range(SEEDS)]
         full = [first, *(self._reached(self._profile(FP32, seed), seed) for seed in seeds[1:])]
         # By the means, as all goals of the checks are.

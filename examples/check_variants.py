@@ -26,7 +26,7 @@ SPIKE, SPIKE_STEPS = 4.0, 10
 """A learning rate that is 4 times as high for 10 steps: the loss is almost that of the start again,
 and FP32 finds out of it. At 10 or 20 times it stays at chance: there is nothing to come back to."""
 INT4, INT8 = "G_INT4", "G_INT8"
-"""Variants of `train_on_device` alone; no check of `nf train-check` has them."""
+"""Variants of `train_on_device` alone; no check of `nf train check` has them."""
 _ROUTES = {TERNARY: Route.G_TERNARY, INT4: Route.G_INT4, INT8: Route.G_INT8}
 _WARM = Phases(Warmup(0.10))
 _OFF: Mapping[str, Any] = {"off": [str(one) for one in Signal if one != Signal.SCHEDULE]}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train-check` over real workers; the workloads are what the checks say that they are."""
+"""`nf train check` over real workers; the workloads are what the checks say that they are."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_spike_is_ten_steps() -> None:
 )
 def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        code = cli.main(["train-check", *words])
+        code = cli.main(["train", "check", *words])
     except SystemExit as end:
         code = int(end.code or 0)
     assert code == 2
@@ -95,7 +95,7 @@ def test_sixty_steps(
     """The calibrator and a training by its profile, of eight workers; `all` below is its long
     neighbour."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    words = ["train-check", "pairs100", "--steps", "60", "--seeds", "1", "--only", GUIDED]
+    words = ["train", "check", "pairs100", "--steps", "60", "--seeds", "1", "--only", GUIDED]
     assert cli.main(words) == 0
     out = capsys.readouterr().out
     assert "[ok] weights equal on all ranks: 0 trainings differ" in out
@@ -117,7 +117,7 @@ def test_what_is_trained_by_is_verified(
     """At full length (here a quarter), by seeds that no table shows; one that is not stays so."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     monkeypatch.setitem(CHECKS, "digits", replace(CHECKS["digits"], steps=24))
-    words = ["train-check", "digits", "--seeds", "1", "--only", GUIDED]
+    words = ["train", "check", "digits", "--seeds", "1", "--only", GUIDED]
     cli.main(words)
     out = capsys.readouterr().out
     lines = (tmp_path / "digits" / "results.jsonl").read_text(encoding="utf-8").splitlines()
@@ -142,7 +142,7 @@ def test_a_server_of_its_own(
     """The same weights by it and by torch, of a training that sends votes; `..by_the_rtl` below is
     its long neighbour."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    words = ["train-check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
+    words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
     assert cli.main([*words, "--reducer", "model"]) == 0
     same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
     out = capsys.readouterr().out
@@ -162,7 +162,7 @@ def test_the_same_weights_by_the_rtl(
 ) -> None:
     """Of the calibrator's profile and, where there is one, of votes everywhere."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    words = ["train-check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
+    words = ["train", "check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
     for only in {GUIDED, BINARY} & set(CHECKS[name].variants):
         assert cli.main([*words, "--sim", simulator, "--only", only]) == 0
         goal = f"[ok] {only}, seed 1: the same weights, bit for bit, by rtl ({simulator}) and torch"
@@ -173,7 +173,7 @@ def test_a_reducer_that_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    words = ["train-check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
+    words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
     assert "a process ended: nf runtime: attach: reducer 'nothing' is none of" in said
@@ -183,4 +183,4 @@ def test_a_reducer_that_is_none(
 def test_all_goals_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`test_sixty_steps` is its quick neighbour."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    assert cli.main(["train-check", "all", "--others", "4,5,6"]) == 0
+    assert cli.main(["train", "check", "all", "--others", "4,5,6"]) == 0

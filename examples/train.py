@@ -3,7 +3,7 @@
 
     nf capture --steps 3,60 train                  # or: NF_CAPTURE_DIR=DIR torchrun ... this file
     torchrun --nproc-per-node 4 -m examples.train --profile examples/digits.toml
-    nf calibrate --out p.toml --workers 8 -- examples/train.py pairs100
+    nf train calibrate --out p.toml --workers 8 -- examples/train.py pairs100
 
 NF_MONITOR=DIR writes the log of the monitor, NF_REDUCER=unix sends the gradients to `nf serve`.
 """

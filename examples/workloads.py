@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workloads of the examples and of `nf train-check`: a net, its data, its optimizer, its metric.
+"""Workloads of the examples and of `nf train check`: a net, its data, its optimizer, its metric.
 
 Each is small enough for two cores and needs no download: the images are scikit-learn's digits (8x8
 pixels, ten classes), the texts are the help texts of Python (`pydoc_data`).

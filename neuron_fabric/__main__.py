@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             name,
             help=found.HELP,
             description=found.HELP,
-            epilog=found.EXAMPLES.replace("nf ", "python -m neuron_fabric "),
+            epilog=re.sub(r"nf (?:train|measure) ", "python -m neuron_fabric ", found.EXAMPLES),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         found.add_arguments(sub)

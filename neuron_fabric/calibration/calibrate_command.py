@@ -10,11 +10,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import socket
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -39,10 +36,10 @@ from neuron_fabric.workers import run_workers
 
 HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
 EXAMPLES = """examples:
-  nf calibrate --out p.toml --workers 4 -- train.py --lr 0.1    measure, choose, verify
-  nf calibrate --out p.toml --no-verify -- train.py             measure and choose alone
-  nf calibrate --out p.toml --routes G_BINARY,G_INT4 -- train.py   integer codes where votes fail
-  nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml      other floors, without training
+  nf train calibrate --out p.toml --workers 4 -- train.py --lr 0.1  measure, choose, verify
+  nf train calibrate --out p.toml --no-verify -- train.py       measure and choose alone
+  nf train calibrate --out p.toml --routes G_BINARY,G_INT4 -- train.py  codes where votes fail
+  nf train profile rule p.toml --floor G_BINARY=0.5 --out q.toml  other floors, without training
 """
 MOST_WORKERS = 255
 INTERRUPTED = 130
@@ -105,60 +102,6 @@ def of_device(
     return chosen, tuple(one for one in every if one in device)
 
 
-def run_workers(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
-    """Run ``command`` in a process for each worker, with the variables of torch's rendezvous.
-
-    Returns:
-        None if all workers end with code 0, else one line about the first worker that failed;
-        the other workers are terminated.
-    """
-    with socket.socket() as probe:
-        probe.bind((_HERE, 0))
-        port = str(probe.getsockname()[1])
-    world = {"WORLD_SIZE": str(workers), "LOCAL_WORLD_SIZE": str(workers)}
-    place = {**world, "MASTER_ADDR": _HERE, "MASTER_PORT": port}
-    started: list[subprocess.Popen[bytes]] = []
-    try:
-        for rank in range(workers):
-            # One thread each: the workers share the processor cores.
-            full = {"OMP_NUM_THREADS": "1", **env, **place}
-            full |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-            started.append(
-                subprocess.Popen(
-                    [*command], env=full, stdin=subprocess.DEVNULL, start_new_session=True
-                )
-            )
-        return _first_failure(started)
-    finally:
-        _end(started)
-
-
-def _first_failure(started: Sequence[subprocess.Popen[bytes]]) -> str | None:
-    while True:
-        codes = [one.poll() for one in started]
-        for rank, code in enumerate(codes):
-            if code:
-                how = f"ended with code {code}" if code > 0 else f"was ended by signal {-code}"
-                return f"worker {rank} {how}"
-        if all(code == 0 for code in codes):
-            return None
-        time.sleep(_POLL_SECONDS)
-
-
-def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Terminate the processes; kill those that are still running after the grace period."""
-    for one in started:
-        if one.poll() is None:
-            one.terminate()
-    end = time.monotonic() + GRACE_SECONDS
-    for one in started:
-        try:
-            one.wait(max(0.0, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            one.kill()
-            one.wait()
-
-
 def run(args: argparse.Namespace, start: Run = run_workers) -> int:
     """Run the calibration and return the exit code.
 
@@ -211,5 +154,5 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         try:
             return calibrate(asked, Trainings(Path(base), train))
         except KeyboardInterrupt:
-            say("nf calibrate: interrupted; what is written is whole", file=sys.stderr)
+            say("nf train calibrate: interrupted; what is written is whole", file=sys.stderr)
             return INTERRUPTED

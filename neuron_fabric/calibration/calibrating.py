@@ -598,7 +598,7 @@ def summary_lines(profile: Profile) -> list[str]:
         words = [steady.route.value] + [steady.decode] * steady.route.votes
         lines.append(f"  {one.name:14}{one.elements:11,}  {' '.join(words):16}  {steady.why}")
     if over := codes_that_pass(profile):
-        lines += ["not chosen from (--routes, or `nf profile rule --routes`):"]
+        lines += ["not chosen from (--routes, or `nf train profile rule --routes`):"]
         lines += [f"  {one}" for one in over]
     return lines
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files between `nf calibrate` and a training that it has started.
+"""Files between `nf train calibrate` and a training that it has started.
 
 `job.json` describes the training; the training leaves `report.json` (the metrics of `rt.report`)
 and its measurements in the same folder. A script needs to know neither: it calls `attach`, takes
@@ -69,7 +69,9 @@ def write_job(folder: Path, job: Job) -> None:
 
 
 def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
-    """Return folder and job of this training, or None unless `nf calibrate` has started it."""
+    """Return folder and job of this training, or None unless `nf train calibrate` has started
+    it.
+    """
     name = env.get(CALIBRATE)
     if not name:
         return None
@@ -79,7 +81,7 @@ def job_of(env: Mapping[str, str]) -> tuple[Path, Job] | None:
     except (OSError, DataError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         what = f"its {JOB} cannot be read ({why})"
-        raise CalibrationError(folder, what, "leave NF_CALIBRATE to `nf calibrate`") from None
+        raise CalibrationError(folder, what, "leave NF_CALIBRATE to `nf train calibrate`") from None
 
 
 def checked_metrics(metrics: Mapping[str, object]) -> dict[str, float]:

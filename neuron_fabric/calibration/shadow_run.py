@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that `nf calibrate` has started: the runtime that `attach` returns in it; needs
+"""Training that `nf train calibrate` has started: the runtime that `attach` returns in it; needs
 torch."""
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ import pytest
 
 from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
-from neuron_fabric.calibration.calibrate_command import run_workers
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
 from neuron_fabric.calibration.test_calibrating import Script, calibrated, good

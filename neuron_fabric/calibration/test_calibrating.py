@@ -123,7 +123,7 @@ def calibrated(tmp_path: Path, script: Script, **words: Any) -> tuple[int, Profi
 
 
 def rule_again(path: Path, **given: Any) -> int:
-    """Run `nf profile rule` on a profile and write the result to the same file."""
+    """Run `nf train profile rule` on a profile and write the result to the same file."""
     words = {"floor": [], "shrink": None, "routes": None, "protect": None} | given
     return profile_verb(argparse.Namespace(what="rule", profile=path, out=path, **words))
 
@@ -176,7 +176,7 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     less."""
     calibrated(tmp_path, Script(good), verify=False)
     out = capsys.readouterr().out
-    assert "nf profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
+    assert "nf train profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
     path = tmp_path / "p.toml"
     found = read_profile(path).region("head").measured["steady"]["G_INT8"]["vote"]
     assert found["cosine"] == pytest.approx((0.99, 0.99))

@@ -25,9 +25,9 @@ from neuron_fabric.errors import say
 
 HELP = "whether a reducer can take a bucket, and whether that pays"
 EXAMPLES = """examples:
-  nf capacity table                          T_low / T_fp32 by bandwidth and workers, of the RTL
-  nf capacity table --substrate s.toml       by what was measured of another device
-  nf capacity fits 25 --workers 8            a bucket of 25 MiB: limits, rounds
+  nf measure capacity table                  T_low / T_fp32 by bandwidth and workers, of the RTL
+  nf measure capacity table --substrate s.toml  by what was measured of another device
+  nf measure capacity fits 25 --workers 8    a bucket of 25 MiB: limits, rounds
 """
 BANDWIDTHS = (1.25, 25.0, 300.0)
 CELLS = ("G_BINARY/4", "G_BINARY/8", "G_BINARY/16", "G_BINARY/64", "G_TERNARY/8")

@@ -3,8 +3,8 @@
 
 Hard limits come first, each with its own line. The time of the low-bit path is modelled from
 measured coefficients (`capacity.substrate`); the all-reduce of the network is a line fitted to the
-times of the warm-up (`capacity.link_times`). `nf capacity clocks` compares the model with the RTL.
-The name "reducer-capacity checks" is that of the NEURON-Fabric papers, which are public as
+times of the warm-up (`capacity.link_times`). `nf measure capacity clocks` compares the model with
+the RTL. The name "reducer-capacity checks" is that of the NEURON-Fabric papers, which are public as
 abstracts alone; model and numbers are this project's.
 """
 
@@ -143,7 +143,7 @@ class Traffic(StrEnum):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Clocks of the device, as `nf capacity measure` fits them, and rates of the host.
+    """Clocks of the device, as `nf measure capacity measure` fits them, and rates of the host.
 
     ``rtl.toml`` holds those of the RTL (`substrate.shipped`): there are no defaults.
 

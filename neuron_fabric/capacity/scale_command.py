@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf scale`: a profile of a model of a billion parameters, by its shapes alone (spec: runtime
+"""`nf train scale`: a profile of a model of a billion parameters, by its shapes (spec: runtime
 section 8). The model is on the meta device: it takes no memory, and nothing is trained."""
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from neuron_fabric.profile.profile_types import Phases
 
 HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
 EXAMPLES = """examples:
-  nf scale gpt-1.3b                          kinds, buckets of DDP, decisions, traffic
-  nf scale gpt-1.3b --gbs 25 --workers 16    on a faster network, with more workers
-  nf scale my.models:make --each             a model of your own, every bucket
+  nf train scale gpt-1.3b                    kinds, buckets of DDP, decisions, traffic
+  nf train scale gpt-1.3b --gbs 25 --workers 16  on a faster network, with more workers
+  nf train scale my.models:make --each       a model of your own, every bucket
 """
 _MIB = 1 << 20
 MODELS = ("gpt-124m", "gpt-1.3b")
@@ -93,10 +93,10 @@ def run(
     theirs, or 0. InputError for a model that is none, or figures that are none."""
     if args.workers < 2 or not 0 < args.gbs < 1e6 or not 0 < args.cap < 1e6:
         what = f"{args.workers} workers, {args.gbs:g} GB/s, buckets of {args.cap:g} MiB"
-        raise InputError("nf scale", what, "2 workers or more, and figures above 0")
+        raise InputError("nf train scale", what, "2 workers or more, and figures above 0")
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if importlib.util.find_spec("torch") is None:
-        raise InputError("nf scale", "torch is not installed", "pip install torch")
+        raise InputError("nf train scale", "torch is not installed", "pip install torch")
     begin, busy, before = time.perf_counter(), time.process_time(), _peak()
     model, head = model_of(args.model)
     parameters = sketch(model, head)
@@ -132,7 +132,8 @@ def model_of(name: str) -> tuple[Any, Sequence[str]]:
         return model, traced_head(model, inputs)
     if ":" not in name:
         known = ", ".join(MODELS)
-        raise InputError("nf scale", f"model {name!r} is none of {known}", "or MODULE:FUNCTION")
+        what = f"model {name!r} is none of {known}"
+        raise InputError("nf train scale", what, "or MODULE:FUNCTION")
     from neuron_fabric.profile.found_model import model_of_name
 
     return model_of_name(name), ()

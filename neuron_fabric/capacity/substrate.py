@@ -24,7 +24,7 @@ FORMAT = "neuron-fabric-substrate"
 VERSION = 2
 MOST_BYTES = 64 << 10
 SHIPPED = Path(__file__).with_name("rtl.toml")
-"""Substrate of the RTL, without a host; written by `nf capacity measure --device-only`."""
+"""Substrate of the RTL, without a host; written by `nf measure capacity measure --device-only`."""
 
 
 class SubstrateError(InputError):
@@ -59,7 +59,7 @@ def read_substrate(path: Path) -> Substrate:
         why = error.strerror or type(error).__name__
         raise SubstrateError(path, f"cannot be read ({why})", "give a substrate file") from None
     except ValueError as error:  # DataError, and what dataclasses refuse
-        raise SubstrateError(path, error, "write it by `nf capacity measure`") from None
+        raise SubstrateError(path, error, "write it by `nf measure capacity measure`") from None
     return found
 
 

@@ -300,7 +300,7 @@ def attach(
             optimizer=optimizer,
             scaler=scaler,
         )
-        if asked := job_of(env):  # `nf calibrate` has started this training
+        if asked := job_of(env):  # `nf train calibrate` has started this training
             chosen, monitor, strict = asked[1].profile, asked[0], False
         if not isinstance(model, DistributedDataParallel):
             check_model(model)  # there is no group to agree with

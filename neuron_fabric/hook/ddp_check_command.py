@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric ddp-check`: gradients in FP32 are those of DDP without a hook.
+"""`python -m neuron_fabric exact`: gradients in FP32 are those of DDP without a hook.
 
 A small net is trained by gloo processes three times: without a hook, with a profile that leaves all
 in FP32, and with the hook that captures. Every gradient of every step is compared, bit for bit.
@@ -20,11 +20,11 @@ from neuron_fabric.errors import AttachError, say
 
 HELP = "are gradients in FP32 those of DistributedDataParallel without a hook, bit for bit"
 EXAMPLES = """examples:
-  nf ddp-check                               2, 3, 4 and 6 workers on this machine
-  nf ddp-check --workers 5 --steps 20        one number of workers, longer
+  nf train exact                               2, 3, 4 and 6 workers on this machine
+  nf train exact --workers 5 --steps 20      one number of workers, longer
 """
 MOST = 16
-_WHERE = "ddp-check"
+_WHERE = "exact"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m neuron_fabric.hook.ddp_check_ranks FOLDER STEPS W ...`: the processes of ddp-check.
+"""`python -m neuron_fabric.hook.ddp_check_ranks FOLDER STEPS W ...`: the processes of `exact`.
 
 FOLDER/rank-N.json: gradients and how many of them differ, by number of workers and hook.
 """

@@ -61,7 +61,7 @@ class TrainingSession:
         summed over the steps."""
         router.first, router.last = self._first, self._last
         self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
-        """Who is told what `report` was told, after the last step: `nf calibrate`, by a file."""
+        """Pass on the value of `report` after the last step: to `nf train calibrate`, by a file."""
 
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Copy and pickle as None; `state_dict` is for checkpoints."""
@@ -114,7 +114,7 @@ class TrainingSession:
     def report(self, **metrics: Any) -> None:
         """Report the metrics of the training once, at its end, as ``accuracy=0.95``.
 
-        `nf calibrate` compares them.
+        `nf train calibrate` compares them.
 
         Raises:
             CalibrationError: a metric is not a number.

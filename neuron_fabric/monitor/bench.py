@@ -335,7 +335,7 @@ _LOSS = list(JOB_FIELDS).index("loss")
 
 
 def name_of(run: Path) -> str:
-    """Return `CHECK-VARIANT-SEED-REDUCER` for a folder of `nf train-check`, or the name of a
+    """Return `CHECK-VARIANT-SEED-REDUCER` for a folder of `nf train check`, or the name of a
     recording."""
     if run.name.endswith(SUFFIX):
         return run.name.removesuffix(SUFFIX)
@@ -372,7 +372,7 @@ def recordings(folder: Path) -> dict[str, Segment]:
     paths = sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []
     if not paths:
         what = f"holds no recordings (*{SUFFIX})"
-        raise MonitorError(folder, what, "make them by `nf monitor record RUN --out FOLDER`")
+        raise MonitorError(folder, what, "make them by `nf train monitor record RUN --out FOLDER`")
     return {path.name.removesuffix(SUFFIX): log.read(path)[0][0] for path in paths}
 
 

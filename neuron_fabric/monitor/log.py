@@ -229,7 +229,7 @@ def _plain_text(file: BinaryIO, path: Path) -> BinaryIO:
     data = decoder.decompress(file.read(MOST_PLAIN), max_length=MOST_PLAIN + 1)
     if len(data) > MOST_PLAIN:
         what = f"holds more than {MOST_PLAIN:,} bytes"
-        raise MonitorError(path, what, "give a recording of `nf monitor record`")
+        raise MonitorError(path, what, "give a recording of `nf train monitor record`")
     if not decoder.eof:
         raise EOFError("it ends early")
     return io.BytesIO(data)

@@ -31,14 +31,14 @@ from neuron_fabric.profile.profile_file import read_profile
 
 HELP = "summarize or replay a monitored run, and measure how well signals detect faults"
 EXAMPLES = """examples:
-  nf monitor runs/x                          decisions, bytes and states on the terminal
-  nf monitor runs/x --html x.html            the same as a page: one file, no network
-  nf monitor replay runs/x                   the recorded signals give the recorded decisions
-  nf monitor replay runs/x --set drop=0.4    what another threshold would have decided
-  nf monitor bench --without cosine          which faults the other signals find
-  nf monitor bench --recorded captures/trainings   false alarms in real trainings
-  nf monitor signals runs/x                  how near each signal came to its limit
-  nf monitor record runs/x --out captures/trainings   its signals, for that bench
+  nf train monitor runs/x                    decisions, bytes and states on the terminal
+  nf train monitor runs/x --html x.html      the same as a page: one file, no network
+  nf train monitor replay runs/x             the recorded signals give the recorded decisions
+  nf train monitor replay runs/x --set drop=0.4  what another threshold would have decided
+  nf train monitor bench --without cosine    which faults the other signals find
+  nf train monitor bench --recorded captures/trainings  false alarms in real trainings
+  nf train monitor signals runs/x            how near each signal came to its limit
+  nf train monitor record runs/x --out captures/trainings  its signals, for that bench
 """
 _MOST_SHOWN = 40
 REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
@@ -47,12 +47,13 @@ REPLAY, BENCH, SIGNALS, RECORD = "replay", "bench", "signals", "record"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of all forms: a run's folder, or a verb with one or several."""
     parser.usage = (
-        "nf monitor RUN [--html FILE]\n"
-        "       nf monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]\n"
-        "       nf monitor bench [--without SIGNAL] [--fault NAME]\n"
+        "nf train monitor RUN [--html FILE]\n"
+        "       nf train monitor replay RUN [--profile FILE] [--set NAME=VALUE] [--without SIGNAL]"
+        "\n"
+        "       nf train monitor bench [--without SIGNAL] [--fault NAME]\n"
         "                        [--seed N] [--seeds N] [--healthy N] [--recorded FOLDER]\n"
-        "       nf monitor signals RUN [RUN ...]\n"
-        "       nf monitor record RUN [RUN ...] --out FOLDER"
+        "       nf train monitor signals RUN [RUN ...]\n"
+        "       nf train monitor record RUN [RUN ...] --out FOLDER"
     )
     add = parser.add_argument
     add("what", metavar="RUN", help="folder with monitor.jsonl; or replay, bench, signals, record")
@@ -86,7 +87,8 @@ def run(args: argparse.Namespace) -> int:
         say(*lines)
         return 0 if good or off else 1
     if args.what in (REPLAY, SIGNALS, RECORD) and not args.of:
-        raise MonitorError(f"nf monitor {args.what}", "no run is given", "give a run's folder")
+        where = f"nf train monitor {args.what}"
+        raise MonitorError(where, "no run is given", "give a run's folder")
     if args.what == SIGNALS:
         for path in args.of:
             for segment in log.read(log.find(path))[0]:
@@ -116,7 +118,7 @@ def _record(folder: Path | None, runs: Sequence[Path]) -> int:
         raise MonitorError("--out", what, "give the folder for recordings")
     names = [name_of(one) for one in runs]
     if len(set(names)) < len(names):
-        raise MonitorError("nf monitor record", "two runs have one name", "record them apart")
+        raise MonitorError("nf train monitor record", "two runs have one name", "record them apart")
     for one in runs:
         try:
             path = record(one, folder)

@@ -214,7 +214,7 @@ def test_margin_and_saturation_within(name: str, value: float, profile: float | 
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:
-    """Check a fall to a tenth in 100 steps, as in `nf train-check pairs100`: among all these
+    """Check a fall to a tenth in 100 steps, as in `nf train check pairs100`: among all these
     losses, 6 times the last one would be no spike."""
     falling = [4.0 * 0.977**n * (1 + NOISE[n] / 4) for n in range(100)]
     loss = losses(*falling)
@@ -252,7 +252,7 @@ def test_units_of_a_report() -> None:
 
 
 def test_gradients_that_shrink_are_no_fault() -> None:
-    """Check a norm that falls by more than the limit between samples, as in `nf train-check
+    """Check a norm that falls by more than the limit between samples, as in `nf train check
     digits`: the FP32 norm is sampled again before a region is demoted."""
     profile = small_profile((small_region("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))

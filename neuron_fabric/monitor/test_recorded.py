@@ -136,7 +136,7 @@ def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
         command("record", str(folder))
     with pytest.raises(MonitorError, match="nowhere is no folder; give"):
         command("record", str(folder), "--out", "nowhere")
-    with pytest.raises(MonitorError, match="nf monitor signals: no run is given"):
+    with pytest.raises(MonitorError, match="nf train monitor signals: no run is given"):
         command("signals")
     path = next(folder.glob(f"*healthy{SUFFIX}"))
     with pytest.raises(MonitorError, match="two runs have one name; record them apart"):

@@ -29,13 +29,13 @@ from neuron_fabric.profile.samples import read_samples, samples_path, write_samp
 
 HELP = "show, check or compare operating profiles, or apply the rule of one again"
 EXAMPLES = """examples:
-  nf profile show p.toml                     its regions, their routes, and why
-  nf profile check p.toml -- train.py        does it fit the model of this training
-  nf profile check p.toml --model net:make   the same, of a function, without memory
-  nf profile diff a.toml b.toml              what changed
-  nf profile rule p.toml --floor G_BINARY=0.5 --out q.toml   other floors, without training
-  nf profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml   codes where votes fail
-  nf profile rule p.toml --protect none      votes for head and embedding too, where they pass
+  nf train profile show p.toml               its regions, their routes, and why
+  nf train profile check p.toml -- train.py  does it fit the model of this training
+  nf train profile check p.toml --model net:make  the same, of a function, without memory
+  nf train profile diff a.toml b.toml        what changed
+  nf train profile rule p.toml --floor G_BINARY=0.5 --out q.toml  other floors, without training
+  nf train profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml  codes where votes fail
+  nf train profile rule p.toml --protect none  votes for head and embedding too, where they pass
 """
 PROTECT = "kinds that get no votes, or none (head,embedding)"
 

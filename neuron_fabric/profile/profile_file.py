@@ -46,7 +46,7 @@ from neuron_fabric.typed import typed
 SCHEMA = Path(__file__).with_name("profile.schema.json")
 BOM = "\ufeff"
 SIZE = 256 << 10
-"""Greatest size of a profile in bytes. For `nf scale gpt-1.3b`, the draft has 10 KB, with all
+"""Greatest size of a profile in bytes. For `nf train scale gpt-1.3b`, the draft has 10 KB, with all
 statistics 85 KB, and with a region for each of its 292 parameters 80 KB."""
 GLOB = 512
 """Greatest length of a glob in characters."""
@@ -104,7 +104,7 @@ def read_profile(path: str | Path) -> Profile:
     try:
         text = read_text(path, SIZE)
     except OSError as error:
-        todo = "give a file that `nf calibrate` has written"
+        todo = "give a file that `nf train calibrate` has written"
         raise ProfileError(path, f"cannot be read ({error.strerror})", todo) from None
     except DataError as error:
         raise ProfileError(path, error, "give a profile") from None
@@ -191,8 +191,9 @@ def write_profile(profile: Profile, path: str | Path) -> None:
 def profile_text(profile: Profile) -> str:
     """Return the TOML text of a profile; equal profiles give equal texts."""
     lines = [
-        "# An operating profile: routes of gradients, region by region. `nf profile show` explains",
-        "# it, `nf profile rule` chooses routes anew from what was measured.",
+        "# An operating profile: routes of gradients, region by region. `nf train profile show` "
+        "explains",
+        "# it, `nf train profile rule` chooses routes anew from what was measured.",
         f'format = "{FORMAT}"',
         *_pairs(profile, "version", "name", "verified"),
         "",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capacity measure`: the coefficients of the capacity model, by the clocks of the RTL and the
+"""`nf measure capacity measure`: coefficients of the capacity model, from clocks of the RTL and the
 speed of this host's codec, into a substrate file."""
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     """Measure, print and write."""
     check_output(args.out, "--out")
     memory = memory_of(args, args.memory_latency)
-    model = Simulators(files=files, command="nf capacity").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf measure capacity").bulk(args.sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
 
         def at(timing: MemoryTiming) -> Bench:

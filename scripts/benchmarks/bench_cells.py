@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capacity table --measure`: does the capacity model choose what is faster.
+"""`nf measure capacity table --measure`: does the capacity model choose what is faster.
 
 Buckets x workers x networks, both ways measured in turn; beside them what the model says of both,
 its decision, and the regret: time lost against the better way. The reducer is `torch`, by the same

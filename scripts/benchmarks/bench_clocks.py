@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capacity clocks`: clocks of random buckets in the RTL, compared with the capacity model.
+"""`nf measure capacity clocks`: clocks of random buckets in the RTL against the capacity model.
 
 Every route is driven by contributions alone, with its results, with everything that can be read of
 a line (count planes, all views of sums), and worker after worker, so that each access misses. The
@@ -120,7 +120,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     """Drive and print; 1 when the model is off by more than `WITHIN` for a bucket."""
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
-    model = Simulators(files=files, command="nf capacity").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf measure capacity").bulk(args.sim, {})
     say(f"{substrate.name} ({substrate.measured})")
     say(f"{'route':10}{'':16}{'W':>4}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}")
     found = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench replay --jobs N`: what N cores bring to the bulk replay of a training step by FP32.
+"""`nf measure bench replay --jobs N`: speed-up of the bulk replay of an FP32 step by N cores.
 
 One job and N jobs take turns, in the same command. Beside the measured ratio stands the one that
 the processor time of both would allow on N cores of their own: where a machine is busy with other
@@ -29,7 +29,7 @@ SHARE = 0.9
 
 def measure(jobs: int, runs: int, part: int, files: Path) -> int:
     """Measure every ``part``-th piece of the step and print; 1 when the goal is missed."""
-    simulators = Simulators(files=files, command="nf bench")
+    simulators = Simulators(files=files, command="nf measure bench")
     simulators.bulk("verilator", {})
     wall: dict[int, list[float]] = {1: [], jobs: []}
     cpu: dict[int, list[float]] = {1: [], jobs: []}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench hook`: what the runtime's hook costs and brings in a step, against plain DDP.
+"""`nf measure bench hook`: what the runtime's hook costs and brings in a step, against plain DDP.
 
 Real gloo workers, all ways in turn, medians; by loopback, and where there is root by links of a
 rate. What backward itself takes is measured without communication, and left out of a bucket's time.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench misses`: clocks of accesses that hit and that miss the on-chip slots, by the latency of
+"""`nf measure bench misses`: clocks of accesses that hit and miss the on-chip slots, by latency of
 device memory, and what one host's misses cost another (spec: controller-2 §2).
 
 Traffic goes through the whole controller at the packing limit of the link, with full credits, by
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     if not rows:
         what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"
         raise OptionError(f"--only {args.only!r}", what, todo)
-    model = Simulators(files=files, command="nf bench").bulk(args.sim, {})
+    model = Simulators(files=files, command="nf measure bench").bulk(args.sim, {})
     measured: dict[tuple[str, int], float] = {}
     width = max(map(len, rows))
     memories = [memory_of(args, latency) for latency in args.memory_latency]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench model`: how fast the verilated controller simulates, as a ratio to an older commit.
+"""`nf measure bench model`: speed of the verilated controller as a ratio to an older commit.
 
 Both trees are compiled by their own bulk replay: RTL, flags and C++ host of that commit. Then the
 same blocks of operations go through both libraries in turns, in this process. What counts is the
@@ -80,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "model") -> int:
     """Measure and print; the exit code is 1 when the ratio is below LEAST."""
     older = baseline_library(args.baseline, files)
-    present = Simulators(files=files, command="nf bench").bulk("verilator", {})
+    present = Simulators(files=files, command="nf measure bench").bulk("verilator", {})
     assert isinstance(present, VerilatedModel)
     say(f"{args.lines} lines a worker, {WORKERS} workers, {MEMORY}; CPU time, one core: {_cpu()}")
     say(f"{verilator.Verilator.identity()}", flush=True)
@@ -125,7 +125,7 @@ def commit_name(commit: str) -> str:
         found = git.text("rev-parse", "--verify", f"{commit}^{{commit}}", root=ROOT)
     except git.GitError as error:
         raise NfError(
-            f"nf bench model compares with commit {commit}, which this checkout's git history does "
+            f"nf measure bench model compares with commit {commit}, which the history here does "
             f"not hold (a copy without .git, or a shallow clone: git fetch --unshallow): {error}"
         ) from error
     return found.strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench profile`: which part of the RTL the verilated controller spends a clock on.
+"""`nf measure bench profile`: which part of the RTL the verilated controller spends a clock on.
 
 Instructions are counted (cachegrind), as a busy machine does not disturb that, and fetches that
 miss a first-level cache of 32 KiB, whatever this machine has. Verilator notes in its C++ from which
@@ -48,16 +48,16 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "profile") -> 
     """Measure and print a table for each route."""
     valgrind = shutil.which("valgrind")
     if valgrind is None:
-        raise NfError("nf bench profile needs valgrind, which is not installed (as root: apt-get "
+        raise NfError("nf measure bench profile needs valgrind, which is missing (as root: apt-get "
                       "install valgrind).")  # fmt: skip
     files.mkdir(parents=True, exist_ok=True)
-    with telling("nf bench profile: compiling the model with its places"):
+    with telling("nf measure bench profile: compiling the model with its places"):
         model = bulk_build.build("verilator", base=files / "builds", places=True)
     assert isinstance(model, VerilatedModel)
     say(f"{args.lines} lines a worker, {WORKERS} workers, {bench_model.MEMORY}; "
         "instructions a clock, and fetches that miss a cache of 32 KiB")  # fmt: skip
     for mode in ROUTES:
-        with telling(f"nf bench profile: {mode.name} under valgrind, some minutes"):
+        with telling(f"nf measure bench profile: {mode.name} under valgrind, some minutes"):
             clocks, counts = _counted(valgrind, model.library, mode, args.lines, files)
         parts: dict[str, Counter[str]] = {"fetched": Counter(), "missed": Counter()}
         for (file, line), (fetched, missed) in counts.items():
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "profile") -> 
 def table(name: str, clocks: int, fetched: Counter[str], missed: Counter[str]) -> list[str]:
     """Each part, the dearest first, and their sum."""
     if not clocks or not fetched.total():
-        raise NfError(f"nf bench profile: {name}: nothing of the model was counted.")
+        raise NfError(f"nf measure bench profile: {name}: nothing of the model was counted.")
     rows = [(part, fetched[part], missed[part]) for part, _ in fetched.most_common()]
     rows.append(("all", fetched.total(), missed.total()))
     width = max(len(part) for part, _, _ in rows)
@@ -101,7 +101,7 @@ def _counted(
     )  # fmt: skip
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise NfError(f"nf bench profile: the model does not run under valgrind: {last}")
+        raise NfError(f"nf measure bench profile: the model does not run under valgrind: {last}")
     text = result.read_text(encoding="utf-8", errors="replace")
     return int(done.stdout), dict(lines_of(text))
 

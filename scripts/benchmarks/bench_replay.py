@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench replay`: what the bulk transport costs, against the model alone and against pyuvm.
+"""`nf measure bench replay`: cost of the bulk transport against the bare model and pyuvm.
 
 (a) the same model without checks and without Python at work, its traffic ready in memory
     (Icarus: a Verilog bench that reads the inputs of every clock from a file)
@@ -124,7 +124,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     _check_words(args)
     if args.jobs:
         return bench_cores.measure(args.jobs, args.runs, args.part, files)
-    simulators = Simulators(files=files, command="nf bench")
+    simulators = Simulators(files=files, command="nf measure bench")
     sims, note = simulators.choose(args.sim)
     if note:
         say(note)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench runner`: what running tests costs besides simulating, as ratios of one session."""
+"""`nf measure bench runner`: cost of running tests besides simulating, as ratios of one session."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _wall(specs: Sequence[RunSpec], jobs: int) -> tuple[float, list[RunRecord]]:
     forkserver.close_all()
     start = time.monotonic()
     records = run_all(specs, jobs, lambda record: None, _run)
-    report.write_all(records, "nf bench runner", FOLDER / "report")
+    report.write_all(records, "nf measure bench runner", FOLDER / "report")
     forkserver.close_all()
     seconds = time.monotonic() - start
     for record in records:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench runtime`: packing, votes and decoding of one bucket, on one core.
+"""`nf measure bench runtime`: packing, votes and decoding of one bucket, on one core.
 
 Each figure is a ratio to `numpy.copyto` of the same float32 array, taken in turn in the same run:
 1.0 is as fast as memory is copied. Processor time, of which the median counts.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.benchmarks.cell_ranks FOLDER RANK WORLD MASTER RUNS SIZE ...`: a rank of
-`nf capacity table --measure`.
+`nf measure capacity table --measure`.
 
 SIZE: elements of a bucket. FOLDER/cells.json by rank 0: of each bucket the seconds of both ways in
 turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.benchmarks.cluster_ranks FOLDER RANK WORLD MASTER STEPS TIMEOUT [FILE]`: a
-node of `nf cluster-check`; FILE is its substrate.
+node of `nf train nodes`; FILE is its substrate.
 
 FOLDER/progress-RANK: the number of steps done; FOLDER/rank-RANK.json: what was decided, or the
 error that ended it. Only capacity decides here: signals of the training are off.

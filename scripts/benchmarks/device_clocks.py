@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that whole buckets take in the RTL, for `nf capacity table --measure`."""
+"""Clocks that whole buckets take in the RTL, for `nf measure capacity table --measure`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def device_clocks(
     takes a full region's clocks in each of its rounds."""
     sim = registry.names()[0]
     files = BUILD / "bench" / "misses"
-    model = Simulators(files=files, command="nf capacity").bulk(sim, {})
+    model = Simulators(files=files, command="nf measure capacity").bulk(sim, {})
     found = {}
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for size in elements:

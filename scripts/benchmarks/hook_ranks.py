@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`: a rank of
-`nf bench hook`.
+`nf measure bench hook`.
 
 Steps of plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; beside them
 steps without any communication, which are what backward itself takes. FOLDER/hook.json by rank 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loads of `nf bench misses`: each on a device that has just been reset."""
+"""The loads of `nf measure bench misses`: each on a device that has just been reset."""
 
 from __future__ import annotations
 

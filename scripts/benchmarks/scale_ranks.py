@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m scripts.benchmarks.scale_ranks FOLDER RANK WORLD MASTER MODEL ROUTE CAP`: a rank of
-`nf scale MODEL --hook`.
+`nf train scale MODEL --hook`.
 
 The hook itself over every bucket that DDP would make of a model, with gradients that are drawn: the
 model is on the meta device, and one bucket's gradients are there at a time. FOLDER/rank-RANK.json:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capacity measure` and `nf capacity clocks`: coefficients fitted to loads, and the model
+"""`nf measure capacity measure` and `clocks`: coefficients fitted to loads, and the model
 compared with the RTL."""
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_coefficients_are_found_again() -> None:
 def test_the_shipped_file_is_of_this_rtl(tmp_path: Path) -> None:
     """Within 5 %; else it is to be measured anew (`substrate.SHIPPED` says how)."""
     out = tmp_path / "s.toml"
-    assert main(["capacity", "measure", "--device-only", "--out", str(out)]) == 0
+    assert main(["measure", "capacity", "measure", "--device-only", "--out", str(out)]) == 0
     now, was = read_substrate(out), shipped()
     assert now.device == was.device
     assert asdict(now.coefficients) == pytest.approx(asdict(was.coefficients), rel=0.05)
@@ -118,7 +118,7 @@ def test_the_shipped_file_is_of_this_rtl(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", [11, 12])
 def test_random_buckets_are_within_a_tenth(seed: int) -> None:
     words = ["--buckets", "180", "--seed", str(seed), "--memory-latency", "3", "48", "100", "300"]
-    assert main(["capacity", "clocks", *words]) == 0
+    assert main(["measure", "capacity", "clocks", *words]) == 0
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_substrate_is_measured(
     monkeypatch.setattr(bench_capacity, "Bench", Modelled)
     monkeypatch.setattr(bench_capacity, "Simulators", NoSimulator)
     out = tmp_path / "s.toml"
-    assert main(["capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
+    assert main(["measure", "capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
     measured = read_substrate(out)
     known = measured.coefficients
     assert (known.lines_in, known.flit_s, known.memory_latency) == (0.7, 4.25e-9, 48)
@@ -155,19 +155,19 @@ def test_a_substrate_is_measured(
     assert known.pack_rate > 1e6
     assert known.unpack_rate > 1e6
     assert "pack_rate" in capsys.readouterr().out
-    words = ["capacity", "measure", "--device-only", "--out", str(tmp_path / "d.toml")]
+    words = ["measure", "capacity", "measure", "--device-only", "--out", str(tmp_path / "d.toml")]
     assert main(words) == 0
     device = read_substrate(tmp_path / "d.toml").coefficients
     assert device == replace(known, flit_s=2.125e-9, pack_rate=math.inf, unpack_rate=math.inf)
     assert "pack_rate" not in capsys.readouterr().out
     words = ["--bandwidth", "25", "--cells", "G_BINARY/8"]
-    assert main(["capacity", "table", "--substrate", str(out), *words]) == 0
+    assert main(["measure", "capacity", "table", "--substrate", str(out), *words]) == 0
     ratio = float(capsys.readouterr().out.splitlines()[3].split()[1])
     assert 0.5 < ratio < 0.8  # twice the flit time, and a slower engine
 
 
 def test_a_file_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["capacity", "measure", "--out", "/nowhere/s.toml"]) == 2
+    assert main(["measure", "capacity", "measure", "--out", "/nowhere/s.toml"]) == 2
     assert "its folder does not exist" in capsys.readouterr().err
 
 
@@ -181,7 +181,7 @@ def test_clocks_against_the_model(
     """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
     monkeypatch.setattr(bench_clocks, "Bench", kind)
     monkeypatch.setattr(bench_clocks, "Simulators", NoSimulator)
-    assert main(["capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
+    assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
     assert ("16.7% off at most (goal 10%)" in out) == bool(code)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of `nf capacity table --measure`: the model's choice, regret, and when it is red."""
+"""Cells of `nf measure capacity table --measure`: choice of the model, regret, verdict."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_cannot_be_measured(
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
     none = DeviceClocks({}, 1e-9, 48)
     monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: none)
-    assert main(["capacity", "table", "--measure", "--networks", "1gbit"]) == 1
+    assert main(["measure", "capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
     for words in (
         ["--networks", "fast"],
@@ -96,21 +96,21 @@ def test_what_cannot_be_measured(
         ["--flit-ns", "0"],
     ):
         with contextlib.suppress(SystemExit):
-            assert main(["capacity", "table", "--measure", *words]) == 2
+            assert main(["measure", "capacity", "table", "--measure", *words]) == 2
 
 
 def test_options_that_would_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["capacity", "table", "--flit-ns", "3"]) == 2
-    assert "capacity table --flit-ns: goes with --measure." in capsys.readouterr().err
-    assert main(["capacity", "table", "--measure", "--substrate", "s.toml"]) == 2
-    assert "capacity table --substrate" in capsys.readouterr().err
-    assert main(["capacity", "table"]) == 0
+    assert main(["measure", "capacity", "table", "--flit-ns", "3"]) == 2
+    assert "capacity table: --flit-ns requires --measure" in capsys.readouterr().err
+    assert main(["measure", "capacity", "table", "--measure", "--substrate", "s.toml"]) == 2
+    assert "leave out --substrate" in capsys.readouterr().err
+    assert main(["measure", "capacity", "table"]) == 0
 
 
 @pytest.mark.nightly("two processes import torch and reduce for some seconds")
 def test_cells_are_measured(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--networks", "loopback", "--workers", "2", "--kib", "64", "1024", "--runs", "3"]
-    assert main(["capacity", "table", "--measure", *words]) in (0, 1)
+    assert main(["measure", "capacity", "table", "--measure", *words]) in (0, 1)
     out = capsys.readouterr().out
     assert out.count("2 cells") == 2
     assert "4 cells" in out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf bench hook` makes of the seconds of its ranks."""
+"""What `nf measure bench hook` makes of the seconds of its ranks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_it_is_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_network, "why_not", lambda: "no root here")
-    assert main(["bench", "hook", "--runs", "1"]) in (0, 1)
+    assert main(["measure", "bench", "hook", "--runs", "1"]) in (0, 1)
     out = capsys.readouterr().out
     assert "1gbit: left out (no root here)" in out
     assert "hidden, buckets of a layer, backward 4 x, loopback" in out

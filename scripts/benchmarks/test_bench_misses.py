@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench misses`: its rows, and the clocks of misses, which must not slip by 5 %."""
+"""`nf measure bench misses`: its rows, and the clocks of misses, which must not slip by 5 %."""
 
 from __future__ import annotations
 

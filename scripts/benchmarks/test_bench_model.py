@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench model`: what it says where there is no history, and the comparison of two models."""
+"""`nf measure bench model`: the message without a history, and the comparison of two models."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of `nf bench` that would measure nothing, or something else: one line, exit code 2."""
+"""Options of `nf measure bench` that would measure nothing: one line, exit code 2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_options_that_measure_nothing(
     capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
 ) -> None:
     try:
-        code: object = main(["bench", *words])
+        code: object = main(["measure", "bench", *words])
     except SystemExit as end:
         code = end.code
     assert code == 2

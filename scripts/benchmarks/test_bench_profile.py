@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench profile`: which part a line of C++ belongs to, and what it says without valgrind."""
+"""`nf measure bench profile`: the part of a line of C++, and the message without valgrind."""
 
 from __future__ import annotations
 

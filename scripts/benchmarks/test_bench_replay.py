@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf bench replay`: when it is red, and one small real measurement."""
+"""`nf measure bench replay`: when it is red, and one small real measurement."""
 
 from __future__ import annotations
 

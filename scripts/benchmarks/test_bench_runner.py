@@ -40,7 +40,10 @@ def test_empty_tests_are_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_red_test_is_no_measurement(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["bench", "runner", "--quick", "no_such::test", "--sim", str(QUICK)]) == 2
+    assert (
+        cli.main(["measure", "bench", "runner", "--quick", "no_such::test", "--sim", str(QUICK)])
+        == 2
+    )
     assert "no test matches" in capsys.readouterr().err
 
 

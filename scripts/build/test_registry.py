@@ -171,8 +171,9 @@ def test_an_unknown_name_is_one_line() -> None:
 # The two backends; what links the C++ host of bulk replay with each; what measures one of them, and
 # the night, whose million flits are for the faster one.
 OWN = {
-    *("verilator.py", "icarus.py", "registry.py", "bulk_build.py", "nightly.py"),
-    *("bench_replay.py", "bench_cores.py", "bench_coverage.py", "bench_model.py"),
+    *("verilator.py", "icarus.py", "registry.py", "bulk_build.py"),
+    "test.py",  # of the night
+    *("bench_replay.py", "bench_cores.py", "bench_model.py"),
     "bench_profile.py",  # of the verilated model
     "cosimulation.py",  # MyHDL's, which has a VPI module for one of them
 }

@@ -1,20 +1,73 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for every source file: a licence line and a unique module name."""
+"""Rules for every source file: a licence line, and class names that are unique in a top folder."""
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from scripts.checks import tree
 
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-MANY = frozenset({"__init__", "conftest"})
+# Names that are still shared, by top folder.
+KNOWN: dict[str, tuple[str, ...]] = {
+    "models": ("Access",),
+    "neuron_fabric": (
+        "Report",
+        "Choice",
+        "Seen",
+        "Limits",
+        "Watch",
+        "Signal",
+        "Verdict",
+        "Status",
+    ),
+    "scripts": (
+        "Load",
+        "Bucket",
+        "Group",
+        "Goal",
+        "Bench",
+        "Meter",
+        "Design",
+        "Entry",
+        "Ended",
+        "Place",
+        "Line",
+        "Way",
+        "Choice",
+        "Progress",
+        "Command",
+        "Judged",
+        "Parcel",
+        "Result",
+        "Budget",
+        "Found",
+        "Case",
+        "Outcome",
+        "Skip",
+        "Mutant",
+        "Recorder",
+        "Answer",
+        "Invocation",
+        "Row",
+    ),
+    "verif": (
+        "Op",
+        "Finding",
+        "Record",
+        "Commit",
+        "CapacityCheck",
+        "DuplicateSequence",
+    ),
+}
 
 
 def without_licence(root: Path) -> list[str]:
-    """Sources whose head does not name the licence."""
+    """Return sources whose head does not name the licence."""
     return [
         f"{path.relative_to(root)}: no line '{LICENCE}' at the top"
         for path in tree.files(root, *SUFFIXES)
@@ -22,15 +75,33 @@ def without_licence(root: Path) -> list[str]:
     ]
 
 
-def same_names(root: Path) -> list[str]:
-    """Modules of one package tree that share a name: one guess must find a file."""
+def same_class_names(root: Path, known: Mapping[str, Collection[str]] = KNOWN) -> list[str]:
+    """Return public classes of sources that share their name within a top folder.
+
+    A reader who searches a class must find one definition. Names of ``known`` are not reported, but
+    one that has become unique is, so that the list only shrinks.
+    """
     found: dict[tuple[str, str], list[str]] = defaultdict(list)
     for path in tree.files(root, ".py"):
         name = path.relative_to(root)
-        if path.stem not in MANY:
-            found[name.parts[0], path.stem].append(name.as_posix())
-    return [
-        f"{', '.join(paths)}: {len(paths)} modules named {stem} in {folder}/: rename all but one"
-        for (folder, stem), paths in found.items()
-        if len(paths) > 1
+        if tree.is_test(path) or len(name.parts) == 1:
+            continue
+        classes = {
+            node.name
+            for node in ast.walk(ast.parse(path.read_bytes()))
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        }
+        for one in classes:
+            found[name.parts[0], one].append(name.as_posix())
+    many = {key: paths for key, paths in found.items() if len(paths) > 1}
+    out = [
+        f"{', '.join(paths)}: {len(paths)} public classes named {name}: rename all but one"
+        for (folder, name), paths in many.items()
+        if name not in known.get(folder, ())
+    ]
+    return out + [
+        f"scripts/checks/file_rules.py: {name} is unique in {folder}/: take it out of KNOWN"
+        for folder, names in known.items()
+        for name in names
+        if (folder, name) not in many
     ]

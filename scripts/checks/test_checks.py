@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import copy
+import re
+import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from grimp import ImportGraph
 
 from scripts.checks import (
     doc_links,
@@ -15,10 +19,10 @@ from scripts.checks import (
     file_rules,
     generated_tables,
     git_calls,
-    import_directions,
     rtl_style,
     tree,
 )
+from scripts.checks.import_contracts import NoCircles, SourceLayers, circles
 from scripts.cli import check, steps
 from scripts.common.paths import ROOT
 from scripts.conftest import git_by_somebody
@@ -58,51 +62,81 @@ def test_licence_lines(tmp_path: Path) -> None:
     assert line.startswith("hdl/b.sv: no line ")
 
 
-def test_circles_of_imports(tmp_path: Path) -> None:
-    _write(tmp_path, "verif/__init__.py", "")
-    _write(tmp_path, "verif/a.py", "from verif import b\n")
-    _write(tmp_path, "verif/b.py", "import verif.c\n")
-    _write(tmp_path, "verif/c.py", "import os\n")
-    _write(tmp_path, "verif/test_c.py", "from verif import a\n")
-    assert import_directions.circles(tmp_path) == []
-    _write(tmp_path, "verif/c.py", "def late():\n    from verif.a import x\n")
-    (found,) = import_directions.circles(tmp_path)
-    assert found == "circle of imports: verif.a -> verif.b -> verif.c -> verif.a"
-    _write(tmp_path, "verif/c.py", "if TYPE_CHECKING:\n    from verif.a import x\n")
-    assert import_directions.circles(tmp_path) == []
+def _graph(*imports: str) -> ImportGraph:
+    """Return a graph of imports, each written as "importer imported"."""
+    graph = ImportGraph()
+    for package in ("examples", "scripts", "verif", "models", "neuron_fabric", "cocotbext.cxl"):
+        graph.add_module(package)
+    for one in imports:
+        importer, imported = one.split()
+        for module in (importer, imported):
+            graph.add_module(module.rpartition(".")[0])
+        graph.add_import(importer=importer, imported=imported)
+    return graph
 
 
-def test_rooms_of_scripts(tmp_path: Path) -> None:
-    _write(tmp_path, "scripts/run/a.py", "from scripts.build import registry\n")
-    assert import_directions.violations(tmp_path) == []
-    _write(tmp_path, "scripts/build/b.py", "from scripts.run.a import x\n")
-    (found,) = import_directions.violations(tmp_path)
-    assert found.startswith("scripts/build/b.py:1: imports scripts.run.a, may import ")
-    _write(tmp_path, "scripts/build/b.py", "")
-    _write(tmp_path, "scripts/build/test_b.py", "from scripts.run.a import x\n")
-    assert import_directions.violations(tmp_path) == []
+def _broken(graph: ImportGraph) -> list[str]:
+    """Return names of the contracts of pyproject.toml that a graph breaks."""
+    types = {"source_layers": SourceLayers, "no_circles": NoCircles}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    found = []
+    for options in settings["tool"]["importlinter"]["contracts"]:
+        # Layers need not exist in a small graph: "(a) : (b)".
+        layers = options.get("layers", [])
+        rest = (
+            {**options, "layers": [re.sub(r"[\w.]+", r"(\g<0>)", one) for one in layers]}
+            if layers
+            else options
+        )
+        words = {key: value for key, value in rest.items() if key not in ("name", "type")}
+        contract = types[options["type"]](options["name"], settings["tool"]["importlinter"], words)
+        if not contract.check(copy.deepcopy(graph), False).kept:
+            found.append(options["name"])
+    return found
 
 
-def test_rooms_of_the_testbench_import_one_way(tmp_path: Path) -> None:
-    _write(tmp_path, "verif/env/a.py", "from verif.scoreboard.scoreboard import Scoreboard\n")
-    _write(tmp_path, "verif/tests/a.py", "import verif.sequences.base\n")
-    assert import_directions.violations(tmp_path) == []
-    _write(tmp_path, "verif/env/a.py", "from verif.sequences.layout import Layout\n")
-    _write(tmp_path, "verif/scoreboard/a.py", "import verif.env.env\n")
-    found = import_directions.violations(tmp_path)
-    assert [line.partition(",")[0] for line in found] == [
-        "verif/env/a.py:1: imports verif.sequences.layout",
-        "verif/scoreboard/a.py:1: imports verif.env.env",
-    ]
+@pytest.mark.parametrize(
+    ("importer", "imported", "broken"),
+    [
+        ("models.a", "verif.env.b", "examples use"),
+        ("cocotbext.cxl.host", "neuron_fabric.a", "examples use"),
+        ("models.test_a", "verif.conftest", "examples use"),
+        ("scripts.test_a", "examples.b", "examples use"),
+        ("scripts.build.b", "scripts.run.a", "rooms of scripts"),
+        ("verif.env.a", "verif.sequences.layout", "rooms of the testbench"),
+        ("verif.scoreboard.a", "verif.env.env", "rooms of the testbench"),
+        ("cocotbext.cxl.wire.a", "cocotbext.cxl.host", "link and wire"),
+        ("verif.c", "verif.c.late", None),
+        ("scripts.run.a", "scripts.build.registry", None),
+        ("scripts.build.test_b", "scripts.run.a", None),
+        ("verif.test_a", "scripts.run.a", None),
+        ("verif.tests.a", "verif.sequences.base", None),
+    ],
+)
+def test_contracts_of_imports(importer: str, imported: str, broken: str | None) -> None:
+    found = _broken(_graph(f"{importer} {imported}"))
+    assert [name.startswith(str(broken)) for name in found] == ([True] if broken else [])
 
 
-def test_base_names(tmp_path: Path) -> None:
-    for name in ("verif/a/x.py", "scripts/x.py", "verif/a/__init__.py", "verif/b/__init__.py"):
-        _write(tmp_path, name, "")
-    assert file_rules.same_names(tmp_path) == []
-    _write(tmp_path, "verif/b/x.py", "")
-    (line,) = file_rules.same_names(tmp_path)
-    assert line.startswith("verif/a/x.py, verif/b/x.py: 2 modules named x in verif/")
+def test_circles_of_imports() -> None:
+    chain = ("verif.a verif.b", "verif.b verif.c", "verif.test_c verif.a")
+    assert circles(_graph(*chain)) == []
+    graph = _graph(*chain, "verif.c verif.a")
+    assert circles(graph) == [["verif.a", "verif.b", "verif.c", "verif.a"]]
+    assert circles(graph, ["verif.b"]) == []
+    assert _broken(graph) == ["no circle of imports"]
+
+
+def test_class_names(tmp_path: Path) -> None:
+    for name in ("verif/a/x.py", "scripts/x.py", "verif/a/test_x.py"):
+        _write(tmp_path, name, "class Row: ...\nclass _Own: ...\n")
+    assert file_rules.same_class_names(tmp_path, {}) == []
+    _write(tmp_path, "verif/b/y.py", "class Row: ...\nclass _Own: ...\n")
+    (line,) = file_rules.same_class_names(tmp_path, {})
+    assert line.startswith("verif/a/x.py, verif/b/y.py: 2 public classes named Row: ")
+    assert file_rules.same_class_names(tmp_path, {"verif": ["Row"]}) == []
+    (line,) = file_rules.same_class_names(tmp_path, {"verif": ["Row"], "scripts": ["Row"]})
+    assert "Row is unique in scripts/" in line
 
 
 @pytest.mark.parametrize(
@@ -212,13 +246,13 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     git_by_somebody(tmp_path, "init", "-q")
     _write(tmp_path, "neuron_fabric/codec/pack.py", "# SPDX-License-Identifier: Apache-2.0\n")
     git_by_somebody(tmp_path, "add", ".")
-    _write(tmp_path, "neuron_fabric/build/lib/neuron_fabric/codec/pack.py", "import scripts.cli\n")
-    _write(tmp_path, "neuron_fabric/neuron_fabric.egg-info/pack.py", "import scripts.cli\n")
+    _write(tmp_path, "neuron_fabric/build/lib/neuron_fabric/codec/pack.py", "class Row: ...\n")
+    _write(tmp_path, "neuron_fabric/neuron_fabric.egg-info/pack.py", "class Row: ...\n")
     _write(tmp_path, "scripts/draft.py", 'from verif import no\nopen("NF_X")\n"NF_DRAFT"\n')
     _write(tmp_path, "hdl/draft.sv", "module m;\t\n")
     assert tree.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
     for rule in (
-        *(file_rules.without_licence, file_rules.same_names, import_directions.violations),
+        *(file_rules.without_licence, lambda root: file_rules.same_class_names(root, {})),
         *(env_table.violations, doc_links.violations, rtl_style.violations, git_calls.violations),
     ):
         assert rule(tmp_path) == [], rule

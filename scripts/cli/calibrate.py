@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf calibrate`: an operating profile for a training of the user's own."""
+"""`nf train calibrate`: an operating profile for a training of the user's own."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check`: format, lint and types of Python, generated files and tables, import directions,
-names and links of documents, testplan, mutants."""
+"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL."""
 
 from __future__ import annotations
 
@@ -9,7 +8,11 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from scripts.build.filelist import read_filelist
+from neuron_fabric.errors import say
+from scripts.build import registry
+from scripts.build.filelist import FileList, read_filelist
+from scripts.build.simulator import Simulator
+from scripts.build.slang import analyse
 from scripts.checks import (
     audit,
     doc_links,
@@ -17,8 +20,8 @@ from scripts.checks import (
     file_rules,
     generated_tables,
     git_calls,
-    import_directions,
     pins,
+    prose,
     randomness,
     rtl_style,
     text_files,
@@ -26,12 +29,14 @@ from scripts.checks import (
 )
 from scripts.cli.steps import Steps, command
 from scripts.common import toolchain
-from scripts.common.paths import ROOT
-from scripts.common.records import FILELIST, TOP
+from scripts.common.arguments import Command
+from scripts.common.paths import BUILD, ROOT, shown
+from scripts.common.records import FILELIST, TOP, Dut
 from scripts.coverage import code_waivers
 from scripts.mutation import find_mutants, mutant_outcome
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import TestCase, discover
+from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
 from scripts.report import functional
 
@@ -39,6 +44,12 @@ EXAMPLES = """examples:
   nf check                                   what pre-commit runs
   nf check --fix                             format, write generated tables, mend what can be
 """
+LAYERS = [
+    toolchain.in_venv("lint-imports") or "lint-imports",
+    "--cache-dir",
+    shown(BUILD / "imports"),
+]
+LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
 
 
@@ -63,15 +74,15 @@ def run(args: argparse.Namespace) -> int:
         "mypy": partial(command, [*mypy, *python]),
         "registers are generated": partial(command, REGISTERS),
         "git is run in one place": partial(git_calls.violations, ROOT),
-        "imports run one way": partial(import_directions.violations, ROOT),
-        "imports form no circle": partial(import_directions.circles, ROOT),
+        "imports keep the layers, without a circle": partial(command, LAYERS),
         "licence lines": partial(file_rules.without_licence, ROOT),
         "pipeline is the copy of its source": _pipeline,
         "lock files hold the pins": pins.problems,
         "every pin is used": partial(pins.unused, ROOT, sources),
         "text has an encoding": partial(text_files.violations, ROOT, sources),
         "all that is random has a seed": partial(randomness.violations, ROOT, sources),
-        "module names are unique": partial(file_rules.same_names, ROOT),
+        "class names are unique in a top folder": partial(file_rules.same_class_names, ROOT),
+        "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
         "environment variables are documented": partial(env_table.violations, ROOT),
@@ -134,3 +145,50 @@ def _waivers() -> list[str]:
 
 def _cover_points() -> list[str]:
     return functional.unknown_tests(functional.planned(), (test.id for test in _tracked_tests()))
+
+
+def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
+
+
+def lint(args: argparse.Namespace) -> int:
+    """Lint every build with three readers of SystemVerilog: each finds what the others miss."""
+    plan = testplan.read()
+    names = args.build or list(plan.builds)
+    steps = Steps("nf lint")
+    steps.run("every test is planned", plan_problems)
+    steps.run("style of the RTL", lambda: rtl_style.violations(ROOT))
+    simulators, missing = registry.choose(registry.ALL)
+    seen: set[object] = set()
+    for name in names:
+        build = plan.build(name)
+        design = build.top, build.filelist, build.parameters
+        # Builds of one design differ in what tests may see; MyHDL writes its Verilog itself.
+        if design in seen or build.dut is not Dut.RTL:
+            continue
+        seen.add(design)
+        files = read_filelist(ROOT, build.filelist)
+        steps.run(f"slang, build {name}", partial(analyse, build.top, build.parameters, files))
+        for simulator in map(registry.get, simulators):
+            check = partial(_read, simulator, build, files)
+            steps.run(f"{simulator.lint_title}, build {name}", check)
+    if missing:
+        say(missing)
+    return steps.close()
+
+
+def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
+    waivers = [shown(path) for path in sorted(LINT_WAIVERS.glob("*.vlt"))]
+    files = files.with_bound(simulator.bound, ROOT)
+    words, env = simulator.lint_command(build.top, build.parameters, files, waivers)
+    return [line for line in command(words, env=env) if not simulator.says_nothing(line)]
+
+
+LINT = Command(
+    """examples:
+  nf lint                                    lint every build with three readers
+  nf lint --build small                      lint one parameter set
+""",
+    add_lint_arguments,
+    lint,
+)

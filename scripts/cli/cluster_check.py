@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cluster-check`: train in low-bit on several nodes; check equal decisions on all nodes, a link
+"""`nf train nodes`: train in low-bit on several nodes; check equal decisions on all nodes, a link
 that is slow for a while, and the death of a node."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from scripts.run import node_network
 from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
 EXAMPLES = """examples:
-  nf cluster-check --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
-  nf cluster-check                           plain processes, without root
+  nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
+  nf train nodes                           plain processes, without root
 """
 RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
@@ -42,7 +42,7 @@ SLOWER = 8.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of `nf cluster-check`."""
+    """Add the options of `nf train nodes`."""
     add = parser.add_argument
     add("--nodes", type=up_to(16, first=2), default=4, metavar="N", help="number of nodes (4)")
     add(
@@ -71,12 +71,12 @@ class NodeExit:
 def run(args: argparse.Namespace) -> int:
     """Return 0 if all checks pass, else 1. Raise NfError if they cannot be run."""
     if importlib.util.find_spec("torch") is None:
-        raise NfError("cluster-check: torch is not installed (requirements-torch.txt).")
+        raise NfError("nf train nodes: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
     with _nodes(args) as nodes, tempfile.TemporaryDirectory(prefix="nf-cluster-") as folder:
         wrong = _alike(args, nodes, Path(folder, "alike"))
         wrong += _killed(args, nodes, Path(folder, "killed"))
-    say(f"nf cluster-check: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
+    say(f"nf train nodes: {args.nodes} nodes, {f'{len(wrong)} wrong' if wrong else 'clean'}")
     return 1 if wrong else 0
 
 
@@ -99,7 +99,7 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     if substrate:
         ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
         known = replace(shipped().coefficients, pack_rate=GRADIENTS / (SLOWER * ring))
-        write_substrate(substrate, Substrate("slow host", "made up by cluster-check", known))
+        write_substrate(substrate, Substrate("slow host", "made up by nf train nodes", known))
     running = _start(args, nodes, folder, STEPS, substrate)
     if nodes.limit:
         last = args.nodes - 1
@@ -194,7 +194,7 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
                 log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
                 said = [line for line in log.splitlines() if line.strip()] or ["no message"]
                 left = _left(folder, rank).get("error") or said[-1]
-                raise NfError(f"cluster-check: node {rank} ended before step {step}: {left}.")
+                raise NfError(f"nf train nodes: node {rank} ended before step {step}: {left}.")
         time.sleep(0.02)
 
 

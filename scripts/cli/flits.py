@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf flits`: prints a recorded link trace, slot by slot."""
+"""`nf report flits`: prints a recorded link trace, slot by slot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scripts.common.errors import NfError
 MAX_BYTES = 1 << 30
 EXAMPLES = """examples:
   nf run test_modes::fp32 --link-trace       records build/runs/*/link.trace
-  nf flits build/runs/RUN/link.trace         slot by slot
+  nf report flits build/runs/RUN/link.trace  slot by slot
 """
 
 

@@ -1,106 +1,253 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf`: the command line. A wrong word gets one clear line and exit code 2, never a traceback."""
+"""Command line `nf`: the verb table, the parser and the exit codes of every verb.
+
+Exit codes: 0 done, 1 a test or a check failed, 2 the command cannot be executed (bad input gets one
+line, never a traceback), 130 interrupted.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import io
+import os
 import signal
 import sys
-from collections.abc import Sequence
-from types import ModuleType
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import NoReturn
 
 from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, one_line, say, settle_output
-from scripts.cli import completion, start
+from scripts.cli import completion
 from scripts.common import process
+from scripts.common.arguments import Command, seconds
+from scripts.common.errors import NfError, did_you_mean
+from scripts.common.paths import ROOT
+from scripts.common.plain_names import named, temporary_problem
 
-# Verbs and their help: here, so that `nf --help` and a wrong word load nothing else.
-VERBS = {
-    "doctor": "show every tool, its version and what is missing",
-    "list": "show tests, suites and builds",
-    "run": "run tests by name or suite",
-    "rerun": "one recorded run again, exactly",
-    "history": "what was run before: commands, runs, causes, durations",
-    "cov": "coverage of many runs: merge, holes, rank, html, diff",
-    "close": "choose tests, seeds and weights toward open bins, beside plain random seeds",
-    "report": "write the report of a recorded command again",
-    "serve": "a reducer server for trainings here, with the models or the RTL behind it",
-    "replay": "drive a capture through the design and check every result",
-    "capture": "run a training script with gradient capture on; check a capture",
-    "profile": "operating profiles: show, check against a model, diff, run the rule again",
-    "calibrate": "an operating profile for a training: measure, choose, verify",
-    "train-check": "the published checks of low-bit trainings: targets, bytes both ways",
-    "flits": "print a recorded link trace slot by slot",
-    "lint": "lint the RTL: Verilator -Wall, slang, Icarus",
-    "check": "format, types, imports, names, generated files, documents, testplan",
-    "synth": "elaborate and map the RTL with yosys",
-    "mutate": "break the RTL on purpose and see each breakage caught",
-    "prove": "prove properties of the RTL; counterexamples as waves and a stimulus",
-    "fuzz": "bad input, faults and hostile use: generated cases, each of which must hold",
-    "test": "every check: check, lint, proofs, pytest, smoke suite, mutants, a short replay",
-    "nightly": "what is too long for every change: ten seeds with coverage, all mutants, fuzz",
-    "regress": "replay the shipped capture on both simulators, run the smoke suite, report",
-    "monitor": "what happened in a low-bit training: states, signals, decisions",
-    "ddp-check": "are FP32 gradients under the hooks those of DDP without one, bit for bit",
-    "capacity": "whether a reducer can take a bucket, and whether that pays",
-    "cluster-check": "a low-bit training on several nodes: same decisions, slow links, a dead node",
-    "scale": "what a profile does to a model of a billion parameters, by its shapes alone",
-    "bench": "measure the runner against its goals",
-    "figures": "what the design is worth: traffic, timing, area; one page of them",
-    "clean": "remove old builds (or all that was generated)",
-    "completion": "completion for bash, zsh or fish",
+# The verb table: section, verb, and where it is implemented (MODULE with `EXAMPLES`,
+# `add_arguments` and `run`, or MODULE:COMMAND), and its help text. The table stands here so that
+# `nf --help` and a misspelt verb load no other module. A name of two words is a verb of a group.
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "run tests": {
+        "run": ("scripts.cli.run", "run tests by name or suite; print each result and a summary"),
+        "list": ("scripts.cli.list", "print tests, suites or builds, with stage and feature"),
+        "rerun": (
+            "scripts.cli.run:RERUN",
+            "rerun a recorded run with the same build, seed and options",
+        ),
+        "history": (
+            "scripts.cli.history",
+            "print recorded commands, runs, causes of failures and durations",
+        ),
+        "report": ("scripts.cli.report", "write the HTML report of a recorded command again"),
+        "report flits": ("scripts.cli.flits", "print a recorded link trace, slot by slot"),
+        "cov": (
+            "scripts.cli.cov",
+            "merge coverage of many runs; print holes, ranks and differences",
+        ),
+        "close": (
+            "scripts.cli.close",
+            "close coverage holes by choosing tests, seeds and weights; compare with random seeds",
+        ),
+    },
+    "captured gradients": {
+        "replay": (
+            "scripts.cli.replay",
+            "drive a capture through the design and check every result against the models",
+        ),
+        "capture": (
+            "scripts.cli.capture",
+            "run a training script and store its gradients; check a capture",
+        ),
+        "serve": (
+            "scripts.cli.serve",
+            "reduce gradients of local trainings with the models or the RTL",
+        ),
+    },
+    "check the project": {
+        "check": (
+            "scripts.cli.check",
+            "check format, types, imports, names, generated files, documents and the testplan",
+        ),
+        "lint": ("scripts.cli.check:LINT", "lint the RTL with Verilator, slang and Icarus"),
+        "prove": (
+            "scripts.cli.prove",
+            "prove properties of the RTL; write counterexamples as waves and a stimulus",
+        ),
+        "mutate": (
+            "scripts.cli.mutate",
+            "break the RTL and the package on purpose; print each mutant that no test catches",
+        ),
+        "fuzz": (
+            "scripts.cli.fuzz",
+            "run commands with bad input, faults and signals; print each case that misbehaves",
+        ),
+        "test": ("scripts.cli.test", "run every check that CI runs; print a table of stages"),
+        "regress": (
+            "scripts.cli.test:REGRESS",
+            "replay the shipped capture by every route on each simulator, run the smoke suite",
+        ),
+        "nightly": (
+            "scripts.cli.test:NIGHTLY",
+            "run the long checks: ten seeds with coverage, all mutants, fuzz, figures",
+        ),
+    },
+    "experiments": {
+        "train calibrate": (
+            "scripts.cli.calibrate",
+            "measure a training and write an operating profile for it",
+        ),
+        "train profile": (
+            "neuron_fabric.profile.profile_command",
+            "print, check, compare and derive operating profiles",
+        ),
+        "train monitor": (
+            "neuron_fabric.monitor.monitor_command",
+            "print states, signals and decisions of a recorded low-bit training",
+        ),
+        "train check": (
+            "scripts.cli.train_check",
+            "run the published low-bit trainings; print targets, results and bytes sent",
+        ),
+        "train exact": (
+            "neuron_fabric.hook.ddp_check_command",
+            "check that FP32 gradients with the hook are bit-identical to plain DDP",
+        ),
+        "train nodes": (
+            "scripts.cli.cluster_check",
+            "train on several emulated nodes with slow links and a dead node; compare decisions",
+        ),
+        "train scale": (
+            "scripts.cli.scale",
+            "apply a profile to the shapes of a model of a billion parameters; print traffic",
+        ),
+        "measure bench": (
+            "scripts.benchmarks.command",
+            "measure speed of the runner, the replay, the model and the hook against goals",
+        ),
+        "measure figures": (
+            "scripts.figures.command",
+            "measure traffic, timing and area, and write one HTML page",
+        ),
+        "measure capacity": (
+            "scripts.benchmarks.capacity",
+            "print which buckets fit a reducer and where low-bit is faster than FP32",
+        ),
+        "measure synth": ("scripts.cli.synth", "map the RTL with yosys; print cells and memories"),
+    },
+    "this checkout": {
+        "doctor": ("scripts.cli.doctor", "print every tool with its version, and what is missing"),
+        "clean": ("scripts.cli.clean", "remove old builds, or everything that was generated"),
+        "completion": ("scripts.cli.completion", "print the completion script of a shell"),
+    },
 }
-EPILOG = """examples:
-  nf doctor                                  what is installed, what is missing
-  nf list 'test_modes::*'                    tests that match
-  nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
-  nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
-  nf run test_modes::g_ternary --seed 7 --waves  one run again, with waves
-  nf run --failed --waves                    what was red, again, with waves
-  nf history 'test_modes*' --result failed   when and why it was red
-  nf replay captures/digits-resnet-8x        captured gradients through the design
-  nf capture --steps 3,60 -- train.py --lr 1 gradients of your own training
-`nf VERB --help` has more of them.
+VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
+GROUPS = {
+    "train": "run an experiment with low-bit trainings",
+    "measure": "measure speed, traffic, timing, area or capacity",
+}
+EXAMPLES = """examples:
+  nf doctor                                  show which tools are installed or missing
+  nf list 'test_modes::*'                    list tests that match
+  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
+  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
+  nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
+  nf run --failed --waves                    run failed tests again with waves
+  nf history 'test_modes*' --result failed   show when and why tests failed
+  nf replay captures/digits-resnet-8x        replay captured gradients through the design
+  nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training
+`nf VERB --help` shows more of them.
 """
+_MARKS = ("scripts/cli/main.py", "scripts/nf.sh")  # files of every checkout of this project
 
 
-class _Parser(argparse.ArgumentParser):
-    """A parser that reports a wrong command line in one line."""
+class OneLineParser(argparse.ArgumentParser):
+    """Parser that reports a wrong command line in one line."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message, 600)} (see `{self.prog} --help`)\n")
 
 
-def load(name: str) -> ModuleType:
-    """The module of a verb: `EXAMPLES`, `add_arguments(parser)` and `run(args)`, the exit code."""
-    return importlib.import_module(f"scripts.cli.{name.replace('-', '_')}")
+class _OverviewParser(OneLineParser):
+    """Parser of `nf` itself: its help lists the verbs by section."""
+
+    def format_help(self) -> str:
+        lines = ["usage: nf VERB ...", "", "Build, run and check the neuron-fabric controller.", ""]
+        for title, verbs in SECTIONS.items():
+            lines += [f"{title}:", *(f"  {name:16}  {text}" for name, (_, text) in verbs.items())]
+            lines.append("")
+        return "\n".join([*lines, EXAMPLES])
+
+
+def load(name: str) -> Command:
+    """Import the module of a verb and return its command."""
+    path, _, command = VERBS[name][0].partition(":")
+    module = importlib.import_module(path)
+    if command:
+        found: Command = getattr(module, command)
+        return found
+    return Command(module.EXAMPLES, module.add_arguments, module.run)
+
+
+def verb_of(words: Iterable[str]) -> str | None:
+    """Return the verb that a command line begins with: "run", "train check", a group or None.
+
+    Raises:
+        NfError: There is no such verb; the message names the closest one.
+    """
+    first, second = [*(word for word in words if not word.startswith("-")), "", ""][:2]
+    if not first:
+        return None
+    both = f"{first} {second}"
+    if both in VERBS or first in VERBS:
+        return both if both in VERBS else first
+    if first not in GROUPS:
+        hint = did_you_mean(first, {name.split()[0] for name in VERBS})
+        raise NfError(f"unknown verb {first!r}{hint} (see `nf --help`)")
+    if second:
+        hint = did_you_mean(second, _below(first))
+        raise NfError(f"unknown verb {both!r}{hint} (see `nf {first} --help`)")
+    return first
+
+
+def _below(group: str) -> list[str]:
+    """Return the second words of the verbs of a group."""
+    return [name.split()[1] for name in VERBS if name.startswith(f"{group} ")]
 
 
 def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
-    """The parser of `nf`. Only the chosen verb is given its options: the rest stays unloaded."""
-    parser = _Parser(
-        prog="nf",
-        description="Build, run and check the neuron-fabric controller.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    """Return the parser of `nf`.
+
+    Only the chosen verb is given its options; the modules of all others stay unloaded.
+    """
+    parser = _OverviewParser(prog="nf")
     commands = parser.add_subparsers(
-        dest="verb", required=True, metavar="VERB", parser_class=_Parser
+        dest="verb", required=True, metavar="VERB", parser_class=OneLineParser
     )
-    for name, text in VERBS.items():
-        sub = commands.add_parser(name, help=text, description=text)
+    parsers = {"": commands}
+    for name, (_, text) in VERBS.items():
+        group, _, verb = name.rpartition(" ")
+        if group in VERBS and chosen != name:
+            continue  # `report` takes a number where `report flits` has a verb
+        if group not in parsers:
+            sub = commands.add_parser(group, help=GROUPS.get(group), description=GROUPS.get(group))
+            parsers[group] = sub.add_subparsers(dest="below", required=True, metavar="VERB")
+        if name == chosen or not (chosen or "").startswith(f"{name} "):
+            sub = parsers[group].add_parser(verb, help=text, description=text)
         if name == chosen:
-            verb = load(name)
-            sub.epilog, sub.formatter_class = verb.EXAMPLES, argparse.RawDescriptionHelpFormatter
-            verb.add_arguments(sub)
+            command = load(name)
+            sub.epilog = command.examples
+            sub.formatter_class = argparse.RawDescriptionHelpFormatter
+            command.add_arguments(sub)
     return parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0 done, 1 something is red, 2 cannot be done."""
-    start.streams()
+    """Run one command and return its exit code (see the head of this module)."""
+    open_streams()
     with process.ended_in_order():
         code = _main(argv)
     if code == process.INTERRUPT_CODE:
@@ -111,16 +258,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _main(argv: Sequence[str] | None) -> int:
     asked = completion.asked()
     words = asked or list(sys.argv[1:] if argv is None else argv)
-    chosen = next((word for word in words if not word.startswith("-")), None)
+    verb: str | None = None
     try:
-        parser = make_parser(chosen)
         if asked is not None:
-            completion.answer(parser)
+            with suppress(NfError):  # a verb that is not yet whole
+                verb = verb_of(words)
+            completion.answer(make_parser(verb))
+        verb = verb_of(words)
+        parser = make_parser(verb)
         intermixed(parser)
         args = parser.parse_args(words)
-        start.check()
-        code: int = load(args.verb).run(args)
-        sys.stdout.flush()  # while a full disk or a closed pipe can still be told
+        check_environment()
+        assert verb is not None  # the parser has refused a command line without one
+        code = load(verb).run(args)
+        sys.stdout.flush()  # a full disk or a closed pipe can still be reported here
         return code
     except LineError as error:
         say(f"nf: {error}", file=sys.stderr)
@@ -141,6 +292,59 @@ def _main(argv: Sequence[str] | None) -> int:
         where = f": {one_line(error.filename)}" if error.filename else ""
         say(f"nf: {error.strerror}{where}", file=sys.stderr)
         return 2
+
+
+def open_streams() -> None:
+    """Open /dev/null for each standard stream that the caller closed.
+
+    A file that is opened later must not become standard output. Characters that the encoding of
+    the terminal lacks are escaped.
+    """
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # returns the lowest free number: this one
+    sys.stdin = sys.stdin or os.fdopen(0, encoding="utf-8", closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def check_environment() -> None:
+    """Raise NfError if `nf` would test another tree than the user means, or cannot work here."""
+    here = checkout(Path.cwd())
+    meant = here or checkout(Path(sys.prefix))
+    if meant is not None and not meant.samefile(ROOT):
+        where = "the current directory" if here else "the Python environment"
+        raise NfError(
+            f"this `nf` tests checkout {named(ROOT)}, but {where} belongs to checkout "
+            f"{named(meant)}; run `make setup` there and use {named(meant) / '.venv/bin/nf'}."
+        )
+    if os.environ.get("NF_CHECKERS_OFF"):
+        raise NfError(
+            "NF_CHECKERS_OFF disables checkers, so that a pass would mean nothing; unset it "
+            "(`nf mutate --without` sets it for its own runs)."
+        )
+    if sys.flags.optimize:
+        raise NfError("PYTHONOPTIMIZE (python -O) removes assertions; unset it.")
+    try:  # -1 would leave one transaction of a sequence, and that would pass
+        seconds(os.environ.get("NF_SCALE", "1"))
+    except argparse.ArgumentTypeError as error:
+        raise NfError(f"NF_SCALE: {error}: unset it, or give a factor.") from None
+    problem = temporary_problem()
+    if problem is not None:
+        raise NfError(problem)
+
+
+def checkout(folder: Path) -> Path | None:
+    """Return the checkout of this project that contains a folder, or None."""
+    for place in (folder, *folder.parents):
+        if all((place / name).is_file() for name in _MARKS):
+            return place
+    return None
 
 
 if __name__ == "__main__":

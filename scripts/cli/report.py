@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report`: writes the report again, of any recorded command, also of one that was killed."""
+"""`nf report`: write the report of any recorded command again, also of one that was killed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from neuron_fabric.errors import say
 from scripts import report
+from scripts.cli.completion import with_completer
 from scripts.common import data, paths, run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
@@ -18,15 +19,17 @@ from scripts.record.database import History, RecordedCommand
 from scripts.report import recorded
 
 EXAMPLES = """examples:
-  nf report                                  of the last command
-  nf report 12                               of command 12 of `nf history`
-  nf report --runs build/runs                of the run folders, without the history
+  nf report                                  report the last command
+  nf report 12                               report command 12 of `nf history`
+  nf report --runs build/runs                report run folders, without the history
+  nf report flits build/runs/RUN/link.trace  print a link trace, slot by slot
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("number", nargs="?", type=positive, metavar="N", help="command's number")
-    parser.add_argument("--runs", type=Path, metavar="FOLDER", help="of the records in run folders")
+    number = parser.add_argument("number", nargs="?", type=positive, metavar="N", help="command N")
+    with_completer(number, lambda: ["flits"])
+    parser.add_argument("--runs", type=Path, metavar="FOLDER", help="report run folders")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf run`: builds the design and runs tests on one or both simulators."""
+"""`nf run` and `nf rerun`: plan runs, execute them on simulators, record and report the results."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace as with_fields
 from pathlib import Path
+from types import ModuleType
 
 from neuron_fabric.data import DataError, read_text
 from neuron_fabric.errors import say
 from scripts import report
 from scripts.build import registry
-from scripts.cli import watch
 from scripts.cli.completion import add_filters, tests, with_completer
 from scripts.common import paths, process, run_folders, secret_values, tool_environment
-from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, positive, seconds
+from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, Command, positive, seconds
 from scripts.common.errors import NfError
-from scripts.common.records import RunRecord, RunSpec
+from scripts.common.paths import TESTPLAN, TESTS
+from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress, line_of, run_all
 from scripts.plan import order, selection, testplan
+from scripts.plan.depends import Dependencies
 from scripts.plan.order import Memory, Reason
-from scripts.record.database import Recorder
+from scripts.record.database import History, Recorder
 from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
 from scripts.run import evidence, simulate
@@ -35,27 +39,31 @@ from verif.scenario import weights as knobs
 from verif.scenario.scenario_data import parse as parse_scenario
 
 UNTIL_FAIL = 100
+POLL_S = 0.3
+_GONE = (0, 0)
+Stamps = dict[Path, tuple[int, int]]
+Plan = Callable[[], list[RunSpec]]
 EXAMPLES = """examples:
-  nf run --suite smoke --jobs 2              the smoke suite on every simulator there is
-  nf run --suite nightly 'test_modes*' --stage V1   a part of a suite
-  nf run --suite nightly --seed-base 20261231       the seeds of that night again
-  nf run 'test_link*' --sim icarus --seeds 3 three seeds of a module under Icarus
-  nf run test_modes::fp32 --seed 7 --waves   one test, one seed, with waves
-  nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   other weights of its choices
-  nf run 'test_modes*' --dut myhdl           with the MyHDL twins in the controller
-  nf run --failed                            what was red in its last run, same seeds
-  nf run --changed                           what changed since it was green
-  nf run --changed main                      what differs from the branch main
-  nf run 'test_mixed*' --seed repeat         the seeds of the last time
-  nf run 'test_mixed*' --until-fail 50       new seeds until one is red, 50 at most
-  nf run 'test_modes*' --watch               again whatever a saved file affects
-  nf run --suite all --cluster tcp://farm:8786   on the workers of a Dask scheduler
-  nf run --suite all --cluster slurm -j 20   on 20 jobs of a batch system
+  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
+  nf run --suite nightly 'test_modes*' --stage V1   run a part of a suite
+  nf run --suite nightly --seed-base 20261231       repeat the seeds of that night
+  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
+  nf run test_modes::fp32 --seed 7 --waves   run one test with one seed and waves
+  nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   change weights of its choices
+  nf run 'test_modes*' --dut myhdl           use the MyHDL twins in the controller
+  nf run --failed                            run the failed tests again with their seeds
+  nf run --changed                           run what changed since it passed
+  nf run --changed main                      run what differs from branch main
+  nf run 'test_mixed*' --seed repeat         repeat the seeds of the last run
+  nf run 'test_mixed*' --until-fail 50       try at most 50 new seeds until a run fails
+  nf run 'test_modes*' --watch               rerun what a saved file affects
+  nf run --suite all --cluster tcp://farm:8786   use the workers of a Dask scheduler
+  nf run --suite all --cluster slurm -j 20   use 20 jobs of a batch system
 """
 
 
 def seed(text: str) -> int | str:
-    """argparse type: a seed, or `repeat`."""
+    """Parse a seed or `repeat` (argparse type)."""
     try:
         return text if text == selection.REPEAT else positive(text)
     except argparse.ArgumentTypeError as error:
@@ -63,27 +71,30 @@ def seed(text: str) -> int | str:
 
 
 def weights(text: str) -> str:
-    """argparse type: weights of scenarios as JSON text, or a file of it; gives compact JSON."""
+    """Parse weights of scenarios, JSON text or a file of it, into compact JSON (argparse type)."""
     try:
         found = knobs.parse(text if text.lstrip().startswith("{") else read_text(text))
     except (OSError, DataError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise argparse.ArgumentTypeError(f"{text[:60]}: {why}") from error
+        raise _unreadable(text[:60], error) from error
     return json.dumps(found, separators=(",", ":"))
 
 
 def scenario(text: str) -> str:
-    """argparse type: a file that holds a scenario; gives the path of a copy that no run deletes."""
+    """Parse a scenario file and return the path of a copy that no run deletes (argparse type)."""
     try:
         parse_scenario(read_text(text))
         return str(evidence.store(Path(text)))
     except (OSError, DataError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise argparse.ArgumentTypeError(f"{text}: {why}") from error
+        raise _unreadable(text, error) from error
+
+
+def _unreadable(what: str, error: OSError | DataError) -> argparse.ArgumentTypeError:
+    why = error.strerror if isinstance(error, OSError) else error
+    return argparse.ArgumentTypeError(f"{what}: {why}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_argument_group("what to run")
+    what = parser.add_argument_group("selection")
     globs = what.add_argument(
         "globs", nargs="*", metavar="GLOB", help="test_module::test, * and ? allowed"
     )
@@ -106,60 +117,65 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=selection.GREEN,
         metavar="REV",
-        help="only what changed since it was green, or since a git revision",
+        help="run what changed since it passed, or since a git revision",
     )
     many = what.add_mutually_exclusive_group()
-    many.add_argument("--failed", action="store_true", help="only what was red in its last run")
+    many.add_argument("--failed", action="store_true", help="run what failed last time")
     many.add_argument("--seeds", type=positive, metavar="N", help="run with seeds 1..N")
-    many.add_argument("--seed", type=seed, metavar="S", help="this seed alone; `repeat`: as before")
+    many.add_argument("--seed", type=seed, metavar="S", help="one seed; `repeat`: the last one")
     many.add_argument(
         "--until-fail",
         nargs="?",
         const=UNTIL_FAIL,
         type=positive,
         metavar="N",
-        help=f"new seeds until a run is red, N at most ({UNTIL_FAIL})",
+        help=f"try new seeds until a run fails, at most N ({UNTIL_FAIL})",
     )
     what.add_argument(
         "--seed-base",
         type=positive,
         metavar="B",
-        help="draw the seeds from B; suites with several seeds use the UTC date, 20261231",
+        help="draw seeds from B; suites with several seeds use the UTC date, 20261231",
     )
-    how = parser.add_argument_group("how to run it")
+    how = parser.add_argument_group("execution")
     how.add_argument("--jobs", "-j", type=positive, metavar="N", help="runs at once (all cores)")
     how.add_argument("--cluster", metavar="WHERE", help=cluster.HELP)
     how.add_argument("--fail-fast", action="store_true", help="stop at the first failure")
-    how.add_argument("--watch", action="store_true", help="then rerun what a saved file affects")
+    how.add_argument("--watch", action="store_true", help="rerun what a saved file affects")
     how.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
     how.add_argument("--scale", type=seconds, help="multiply the traffic of every test")
     how.add_argument(
-        "--weights", type=weights, metavar="W", help="weights of scenario tests: JSON, or a file"
+        "--weights",
+        type=weights,
+        metavar="W",
+        help="weights of scenario tests: JSON or a file",
     )
     how.add_argument(
-        "--scenario", type=scenario, metavar="FILE", help="scenario tests play this scenario"
+        "--scenario", type=scenario, metavar="FILE", help="play this scenario in scenario tests"
     )
-    how.add_argument("--group", action="store_true", help="one process for a module's tests")
+    how.add_argument("--group", action="store_true", help="use one process for each module")
     how.add_argument(
-        "--no-rerun", action="store_true", help="do not run a failure again to get its waves"
+        "--no-rerun", action="store_true", help="do not rerun failed tests to get waves"
     )
-    how.add_argument("--dry-run", action="store_true", help="show what would run, in its order")
-    more = parser.add_argument_group("what to keep of it")
+    how.add_argument("--dry-run", action="store_true", help="print the planned runs in order")
+    more = parser.add_argument_group("results")
     more.add_argument("--waves", action="store_true", help="write waves (slower build and run)")
     more.add_argument(
         "--cov",
         "--coverage",
         dest="coverage",
         action="store_true",
-        help="show functional coverage with its holes; collect code coverage too (Verilator)",
+        help="print functional coverage with holes; collect code coverage too (Verilator)",
     )
-    more.add_argument("--link-trace", action="store_true", help="record every flit for `nf flits`")
+    more.add_argument(
+        "--link-trace", action="store_true", help="record every flit for `nf report flits`"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     for one, two in (("watch", "until_fail"), ("watch", "dry_run")):
         if getattr(args, one) and getattr(args, two):
-            raise NfError(f"--{one} and --{two.replace('_', '-')} do not go together.")
+            raise NfError(f"--{one} excludes --{two.replace('_', '-')}; leave one out.")
     try:
         specs = selection.plan_runs(args)
     except selection.NothingToDo as nothing:
@@ -188,7 +204,7 @@ def run(args: argparse.Namespace) -> int:
 
         if args.until_fail:
             return _until_fail(specs, args.until_fail, go)
-        return watch.watch(lambda: _plan_again(args), go) if args.watch else go(specs)
+        return watch(lambda: _plan_again(args), go) if args.watch else go(specs)
 
 
 def _plan_again(args: argparse.Namespace) -> list[RunSpec]:
@@ -211,7 +227,7 @@ def _dry_run(specs: list[RunSpec]) -> int:
 
 
 def _until_fail(specs: list[RunSpec], limit: int, go: Callable[[list[RunSpec]], int]) -> int:
-    """New seeds, round by round, until something is red."""
+    """Run with new seeds, round by round, until a run fails."""
     code = 0
     largest = Memory.read_if_any().largest_seed
     for number, some in enumerate(selection.rounds(specs, limit, largest), 1):
@@ -232,7 +248,20 @@ def execute(
     rerun: bool = True,
     farm: cluster.Farm | None = None,
 ) -> int:
-    """Run, show, record, report; exit code 0 only when every run finished green, 130 on Ctrl-C."""
+    """Run specs in parallel, record each result and write the report.
+
+    Args:
+        specs: The runs.
+        jobs: Simulations at once; None uses all cores.
+        title: Name of the command in history and report.
+        fail_fast: Stop at the first failure.
+        coverage: Print functional coverage with its holes.
+        rerun: Run each failure again with waves.
+        farm: Cluster that executes the runs in place of this machine.
+
+    Returns:
+        0 if every run finished and passed, 130 on Ctrl-C, else 1.
+    """
     start = time.monotonic()
     run_folders.tree()
     paths.writable(paths.RUNS)
@@ -275,3 +304,141 @@ def execute(
     if interrupted.is_set():
         return 130
     return 0 if len(records) == len(specs) and not red else 1
+
+
+def stamps(specs: Iterable[RunSpec]) -> Stamps:
+    """Return time and size of every file that the runs depend on, the testplan and all tests."""
+    finder = Dependencies()
+    files = {path for spec in specs for path in finder.files(spec)}
+    files |= {*TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")}
+    return _stamped(files)
+
+
+def _stamped(files: Iterable[Path]) -> Stamps:
+    out: Stamps = {}
+    for path in files:
+        try:
+            facts = path.stat()
+        except OSError:  # deleted, or being replaced by an editor
+            out[path] = _GONE
+        else:
+            out[path] = (facts.st_mtime_ns, facts.st_size)
+    return out
+
+
+def changed(before: Stamps) -> frozenset[Path]:
+    """Return files that differ from their stamps, with new tests."""
+    now = _stamped({*before, *TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")})
+    return frozenset(
+        path for path in before.keys() | now.keys() if before.get(path) != now.get(path)
+    )
+
+
+def affected(plan: Plan, old: Iterable[RunSpec], files: frozenset[Path]) -> list[RunSpec]:
+    """Return runs of the present plan that are new or depend on one of the files."""
+    finder, known = Dependencies(), set(old)
+    return [spec for spec in plan() if spec not in known or files & finder.files(spec)]
+
+
+def watch(
+    plan: Plan, run: Callable[[list[RunSpec]], int], *, rounds: int = -1, poll_s: float = POLL_S
+) -> int:
+    """Run the plan, then rerun what each saved file affects, until Ctrl-C (exit code 130).
+
+    A mistake in a file that is being edited (a syntax error, a bad testplan) is printed, and the
+    next save tries again. Files are polled: some hundred take a millisecond, on every file system.
+    Files that are saved during a run or while the plan is made are kept for the next round.
+
+    Args:
+        plan: Returns the runs of the present files.
+        run: Executes runs and returns an exit code.
+        rounds: Number of executions; -1 for no limit.
+        poll_s: Seconds between two polls.
+    """
+    specs = plan()
+    before = stamps(specs)
+    code = run(specs)
+    missed: frozenset[Path] = frozenset()
+    while code != 130 and rounds != 1:
+        say("nf: watching; a saved file starts what it affects, Ctrl-C ends", flush=True)
+        files = _wait(before, poll_s) | missed
+        now = _stamped(before)
+        try:
+            todo = affected(plan, specs, files)
+            specs = plan()
+        except NfError as error:
+            say(f"nf: {error}", flush=True)
+            before, missed = {**_stamped(files), **now}, files
+            continue
+        before, missed = {**stamps(specs), **now}, frozenset()
+        if todo:
+            code = run(todo)
+        rounds -= 1
+    return code
+
+
+def _wait(before: Stamps, poll_s: float) -> frozenset[Path]:
+    """Wait until files changed and then stay unchanged for one poll: editors save in steps."""
+    last: frozenset[Path] = frozenset()
+    while True:
+        now = changed(before)
+        if now and now == last:
+            return now
+        last = now
+        time.sleep(poll_s)
+
+
+def add_rerun_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID", help="number of a run (`nf history GLOB`), or its id")
+    parser.add_argument("--waves", action="store_true", help="write waves")
+    parser.add_argument("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
+
+
+def rerun(args: argparse.Namespace) -> int:
+    """Rerun a recorded run with the same build, seed and options; return its exit code.
+
+    A proof and a replay are recorded with their command line, since their result depends on files
+    that a RunSpec does not hold: that command is executed again.
+    """
+    from scripts.cli import prove, replay  # `nf run` starts faster without them
+
+    with History(write=False) as history:
+        number = args.id.isdecimal() and len(args.id) <= 18  # SQLite counts to 2^63
+        found = history.run(int(args.id)) if number else history.latest(args.id)
+    spec = secret_values.revealed_spec(found.spec)
+    if spec.build.sim == SOLVER:
+        return _again(prove, spec.rerun)
+    if spec.rerun:
+        more = ["--waves"] if args.waves else []
+        more += ["--timeout", f"{args.timeout:g}"] if args.timeout else []
+        return _again(replay, spec.rerun, more)
+    registry.choose(spec.build.sim)  # reports a missing simulator in one line
+    if found.fingerprint and found.fingerprint != Dependencies().fingerprint(spec):
+        say(f"nf rerun: files of {spec.name} have changed since run {found.id}.")
+    if args.waves:
+        spec = with_fields(
+            spec, build=with_fields(spec.build, waves=registry.get(spec.build.sim).wave_format)
+        )
+    if args.timeout:
+        spec = with_fields(spec, timeout_s=args.timeout)
+    return execute([spec], 1, f"nf rerun: {spec.name}", rerun=False)
+
+
+def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
+    """Execute a recorded command line of another verb, with more options."""
+    _nf, name, *words = shlex.split(command)
+    parser = argparse.ArgumentParser(prog=f"nf {name}")
+    verb.add_arguments(parser)
+    code: int = verb.run(parser.parse_args([*words, *more]))
+    return code
+
+
+RERUN = Command(
+    """examples:
+  nf rerun 812                               rerun run 812 of `nf history`
+  nf rerun 812 --waves                       rerun it with waves
+  nf rerun test_modes.fp32-icarus-default-s7 rerun the last run of that name
+""",
+    add_rerun_arguments,
+    rerun,
+)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf scale`: what a profile does to a model of a billion parameters, by its shapes alone; and its
-low-bit step through the RTL, with gradients that are drawn."""
+"""`nf train scale`: a profile applied to the shapes of a model of a billion parameters, and its
+low-bit step through the RTL, with drawn gradients."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from verif.replay.runner import Runner
 from verif.replay.source import SyntheticSource
 
 EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
-  nf scale gpt-1.3b --hook                   the hook over all its buckets, by 4 gloo ranks
-  nf scale gpt-1.3b --replay                 its low-bit step, and 1 % of the rest, through the RTL
+  nf train scale gpt-1.3b --hook             the hook over all its buckets, by 4 gloo ranks
+  nf train scale gpt-1.3b --replay           its low-bit step, and 1 % of the rest, through the RTL
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
 _RANKS = "scripts.benchmarks.scale_ranks"
@@ -109,7 +109,7 @@ def replayed(args: argparse.Namespace, step: LowStep) -> int:
     source = SyntheticSource(
         name, tuple(tensors), step.workers, wanted, options.ratio, options.seed
     )
-    simulators = Simulators(command="nf scale")
+    simulators = Simulators(command="nf train scale")
     try:
         replay = planned(source, name, options, design=simulators.design())
         model = simulators.bulk(args.sim, options.parameters)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
+"""`nf measure synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
 
-Areas side by side, and what is in them: `nf figures synth`."""
+Areas side by side, and what is in them: `nf measure figures synth`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts.common.arguments import seconds
 from scripts.plan import testplan
 
 EXAMPLES = """examples:
-  nf synth                                   the default build
+  nf measure synth                                   the default build
 """
 
 
@@ -43,11 +43,12 @@ def run(args: argparse.Namespace) -> int:
             effort_s=args.effort,
         )
     except yosys.SynthesisFailed as error:
-        say(f"nf synth: {error}")
+        say(f"nf measure synth: {error}")
         return 1
     cells = found.cells()
     say(
-        f"nf synth: {top} elaborates and maps: {cells.total()} cells, {yosys.flip_flops(cells)} "
-        f"flip-flops, {cells['$mem_v2']} memories in {found.seconds:.0f} s ({args.target})"
+        f"nf measure synth: {top} elaborates and maps: {cells.total()} cells, "
+        f"{yosys.flip_flops(cells)} flip-flops, {cells['$mem_v2']} memories "
+        f"in {found.seconds:.0f} s ({args.target})"
     )
     return 0

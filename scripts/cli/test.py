@@ -1,63 +1,108 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf test`: every check of the project, what fails soonest first. `make test` is this."""
+"""`nf test`, `nf regress` and `nf nightly`: the checks of a change, of a release and of a night.
+
+`make test`, `make regress` and `make nightly` call these. Each runs other commands as steps and
+prints a table of them, with the time of each.
+"""
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import shlex
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
+from scripts import report
 from scripts.build import registry
 from scripts.cli import steps
-from scripts.cli.regress import CAPTURE, short_replays
 from scripts.common import git
-from scripts.common.arguments import add_jobs, positive
+from scripts.common.arguments import Command, add_jobs, positive
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
+from scripts.common.paths import BUILD, REPORT, ROOT, shown
+from scripts.common.records import (
+    FILELIST,
+    TOP,
+    BuildSpec,
+    FailureKind,
+    RunRecord,
+    RunSpec,
+    Verdict,
+)
+from scripts.plan.selection import date_base
+from scripts.record.database import History
+from scripts.report.document import read_records
+from scripts.run.simulate import infrastructure
 
-EXAMPLES = """examples:
-  nf test                                    everything that CI runs
-  nf test --only lint                        one stage of it
-  nf test --only mutate --seed 7             another sample of the mutants
-"""
+CAPTURE = ROOT / "captures" / "digits-resnet-8x"
+OUT = BUILD / "replay"
+RECORD = "record.json"
+NF = ".venv/bin/nf"
+# Route options of `nf replay` by name; the first is the layer-aware default.
+ROUTES: dict[str, tuple[str, ...]] = {
+    "layer-aware": (),
+    "binary": ("--route", "*=G_BINARY"),
+    "ternary": ("--route", "*=G_TERNARY"),
+    "fp32": ("--route", "*=FP32"),
+    "mix": ("--route", "5.*=G_TERNARY"),
+}
+TRANSPORTS = ("signal", "bulk")
 TESTED_AS_WHEEL = ("cocotbext",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
 MUTATE_S = 12
-"""Seconds in which runs of listed mutants begin: a sample. `make nightly` runs all of them, and
-1000 of those made from the source, whose one build alone takes longer than this."""
+"""Seconds in which runs of listed mutants start: a sample. `nf nightly` runs all of them, and 1000
+mutants made from the source, whose one build alone takes longer than this."""
+SUITES = ("nightly", "nightly-link")
+GOALS = "coverage goals"
+EXAMPLES = """examples:
+  nf test                                    run everything that CI runs
+  nf test --only lint                        run one stage
+  nf test --only mutate --seed 7             run another sample of the mutants
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
     parser.add_argument("--only", action="append", default=[], help="run only this stage")
+    parser.add_argument(
+        "--seed", type=positive, help="draw the sample of mutants from this seed (the commit)"
+    )
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
     add_jobs(parser)
-    parser.add_argument(
-        "--seed", type=positive, help="of the sample of mutants (drawn from the commit)"
-    )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the stages of `nf test`, quick ones first; return 1 if one failed."""
     start = time.monotonic()
     seed = args.seed or drawn_seed()
     jobs = str(args.jobs)
     drawn = ("--seed", str(seed), "--within", str(MUTATE_S), "--jobs", jobs)
-    # A core each: they run side by side.
+    # These use one core each and run in parallel.
     narrow = {
         "check": steps.nf("check"),
         "lint": steps.nf("lint"),
         "prove": steps.nf("prove", "--quick", "--jobs", "1"),
         "wheels": [sys.executable, "-m", "scripts.checks.wheels"],
-        **dict(short_replays(CAPTURE, args.sim)),
+        **dict(_short_replays(args.sim)),
     }
-    # Every core there is: one after the other. Many a test of pytest waits for time to pass or for
-    # processes to come up: one more runs meanwhile.
+    # These use all cores and run one after the other. Many tests of pytest wait for time or for
+    # processes, so that one more than there are cores runs meanwhile.
     wide = {
         "pytest": [
-            # It replays little: compiling the bulk transport hard would take longer than it saves.
+            # Little is replayed: optimising the bulk transport would take longer than it saves.
             *("env", "NF_BULK_QUICK=1", sys.executable, "-m", "pytest"),
             *("-n", str(args.jobs + 1), "--dist", "worksteal"),
             "--durations=20",
@@ -65,12 +110,9 @@ def run(args: argparse.Namespace) -> int:
         "smoke": steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", jobs),
         "mutate": steps.nf("mutate", *drawn),
     }
-    names = ["doctor", *narrow, *wide]
-    wanted = {n for n in names if not args.only or n in args.only or n.split()[0] in args.only}
-    if not wanted:
-        raise NfError(f"no stage {' '.join(args.only)!r}; there are: {', '.join(names)}.")
+    wanted = _chosen(["doctor", *narrow, *wide], args.only, "stage")
     done: list[steps.Step] = []
-    if "wheels" in wanted:  # it runs them where they are installed
+    if "wheels" in wanted:  # that stage runs them from the installed wheel
         wide["pytest"] += [f"--ignore={folder}" for folder in TESTED_AS_WHEEL]
     if "doctor" in wanted:
         done.append(steps.run("doctor", steps.nf("doctor"), show=steps.Show.IF_RED))
@@ -81,9 +123,29 @@ def run(args: argparse.Namespace) -> int:
     return steps.close(done, time.monotonic() - start)
 
 
+def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
+    """Return the names that --only selects, whole or by their first word."""
+    found = [name for name in names if not only or name in only or name.split()[0] in only]
+    if not found:
+        raise NfError(f"no {what} {' '.join(only)!r}; there are: {', '.join(names)}.")
+    return found
+
+
+def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield replay steps for `nf test`: the default route on each simulator."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    for one in registry.choose(sim)[0]:
+        out = OUT / f"test-{one}.safetensors"
+        words = ("replay", shown(CAPTURE), "--sim", str(one), "--out", shown(out))
+        yield f"replay {one}", steps.nf(*words)
+
+
 def drawn_seed() -> int:
-    """Return the seed of the sample: the commit's, the same one each time; outside of git the
-    date's. Raise NfError if git does not tell the commit, rather than draw one sample for ever."""
+    """Return the seed of the sample of mutants: from the commit, without git from the date.
+
+    Raises:
+        NfError: git does not report the commit; one sample would be drawn for ever.
+    """
     if not (ROOT / ".git").exists():
         return datetime.date.today().toordinal()
     try:
@@ -96,3 +158,184 @@ def drawn_seed() -> int:
 def seed_of(commit: str) -> int:
     """Return a number for a commit, from 1."""
     return int(commit[:7], 16) or 1
+
+
+def regress(args: argparse.Namespace) -> int:
+    """Replay the shipped capture on every simulator by every route, then run the smoke suite."""
+    start = time.monotonic()
+    sims, missing = registry.choose(args.sim)
+    if missing:
+        say(missing)
+    # FP32 takes longest and starts first, on both transports; the others compile meanwhile.
+    work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
+    work.sort(key=lambda one: one[1] != "fp32")
+    with ThreadPoolExecutor(max_workers=args.jobs) as pool:
+        results = [*pool.map(lambda one: _replay(*one), work), compare(sims)]
+    done = [step for step, _ in results]
+    records = [record for _, record in results]
+    words = steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(args.jobs))
+    done.append(steps.run("smoke suite", words))
+    smoke = REPORT / "results.json"
+    if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
+        records += read_records(smoke)
+    report.write_all(records, "nf regress", seconds=time.monotonic() - start)
+    say(report.where())
+    return steps.close(done, time.monotonic() - start)
+
+
+def _who(sim: str, transport: str) -> str:
+    """Return the first part of the names of result files of a simulator and a transport."""
+    return str(sim) if transport == "signal" else f"{sim}-{transport}"
+
+
+def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord]:
+    OUT.mkdir(parents=True, exist_ok=True)
+    who = _who(sim, transport)
+    log = OUT / f"{who}-{route}.log"
+    folder = OUT / "records" / f"{who}-{route}"
+    out = shown(OUT / f"{who}-{route}.safetensors")
+    words = ["replay", shown(CAPTURE), "--sim", sim, "--transport", transport, "--out", out]
+    (folder / RECORD).unlink(missing_ok=True)
+    words = steps.nf(*words, *ROUTES[route], "--record", shown(folder))
+    step = steps.run(f"replay {route} {who}", words, log, steps.Show.AT_END)
+    name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
+    try:
+        record = RunRecord.from_json(read_object(folder / RECORD))
+    except (OSError, DataError):  # the replay ended before its first run
+        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=shlex.join([NF, *words[3:-2]]))
+        record = infrastructure(spec, step.last)
+    record = replace(record, id=f"replay.{route}-{who}", name=name, log=shown(log))
+    return step, record
+
+
+def compare(sims: Sequence[str]) -> tuple[steps.Step, RunRecord]:
+    """Compare the tensors read back on every simulator and by both transports."""
+    start = time.monotonic()
+    every = [_who(sim, how) for sim in sims for how in TRANSPORTS]
+    say("--- replay results are the same on every simulator, in bulk too", flush=True)
+    bad = [line for route in ROUTES for line in differences(OUT, every, route)]
+    for line in bad:
+        say(line)
+    last = bad[0] if bad else f"{len(ROUTES)} routes compared"
+    seconds = time.monotonic() - start
+    log = OUT / "agree.log"
+    output.write_text(log, "".join(f"{line}\n" for line in bad or [last]))
+    spec = RunSpec(BuildSpec(sims[0], TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
+    record = RunRecord.of(
+        spec,
+        Verdict(False, FailureKind.MISMATCH, last) if bad else Verdict(True),
+        id="replay.agree",
+        name="replay::agree",
+        sim="+".join(sims),
+        seconds=seconds,
+        log=shown(log),
+    )
+    code = int(bool(bad))
+    return steps.Step("replay results agree", code, 1 - code, code, seconds, last), record
+
+
+def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
+    """Return one line for each tensor that differs between the result files of a route."""
+    from safetensors.numpy import load_file
+
+    out: list[str] = []
+    first, *others = sims
+    files = folder.glob(f"{first}-{route}*.safetensors")
+    names = sorted(path.name.removeprefix(f"{first}-") for path in files)
+    if not names:
+        return [f"{route}: {first} wrote no result"]
+    for name in names:
+        reference = load_file(folder / f"{first}-{name}")
+        for sim in others:
+            path = folder / f"{sim}-{name}"
+            if not path.is_file():
+                out.append(f"{route}: {sim} wrote no {path.name}")
+                continue
+            other = load_file(path)
+            if reference.keys() != other.keys():
+                out.append(f"{route}: {sim} returned other tensors than {first} in {path.name}")
+                continue
+            out += [
+                f"{route}: {tensor} differs between {first} and {sim}"
+                for tensor in reference
+                if reference[tensor].tobytes() != other[tensor].tobytes()
+            ]
+    return out
+
+
+REGRESS = Command(
+    """examples:
+  nf regress                                 replay on both simulators
+  nf regress --sim verilator --jobs 2        replay on one of them
+""",
+    _add_common,
+    regress,
+)
+
+
+def add_nightly_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    parser.add_argument("--only", action="append", default=[], help="run only this part")
+    parser.add_argument("--seed", type=positive, help="draw everything from this seed (UTC date)")
+
+
+def nightly(args: argparse.Namespace) -> int:
+    """Run every part of the night, also after one has failed; return 1 if one failed."""
+    start = time.monotonic()
+    seed = str(args.seed or date_base())
+    todo = parts(args.sim, str(args.jobs), seed)
+    names = _chosen(list(todo), args.only, "part")
+    say(f"nf nightly: {len(names)} parts, seed {seed}", flush=True)
+    done = []
+    for name in names:
+        words = [*todo[name], *covered()] if name == GOALS else todo[name]
+        done.append(steps.run(name, words))
+    return steps.close(done, time.monotonic() - start)
+
+
+def covered() -> list[str]:
+    """Return numbers of the latest commands that ran the suites; without any, nothing."""
+    with suppress(NfError), History(write=False) as history:
+        found = [history.invocations(1, f"nf run: {suite}") for suite in SUITES]
+        return [str(one.id) for some in found for one in some]
+    return []
+
+
+def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
+    """Return the command of each part by name; all random choices are drawn from ``seed``."""
+    at_once, night = ("--jobs", jobs), ("--seed-base", seed)
+    rtl = ("--sim", "verilator", *at_once)
+    return {
+        "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
+        "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
+        "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once, *night),
+        "suite link": steps.nf("run", "--suite", SUITES[1], *rtl),
+        "suite rams": steps.nf("run", "--suite", "nightly-rams", *rtl, *night),
+        "suite twins": steps.nf("run", "--suite", "nightly-twins", "--sim", sim, *at_once),
+        GOALS: steps.nf("cov", "goals"),
+        "close": steps.nf("close", "--seed", seed, *at_once),
+        "prove": steps.nf("prove", *at_once),
+        "prove mutants": steps.nf("prove", "--mutants", *at_once),
+        "mutate": steps.nf("mutate", *at_once),
+        "mutate source": steps.nf(
+            *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
+        ),
+        "figures": steps.nf("measure", "figures", "all"),
+        "cluster": steps.nf("train", "nodes", "--nodes", "4", "--rate", "1gbit"),
+        "scale": steps.nf(
+            *("train", "scale", "gpt-1.3b", "--replay", "--memory-latency", "3"), *at_once
+        ),
+        "fuzz": steps.nf("fuzz", "--seed", seed, *at_once),
+        "fuzz interleave": steps.nf("fuzz", "--interleave", "100", "--seed", seed),
+        "fuzz journals": steps.nf("fuzz", "--journals", "500", "--seed", seed),
+    }
+
+
+NIGHTLY = Command(
+    """examples:
+  nf nightly                                 run all of it, with the date as the seed
+  nf nightly --only fuzz --seed 20261122     repeat the parts that begin with a word, as on that day
+""",
+    add_nightly_arguments,
+    nightly,
+)

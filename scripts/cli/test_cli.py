@@ -7,6 +7,7 @@ import argparse
 import importlib
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -95,6 +96,29 @@ def test_a_factor_that_is_none_is_one_line(
     assert said == (
         f"nf: NF_SCALE: {factor!r} is not a number above 0: unset it, or give a factor.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["rnu"], "run"),
+        (["train", "chek"], "check"),
+        (["run", "--suite", "smoek"], "smoke"),
+        (["run", "test_modes::fp23"], "test_modes::fp32"),
+    ],
+)
+def test_a_misspelt_name_gets_the_closest(
+    words: list[str], meant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert f"did you mean {meant!r}?" in capfd.readouterr().err
+
+
+def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    listed = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", capsys.readouterr().out, re.MULTILINE)
+    assert listed[: len(VERBS)] == list(VERBS)
 
 
 def test_a_command_of_its_own() -> None:
@@ -200,8 +224,10 @@ def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, 
 def test_every_option_has_a_text(verb: str) -> None:
     """And a metavar that is printed as it is: `%%` is an escape in help texts alone."""
     parser = make_parser(verb)
-    chosen = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    for name, action in _options(chosen.choices[verb], verb):
+    for word in verb.split():
+        below = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        parser = below.choices[word]
+    for name, action in _options(parser, verb):
         where = f"nf {name} {'/'.join(action.option_strings) or action.dest}"
         assert action.help, f"{where} has no help"
         assert "%" not in str(action.metavar), f"{where}: {action.metavar}"

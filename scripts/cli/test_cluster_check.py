@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cluster-check`: what is said where there is no network of its own, and wrong words."""
+"""`nf train nodes`: what is said where there is no network of its own, and wrong words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_rates() -> None:
     assert node_network.bytes_a_second("10mbit") == 1.25e6
     for bad in ("fast", "0mbit", "1gb", "-1gbit"):
         with pytest.raises(SystemExit):
-            main(["cluster-check", "--rate", bad])
+            main(["train", "nodes", "--rate", bad])
 
 
 def test_a_flip_belongs_to_the_cut() -> None:
@@ -53,12 +53,12 @@ def test_without_root_one_line_says_so(
     monkeypatch.setattr(shutil, "which", lambda *_, **__: "/sbin/ip")
     monkeypatch.setattr(cluster_check, "_alike", lambda *_: [])
     monkeypatch.setattr(cluster_check, "_killed", lambda *_: ["node 1: hangs"])
-    assert main(["cluster-check", "--rate", "1gbit", "--nodes", "3"]) == 1
+    assert main(["train", "nodes", "--rate", "1gbit", "--nodes", "3"]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert first == (
         "plain processes without a rate (network namespaces need root): the slow link is left out"
     )
-    assert last == "nf cluster-check: 3 nodes, 1 wrong"
+    assert last == "nf train nodes: 3 nodes, 1 wrong"
 
 
 def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
@@ -81,7 +81,7 @@ def test_a_tool_that_fails_is_one_line_and_nothing_is_left(
 
 @pytest.mark.nightly("two processes import torch and train for a while")
 def test_two_nodes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["cluster-check", "--nodes", "2"]) == 0
+    assert main(["train", "nodes", "--nodes", "2"]) == 0
     out = capsys.readouterr().out
     assert f"ok   {cluster_check.STEPS} steps alike on 2 nodes" in out
     assert "ok   a node killed" in out

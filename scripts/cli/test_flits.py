@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf flits`: a trace is printed slot by slot; what is no trace gives one clear line."""
+"""`nf report flits`: a trace is printed slot by slot; what is no trace gives one clear line."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 def test_slot_by_slot(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flits", str(recorded)]) == 0
+    assert main(["report", "flits", str(recorded)]) == 0
     text = capsys.readouterr().out
     for part in (
         "InitParam(wrap=63",
@@ -70,12 +70,12 @@ def test_slot_by_slot(recorded: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_filters(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["flits", str(recorded), "--direction", "S2M", "--first", "60"]) == 0
+    assert main(["report", "flits", str(recorded), "--direction", "S2M", "--first", "60"]) == 0
     text = capsys.readouterr().out
     assert "M2S" not in text
     assert "RetryReq" in text
     assert "InitParam" not in text
-    assert main(["flits", str(recorded), "--first", "1000000"]) == 0
+    assert main(["report", "flits", str(recorded), "--first", "1000000"]) == 0
     assert capsys.readouterr().out == ""
 
 
@@ -85,7 +85,7 @@ def test_clocks_are_plain_numbers(
     recorded: Path, capsys: pytest.CaptureFixture[str], option: str, clock: str
 ) -> None:
     with pytest.raises(SystemExit):
-        main(["flits", str(recorded), f"{option}={clock}"])
+        main(["report", "flits", str(recorded), f"{option}={clock}"])
     assert "a clock is a whole number" in capsys.readouterr().err
 
 
@@ -131,7 +131,7 @@ def test_bad_input(
         path.write_bytes(content)
     elif content is not None:
         path.write_text(content, encoding="utf-8")
-    assert main(["flits", str(path)]) == 2
+    assert main(["report", "flits", str(path)]) == 2
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
@@ -148,5 +148,5 @@ def test_what_is_no_file_is_refused_at_once(
         (Path("/dev/zero"), "is a device, not a file"),
         (tmp_path / "huge", "more than 1,024 MiB"),
     ):
-        assert main(["flits", str(path)]) == 2
+        assert main(["report", "flits", str(path)]) == 2
         assert says in capsys.readouterr().err

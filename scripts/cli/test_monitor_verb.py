@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf monitor` and `nf capacity`: bad words, the page in a browser, and the whole bench."""
+"""`nf train monitor` and `nf measure capacity`: bad words, the page in a browser, the bench."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ ALONE = {
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["monitor", "nowhere"], "nf: nowhere: there is no such log; give the folder"),
-        (["monitor", "replay"], "no run is given"),
-        (["capacity", "table", "--substrate", "/"], "cannot be read (is a folder"),
-        (["capacity", "table", "--cells", "FP32/8"], "FP32/8 is no ROUTE/W"),
+        (["train", "monitor", "nowhere"], "nf: nowhere: there is no such log; give the folder"),
+        (["train", "monitor", "replay"], "no run is given"),
+        (["measure", "capacity", "table", "--substrate", "/"], "cannot be read (is a folder"),
+        (["measure", "capacity", "table", "--cells", "FP32/8"], "FP32/8 is no ROUTE/W"),
     ],
 )
 def test_bad_words(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,9 +89,9 @@ def test_the_nearest_losses_that_do_not_rise() -> None:
 
 
 def test_no_false_alarm_in_real_trainings(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of `nf train-check`. They showed false alarms that made-up runs do not: of a sample of one
+    """Of `nf train check`. They showed false alarms that made-up runs do not: of a sample of one
     line, and of gradients that shrank between two samples. Both were mended by these very seeds."""
-    assert main(["monitor", "bench", "--recorded", str(TRAININGS)]) == 0
+    assert main(["train", "monitor", "bench", "--recorded", str(TRAININGS)]) == 0
     out = capsys.readouterr().out
     assert re.search(
         r"^  (2[0-9]|[3-9][0-9]) healthy runs, [0-9,]+ steps: 0 false alarms$", out, re.M
@@ -114,7 +114,7 @@ def test_the_bench() -> None:
 def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=tmp_path)
     out = tmp_path / "page.html"
-    assert main(["monitor", str(tmp_path), "--html", str(out)]) == 0
+    assert main(["train", "monitor", str(tmp_path), "--html", str(out)]) == 0
     chromium.complaints.clear()
     chromium.requests.clear()
     chromium.open(out)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf scale --replay`: a step by its shapes through the RTL; else see `neuron_fabric/hook`."""
+"""`nf train scale --replay`: a step by its shapes through the RTL (see `neuron_fabric/hook`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tiny() -> Any:
 @pytest.mark.parametrize("simulator", ["icarus"])
 def test_a_step_through_the_rtl(simulator: str, capsys: pytest.CaptureFixture[str]) -> None:
     """4,096 and 2,048 elements are 8 and 4 lines of votes; of the other 224, two are driven."""
-    words = ["scale", MODEL, "--workers", "2", "--replay", "--sim", simulator, "-j", "1"]
+    words = ["train", "scale", MODEL, "--workers", "2", "--replay", "--sim", simulator, "-j", "1"]
     assert nf([*words, "--memory-latency", "3"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"G_BINARY +12 lines a worker", out)
@@ -36,13 +36,13 @@ def test_a_step_through_the_rtl(simulator: str, capsys: pytest.CaptureFixture[st
 
 
 def test_nothing_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    assert nf(["scale", MODEL, "--gbs", "99999", "--replay"]) == 2
+    assert nf(["train", "scale", MODEL, "--gbs", "99999", "--replay"]) == 2
     assert capsys.readouterr().err == ("nf: no bucket is low-bit, so there is nothing to replay.\n")
 
 
 def test_a_step_of_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
     """By real ranks: 6,144 elements are 12 lines, whose counts a rank sends to three others."""
-    assert nf(["scale", MODEL, "--hook"]) == 0
+    assert nf(["train", "scale", MODEL, "--hook"]) == 0
     out = capsys.readouterr().out
     assert "left out: the step through the RTL\n" in out
     assert re.search(

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import yaml
 
-from scripts.cli import mutate, nightly, steps
+from scripts.cli import mutate, steps
+from scripts.cli import test as nf_test
 from scripts.cli.main import main
-from scripts.cli.test import seed_of
+from scripts.cli.test import GOALS, parts, seed_of
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -81,7 +84,7 @@ def test_every_part_of_the_night_runs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     todo = {"red": python("raise SystemExit(1)"), "fuzz x": python(""), "fuzz y": python("")}
-    monkeypatch.setattr(nightly, "parts", lambda *_: todo)
+    monkeypatch.setattr(nf_test, "parts", lambda *_: todo)
     assert main(["nightly", "--seed", "3"]) == 1
     assert "FAIL red" in (out := capsys.readouterr().out)
     assert "===== 2 passed, 1 failed" in out
@@ -90,8 +93,8 @@ def test_every_part_of_the_night_runs(
 
 
 def test_the_night_draws_by_one_seed() -> None:
-    todo = nightly.parts("both", "2", "7")
-    assert {"pytest", "suite", nightly.GOALS, "close", "mutate", "fuzz"} <= todo.keys()
+    todo = parts("both", "2", "7")
+    assert {"pytest", "suite", GOALS, "close", "mutate", "fuzz"} <= todo.keys()
     assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))
 
 
@@ -99,7 +102,7 @@ def test_each_part_of_the_night_has_one_machine() -> None:
     pipeline = yaml.safe_load((ROOT / "ci" / "github.yml").read_text(encoding="utf-8"))
     machines = pipeline["jobs"]["nightly"]["strategy"]["matrix"]["include"]
     words = [word for one in machines for word in one["only"].split()]
-    assert sorted(words) == sorted({name.split()[0] for name in nightly.parts("both", "2", "7")})
+    assert sorted(words) == sorted({name.split()[0] for name in parts("both", "2", "7")})
 
 
 @pytest.mark.parametrize("job", ["test", "nightly"])
@@ -124,5 +127,34 @@ def test_the_pipeline_keeps_what_a_failure_needs(job: str) -> None:
 
 def test_the_night_has_every_suite_of_its_name() -> None:
     suites = {name for name in testplan.read().suites if name.startswith("nightly")}
-    words = {word for part in nightly.parts("both", "2", "7").values() for word in part}
+    words = {word for part in parts("both", "2", "7").values() for word in part}
     assert suites <= words
+
+
+def results(folder: Path, changed: str = "") -> None:
+    """Write results of every route, transport and simulator; one of them has another bit."""
+    from safetensors.numpy import save_file
+
+    for route in nf_test.ROUTES:
+        for who in ("verilator", "verilator-bulk", "icarus", "icarus-bulk"):
+            name = f"{who}-{route}-step-000060.safetensors"
+            values = np.arange(4, dtype=np.float32) + np.float32(name.startswith(changed or "-"))
+            save_file({"fc.weight": values}, folder / name)
+
+
+def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Green: a check and a run each. Before, the report was green whatever it said."""
+    monkeypatch.setattr(nf_test, "OUT", tmp_path)
+    results(tmp_path)
+    step, record = nf_test.compare(["verilator", "icarus"])
+    assert (step.returncode, step.passed, step.failed) == (0, 1, 0)
+    assert (record.passed, record.kind, record.cause) == (True, None, "")
+    assert record.sim == "verilator+icarus"
+    results(tmp_path, changed="icarus-bulk-mix")
+    step, record = nf_test.compare(["verilator", "icarus"])
+    assert (step.returncode, step.passed, step.failed) == (1, 0, 1)
+    assert (record.passed, record.kind) == (False, FailureKind.MISMATCH)
+    assert record.cause.startswith("mix: ")
+    assert "icarus-bulk" in record.cause
+    assert record.cause in (tmp_path / "agree.log").read_text(encoding="utf-8")
+    assert record.rerun.endswith("nf regress")

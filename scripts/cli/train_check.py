@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train-check`: what low-bit gradients do to small trainings, by real gloo processes."""
+"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CALIBRATED_WITH = (1001, 1002, 1003)
 _POLL_SECONDS = 0.5
 
 EXAMPLES = """examples:
-  nf train-check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
-  nf train-check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
-  nf train-check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
-  nf train-check all --others 4,5,6          every check, three more seeds beside those judged
-  nf monitor build/train-check/pairs100      its pages are there too: *.html
+  nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
+  nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
+  nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
+  nf train check all --others 4,5,6          every check, three more seeds beside those judged
+  nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
 
@@ -124,9 +124,9 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
     failed = _trained(folder, found, {reducer: shown_as})
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
-    say(f"nf train-check {name}: {time.monotonic() - start:.0f} s")
+    say(f"nf train check {name}: {time.monotonic() - start:.0f} s")
     if failed:
-        say(f"nf train-check {name}: {failed}", file=sys.stderr)
+        say(f"nf train check {name}: {failed}", file=sys.stderr)
         return 1
     return int(missed(found, steps))
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import NamedTuple
 
 from scripts.common import process
 from scripts.common.records import Dut
+
+
+class Command(NamedTuple):
+    """A verb of `nf`: examples shown by its help, its options, and the function that runs it."""
+
+    examples: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+
 
 TIMEOUT_HELP = "processor time that a run may use; ten times as much wall-clock time"
 

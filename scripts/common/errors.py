@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from neuron_fabric.errors import LineError, one_line
 
 
@@ -19,3 +22,9 @@ class OptionError(NfError):
 
     def __init__(self, option: str, what: str, todo: str) -> None:
         super().__init__(f"{one_line(option)}: {one_line(what)}; {one_line(todo)}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" with the known word closest to a misspelt one, or ""."""
+    close = difflib.get_close_matches(word, known, 1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -11,7 +11,6 @@ import pytest
 
 from scripts.build import sources
 from scripts.build.filelist import read_filelist
-from scripts.checks import file_rules, import_directions
 from scripts.common.errors import NfError
 from scripts.common.records import Edit, FailureKind
 from scripts.plan import mutants, testplan
@@ -222,14 +221,3 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
     assert any("no test test_x::gone" in line for line in lines)
     assert any("twice" in line for line in lines)
     assert any("no.f" in line for line in lines)
-
-
-def test_import_directions(write: Write, tmp_path: Path) -> None:
-    write("cocotbext/cxl/a.py", "from models import line_packing\n")
-    write("models/b.py", "import verif.env\nfrom cocotbext.cxl import a\n")
-    write("verif/c.py", "from models import b\n")
-    write("verif/test_c.py", "from scripts import simulate\n")
-    write("scripts/d.py", "# SPDX-License-Identifier: Apache-2.0\nimport verif, models\n")
-    found = import_directions.violations(tmp_path)
-    assert [line.split(":")[0] for line in found] == ["cocotbext/cxl/a.py", "models/b.py"]
-    assert len(file_rules.without_licence(tmp_path)) == 4

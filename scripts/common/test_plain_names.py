@@ -16,7 +16,7 @@ import pytest
 from cocotb_tools import runner
 
 from scripts.build import icarus, registry, verilator
-from scripts.cli import start
+from scripts.cli.main import checkout
 from scripts.common import plain_names, process, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
@@ -102,7 +102,9 @@ def test_the_nf_of_another_checkout_is_refused(tree: Path, tmp_path: Path) -> No
     for path in (other, other / "scripts"):
         code, out, said = nf(tree / ".venv/bin/nf", path)
         assert (code, out) == (2, "")
-        assert said.startswith(f"nf: this nf belongs to {tree}, and you mean {other}: ")
+        assert said.startswith(
+            f"nf: this `nf` tests checkout {tree}, but the current directory belongs"
+        )
     works_on(other / ".venv/bin/nf", tmp_path, other, PYTHONPATH=str(tree))  # its own comes first
 
 
@@ -193,5 +195,5 @@ def test_cocotb_keeps_the_link(tmp_path: Path) -> None:
 
 
 def test_which_checkout(tmp_path: Path, write: Callable[[str, str], Path]) -> None:
-    assert start.checkout(ROOT / "scripts" / "cli") == ROOT
-    assert start.checkout(tmp_path) is None
+    assert checkout(ROOT / "scripts" / "cli") == ROOT
+    assert checkout(tmp_path) is None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accepted figures, and figures that became worse than accepted by more than 5 %.
 
-`baseline.json` contains the followed figures of each result by name; `nf figures WHAT --accept`
-rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
+`baseline.json` contains the followed figures of each result by name; `nf measure figures WHAT
+--accept` rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
 """
 
 from __future__ import annotations

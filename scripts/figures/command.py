@@ -1,26 +1,78 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures`: measure one figure or all, compare with the baseline, write the page."""
+"""`nf measure figures`: measure one figure or all, compare with the baseline, write the page."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.common.errors import OptionError
-from scripts.common.paths import shown
-from scripts.figures import baseline, figures_page, result_file
+from scripts.common.paths import BUILD, shown
+from scripts.figures import (
+    baseline,
+    figures_page,
+    result_file,
+    synth_figure,
+    timing_figure,
+    traffic_figure,
+)
 from scripts.figures.result_file import FOLDER
 from scripts.report.invocation import revision
+
+# Each module has HELP, add_arguments(parser) and run(args), which returns the measured result.
+FIGURES: dict[str, ModuleType] = {
+    "traffic": traffic_figure,
+    "timing": timing_figure,
+    "synth": synth_figure,
+}
+ALL = "all"
+PAGE = BUILD / "figures" / "index.html"
+_ACCEPT = "store the measured values as the new baseline"
+
+EXAMPLES = """examples:
+  nf measure figures traffic                 every network and mode, as shapes and captures
+  nf measure figures traffic --network lm --workers 64
+  nf measure figures timing                  what each mode adds to plain memory, in clocks
+  nf measure figures timing --only latency   a part of it
+  nf measure figures synth --only datapath   areas of the low-bit datapath and its yardstick
+  nf measure figures all --html figures.html  all of them, and one page
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    for name, module in FIGURES.items():
+        sub = kinds.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(sub)
+        sub.add_argument("--accept", action="store_true", help=_ACCEPT)
+    text = "measure every figure with its defaults and write one page"
+    sub = kinds.add_parser(ALL, help=text, description=text)
+    sub.add_argument(
+        "--html",
+        nargs="?",
+        metavar="FILE",
+        default=str(PAGE),
+        const=str(PAGE),
+        help=f"write the page to FILE ({shown(PAGE)})",
+    )
+    sub.add_argument("--accept", action="store_true", help=_ACCEPT)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure the chosen figure, or all of them."""
+    if args.what == ALL:
+        return run_all(FIGURES, args)
+    return run_one(args.what, FIGURES[args.what], args)
 
 
 def run_one(
     name: str,
-    module: str,
+    module: ModuleType,
     args: argparse.Namespace,
     command: str = "",
     whole: bool = False,
@@ -34,7 +86,7 @@ def run_one(
 
     Args:
         name: name of the figure.
-        module: name of its module.
+        module: its module.
         args: options.
         command: command that repeats it.
         whole: every value of the baseline must be present.
@@ -44,38 +96,38 @@ def run_one(
     Raises:
         OptionError: --accept with an option that changes the meaning of values.
     """
-    found = importlib.import_module(module)
     other = set(_changed(module, args))
-    means_other = sorted(other.intersection(getattr(found, "MEAN_OTHER", ())))
+    means_other = sorted(other.intersection(getattr(module, "MEAN_OTHER", ())))
     if means_other and args.accept:
         raise OptionError(
             f"--accept with --{means_other[0]}", "the baseline is of its default", "leave one out"
         )
     part = not whole and bool(other)
-    result = result_file.measure(name, lambda: found.run(args), command, folder, part, commit)
+    result = result_file.measure(name, lambda: module.run(args), command, folder, part, commit)
     if args.accept:
         baseline.accept(result)
         return 0
     if means_other:
-        say(f"nf figures {name}: not compared, the baseline is of another --{means_other[0]}")
+        why = f"the baseline is of another --{means_other[0]}"
+        say(f"nf measure figures {name}: not compared, {why}")
         return 0
     known = baseline.read()
     if name not in known:  # a first run is no slip
-        say(f"nf figures {name}: no baseline yet, --accept makes one")
+        say(f"nf measure figures {name}: no baseline yet, --accept makes one")
         return 0
     slips = baseline.slipped(result.followed, known[name], whole)
     say(*(f"slipped: {line}" for line in slips))
     return 1 if slips else 0
 
 
-def _defaults(module: str) -> argparse.Namespace:
+def _defaults(module: ModuleType) -> argparse.Namespace:
     """Return the options of a complete measurement."""
     parser = argparse.ArgumentParser()
-    importlib.import_module(module).add_arguments(parser)
+    module.add_arguments(parser)
     return parser.parse_args([])
 
 
-def _changed(module: str, args: argparse.Namespace) -> list[str]:
+def _changed(module: ModuleType, args: argparse.Namespace) -> list[str]:
     """Return the options that leave something out or change what is measured; --jobs does
     neither.
     """
@@ -85,7 +137,9 @@ def _changed(module: str, args: argparse.Namespace) -> list[str]:
     ]
 
 
-def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path = FOLDER) -> int:
+def run_all(
+    figures: Mapping[str, ModuleType], args: argparse.Namespace, folder: Path = FOLDER
+) -> int:
     """Measure every figure with its defaults, then write the page of their result files."""
     start = time.monotonic()
     page, codes = Path(args.html), []
@@ -96,10 +150,10 @@ def run_all(figures: Mapping[str, str], args: argparse.Namespace, folder: Path =
     for name, module in figures.items():
         own = _defaults(module)
         own.accept = args.accept
-        codes.append(run_one(name, module, own, f"nf figures {name}", True, folder, commit))
+        codes.append(run_one(name, module, own, f"nf measure figures {name}", True, folder, commit))
     results = [result_file.read(name, folder) for name in figures]
     courses = {result.figure: figures_page.course(result) for result in results}
     took = time.monotonic() - start
     output.write_text(page, figures_page.page(results, baseline.read(), courses, took))
-    say(f"nf figures all: {len(results)} figures in {took:,.0f} s, {shown(page)}")
+    say(f"nf measure figures all: {len(results)} figures in {took:,.0f} s, {shown(page)}")
     return max(codes)

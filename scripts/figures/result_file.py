@@ -163,7 +163,7 @@ def measure(
     output.write_text(path, text + "\n")
     if not part:
         _into_history(result)
-    say(*lines(result), f"nf figures {figure}: {result.seconds:.1f} s, {shown(path)}")
+    say(*lines(result), f"nf measure figures {figure}: {result.seconds:.1f} s, {shown(path)}")
     return result
 
 
@@ -179,7 +179,7 @@ def _into_history(result: Result) -> None:
 
 def title_of(figure: str) -> str:
     """Return the title of a figure's commands in the history."""
-    return f"nf figures {figure}"
+    return f"nf measure figures {figure}"
 
 
 def read(figure: str, folder: Path = FOLDER) -> Result:

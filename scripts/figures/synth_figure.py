@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures synth`: area and critical paths, by design and by module, with reference designs."""
+"""`nf measure figures synth`: area and critical paths, by design and by module, with reference
+designs.
+"""
 
 from __future__ import annotations
 
@@ -87,7 +89,7 @@ def sources() -> tuple[dict[str, Path], Instances]:
     return files, instances((name, path.read_text("utf-8")) for name, path in files.items())
 
 
-# Designs, parts of the whole controller, and targets of `nf figures synth`.
+# Designs, parts of the whole controller, and targets of `nf measure figures synth`.
 
 _RTL = "scripts/figures/rtl"
 
@@ -364,7 +366,7 @@ def beside_slices(clocks: Mapping[str, Route]) -> list[str]:
     ]
 
 
-# Tables and followed figures of `nf figures synth`.
+# Tables and followed figures of `nf measure figures synth`.
 
 
 def tables_of(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Route]) -> list[Table]:
@@ -708,7 +710,7 @@ def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
     effort_s = budget.left(design.effort_s)
     if not effort_s:
         return _Done(lacks="no processor time was left for it (--effort)")
-    say(f"nf figures: {name} to {TARGETS[target]} ...", flush=True)
+    say(f"nf measure figures: {name} to {TARGETS[target]} ...", flush=True)
     slices = SLICES if design.flat and target == "ecp5_small" else 1
     edits = design.edits or ((SLICED,) if slices > 1 else ())
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"

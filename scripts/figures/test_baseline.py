@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cli.figures import FIGURES
 from scripts.cli.main import make_parser
 from scripts.common.errors import OptionError
 from scripts.figures import baseline, command, synth_figure, traffic_figure
+from scripts.figures.command import FIGURES
 from scripts.figures.result_file import Result
 
 ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
@@ -56,10 +56,10 @@ def test_values_that_mean_another_thing_are_not_compared(
     """More workers cost more, which is no slip; nor may they become the baseline."""
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     baseline.FILE.write_text('{"traffic": {"DistilBERT: %": 1}}', encoding="utf-8")
-    words = ["figures", "traffic", "--network", "distilbert", "--workers", "16"]
+    words = ["measure", "figures", "traffic", "--network", "distilbert", "--workers", "16"]
 
     def measured(*more: str) -> int:
-        args = make_parser("figures").parse_args([*words, *more])
+        args = make_parser("measure figures").parse_args([*words, *more])
         return command.run_one("traffic", FIGURES["traffic"], args, folder=tmp_path)
 
     assert measured() == 0
@@ -74,7 +74,7 @@ def test_values_that_mean_another_thing_are_not_compared(
 
 def test_the_shipped_baseline_of_traffic() -> None:
     """Traffic is counted, not measured: it is compared here, the others at night."""
-    args = make_parser("figures").parse_args(["figures", "traffic"])
+    args = make_parser("measure figures").parse_args(["measure", "figures", "traffic"])
     followed = traffic_figure.run(args).followed
     assert not baseline.slipped(followed, baseline.read()["traffic"], whole=True)
 
@@ -82,8 +82,10 @@ def test_the_shipped_baseline_of_traffic() -> None:
 @pytest.mark.nightly("half a minute of processor time; sums over cells are tested by hand")
 def test_the_shipped_baseline_of_area() -> None:
     """The areas of the datapaths, by slices: nothing is left out, nothing has slipped."""
-    words = ["figures", "synth", "--target", "ecp5_small", "--no-route", "--only"]
+    words = ["measure", "figures", "synth", "--target", "ecp5_small", "--no-route", "--only"]
     for name in (synth_figure.LOW_BIT, synth_figure.FP32, "alone"):
-        followed = synth_figure.run(make_parser("figures").parse_args([*words, name])).followed
+        followed = synth_figure.run(
+            make_parser("measure figures").parse_args([*words, name])
+        ).followed
         assert f"{name}, ECP5 for area: LUTs" in followed or name == "alone"
         assert not baseline.slipped(followed, baseline.read()["synth"])

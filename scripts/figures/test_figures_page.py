@@ -6,15 +6,15 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
-import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from scripts.common import paths
 from scripts.figures import baseline, command, figures_page, result_file
-from scripts.figures.result_file import Column, Line, Plot, Result, Table
+from scripts.figures.result_file import Column, Line, Measured, Plot, Result, Table
 from scripts.record.database import History
 
 PLOT = Plot(
@@ -26,7 +26,7 @@ PLOT = Plot(
     ),
 )
 RESULT = Result(
-    *("timing", "nf figures timing", "abc", "2026-11-22T18:00:00+00:00", 1.5),
+    *("timing", "nf measure figures timing", "abc", "2026-11-22T18:00:00+00:00", 1.5),
     set_up=(("device", "<b>as it is</b>"),),
     tables=(
         Table("A table", (Column("mode"), Column("clocks", 1)), (("a & b", 3.25), ("c", None))),
@@ -61,7 +61,8 @@ def test_page_shows_the_result() -> None:
     html = figures_page.page([RESULT], ACCEPTED, courses, 1234.5)
     page = Texts(html)
     assert "1,234 s for all of it, at commit abc." in page.texts
-    for text in ("nf figures timing", "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
+    title = "nf measure figures timing"
+    for text in (title, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
         assert text in page.texts
     assert "slipped: clocks of b: 11, accepted 10" in page.texts
     assert not any("clocks of a: " in text for text in page.texts)
@@ -115,12 +116,13 @@ def test_places_of_a_plot_by_hand() -> None:
     assert figures_page.spark([1.0, 2.0, 3.0]) == "0.0,22.0 60.0,12.0 120.0,2.0"
 
 
-FIGURE = """
-from scripts.figures.result_file import Measured
-values = iter(VALUES)
-def add_arguments(parser): pass
-def run(args): return Measured((), (), followed={"clocks": next(values)})
-"""
+def drawn(*values: float) -> ModuleType:
+    """Return a figure without options that measures these values in turn."""
+    left = iter(values)
+    module = ModuleType("drawn_figure")
+    module.__dict__["add_arguments"] = lambda _parser: None
+    module.__dict__["run"] = lambda _args: Measured((), (), followed={"clocks": next(left)})
+    return module
 
 
 def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,14 +133,12 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(module, "revision", lambda: now[0])
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
-    monkeypatch.syspath_prepend(tmp_path)
+    figures: dict[str, ModuleType] = {}
     baseline.FILE.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
-    for name, values in (("a", "(1, 4, 1.5)"), ("b", "(2, 2, 2)"), ("c", "(9, 9, 12)")):
-        text = FIGURE.replace("VALUES", values)
-        (tmp_path / f"drawn_figure_{name}.py").write_text(text, encoding="utf-8")
+    for name, values in (("a", (1, 4, 1.5)), ("b", (2, 2, 2)), ("c", (9, 9, 12))):
+        figures[name] = drawn(*values)
     html = tmp_path / "page.html"
     args = argparse.Namespace(html=str(html), accept=False)
-    figures = {"a": "drawn_figure_a", "b": "drawn_figure_b", "c": "drawn_figure_c"}
     assert command.run_all(figures, args, tmp_path) == 0
     now[0] = "one, changed"
     assert command.run_all(figures, args, tmp_path) == 1  # 4 for 1
@@ -151,10 +151,16 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert figures_page.course(result) == {"clocks": [1.0, 1.5]}
     monkeypatch.chdir(tmp_path)
     args.html = "new/page.html"  # as it is typed, into the folder that the results make
-    for name in figures:
-        (tmp_path / f"drawn_figure_{name}.py").write_text(
-            FIGURE.replace("VALUES", "(1.0,)"), encoding="utf-8"
-        )
-        sys.modules.pop(f"drawn_figure_{name}")
+    figures = {name: drawn(1.0) for name in figures}
     assert command.run_all(figures, args, tmp_path / "new") == 0
     assert (tmp_path / "new/page.html").exists()
+
+
+def test_the_page_has_a_place() -> None:
+    """`nf measure figures all --html` without a file was refused."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    there = str(command.PAGE)
+    assert parser.parse_args(["all"]).html == there
+    assert parser.parse_args(["all", "--html"]).html == there
+    assert parser.parse_args(["all", "--html", "a.html"]).html == "a.html"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures synth`: sums over a hierarchy by hand, and the yardstick as yosys maps it."""
+"""`nf measure figures synth`: sums over a hierarchy by hand, and the yardstick as yosys maps it."""
 
 from __future__ import annotations
 
@@ -173,8 +173,10 @@ class Tools:
 
 
 def run(*words: str) -> Measured:
-    """`nf figures synth`, one run at a time."""
-    return synth_figure.run(make_parser("figures").parse_args(["figures", "synth", "-j1", *words]))
+    """`nf measure figures synth`, one run at a time."""
+    return synth_figure.run(
+        make_parser("measure figures").parse_args(["measure", "figures", "synth", "-j1", *words])
+    )
 
 
 def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

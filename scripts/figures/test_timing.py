@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures timing`: its stimuli and stages by hand, and a few of its runs on the RTL."""
+"""`nf measure figures timing`: its stimuli and stages by hand, and a few of its runs on the RTL."""
 
 from __future__ import annotations
 

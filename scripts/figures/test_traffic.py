@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures traffic`: values worked out by hand, laws, and the slots that the RTL takes."""
+"""`nf measure figures traffic`: values computed by hand, laws, and slots used by the RTL."""
 
 from __future__ import annotations
 
@@ -225,7 +225,9 @@ def test_command_leaves_its_result(
 ) -> None:
     """Terminal and file say the same, with set-up and what is counted."""
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
-    args = make_parser("figures").parse_args(["figures", "traffic", "--network", "resnet18"])
+    args = make_parser("measure figures").parse_args(
+        ["measure", "figures", "traffic", "--network", "resnet18"]
+    )
     wrote = result_file.measure("traffic", lambda: traffic_figure.run(args), "nf", tmp_path)
     assert result_file.read("traffic", tmp_path) == wrote
     said = capsys.readouterr().out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures timing`: clocks that each mode adds to plain memory, from one access at a time to
-full credits, measured on the RTL.
+"""`nf measure figures timing`: clocks that each mode adds to plain memory, from one access at a
+time to full credits, measured on the RTL.
 """
 
 from __future__ import annotations
@@ -816,14 +816,14 @@ def run(args: argparse.Namespace) -> Measured:
     parts = {name: part for name, part in PARTS.items() if args.only in name}
     if not parts:
         raise OptionError(f"--only {args.only!r}", "no part's name has that", "see --help")
-    with telling("nf figures: building the design with its stage probe"):
+    with telling("nf measure figures: building the design with its stage probe"):
         model = bulk_build.build(_simulator(), stages=True)
     assert isinstance(model, VerilatedModel)
     found = Found()
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:
         bench = Bench(model, Path(folder))
         for name, part in parts.items():
-            with telling(f"nf figures: {name}"):
+            with telling(f"nf measure figures: {name}"):
                 part(bench, found)
     return Measured(
         set_up=(
@@ -838,7 +838,7 @@ def run(args: argparse.Namespace) -> Measured:
         plots=tuple(found.plots),
         left_out=(
             "banks of the memory: its model has latency, bandwidth and stalls, but no banks",
-            "the record initialiser: `nf bench misses` measures plain reads beside it",
+            "the record initialiser: `nf measure bench misses` measures plain reads beside it",
         ),
         followed=found.followed,
     )

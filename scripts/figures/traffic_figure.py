@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf figures traffic`: bytes per gradient element in each direction, for every mode, read view and
-choice of tensors in FP32.
+"""`nf measure figures traffic`: bytes per gradient element in each direction, for every mode, read
+view and choice of tensors in FP32.
 """
 
 from __future__ import annotations

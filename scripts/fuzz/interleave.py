@@ -27,7 +27,7 @@ from neuron_fabric.errors import CaptureError, one_line, say
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
-from scripts.fuzz.attempt import MARK, NEVER, launch, strays
+from scripts.fuzz.fuzz_case import MARK, NEVER, launch, strays
 
 CAPTURE = "captures/digits-resnet-8x"
 LIMIT_S = 300.0

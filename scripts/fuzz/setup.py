@@ -1,49 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a set-up: each is a function of the case's folder, its random numbers, and the values
-that the table gives. A step that cannot be done as root, or here, raises `Skip`.
+"""Files of fuzz cases: captures, histories, records and copies of the tree, whole and damaged.
+
+A step that cannot be done here skips the case.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
 import socket
 import sqlite3
 import struct
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
+import pytest
 
 from neuron_fabric.capture import write_capture
 from neuron_fabric.capture.layout import MANIFEST
 from scripts.build import registry
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, RunRecord, RunSpec
-from scripts.fuzz import values
+from scripts.fuzz.fuzz_case import FuzzCase, digest_of
 from scripts.record.database import History
 from verif.replay.stimulus import Read, Stimulus, Write
 
 _EXAMPLE = Path(__file__).with_name("example_history.json")
+REPLAY = ("replay", "c", "--transport", "bulk", "--sim", "icarus")
+OUT = "out.safetensors"
 _MARK = "@@fuzz@@"
 _FILL = struct.Struct("<Q")
 
 
-class Skip(Exception):
-    """The case cannot be made here; the text says why."""
-
-
-def apply(step: dict[str, Any], folder: Path, random: Random) -> None:
-    """One step: ``{name: {arguments}}`` of the table."""
-    [(name, arguments)] = step.items()
-    STEPS[name](folder, random, **(arguments or {}))
-
-
-def capture(folder: Path, random: Random, to: str = "c", workers: int = 2, steps: int = 1) -> None:
-    """A small capture: three tensors."""
+def capture(folder: Path, to: str = "c", workers: int = 2, steps: int = 1) -> None:
+    """Write a small capture: three tensors."""
     draw = np.random.default_rng(7).standard_normal
     content = {
         step: {
@@ -56,14 +52,14 @@ def capture(folder: Path, random: Random, to: str = "c", workers: int = 2, steps
     write_capture(folder / to, "small", content, note="a note", created="today")
 
 
-def stimulus(folder: Path, random: Random, to: str = "s.json") -> None:
-    """A stimulus: a line of plain memory, written and read back."""
+def stimulus(folder: Path, to: str = "s.json") -> None:
+    """Write a stimulus: a line of plain memory, written and read back."""
     line = bytes(range(64))
     Stimulus("a note", {}, 1, (Write(0x40, 0, line), Read(0x40, 0, line))).write(folder / to)
 
 
-def history(folder: Path, random: Random, to: str = "build/history.sqlite") -> None:
-    """The history of one command with a green and a red run, which has ended."""
+def history(folder: Path, to: str = "build/history.sqlite") -> None:
+    """Write the history of one command with a passed and a failed run, which has ended."""
     (folder / to).parent.mkdir(parents=True, exist_ok=True)
     book = History(folder / to)
     number = book.begin("nf run: test_regs", 2, "nf run test_regs", "abc")
@@ -74,7 +70,7 @@ def history(folder: Path, random: Random, to: str = "build/history.sqlite") -> N
 
 
 def _runs() -> Iterator[tuple[RunSpec, RunRecord]]:
-    """A green and a red run."""
+    """Yield a passed and a failed run."""
     build = BuildSpec(registry.quick().name, TOP, FILELIST)
     for example in json.loads(_EXAMPLE.read_bytes())["runs"]:
         spec = RunSpec(build, "verif.tests.test_regs", ("unmapped",), example["seed"])
@@ -82,8 +78,8 @@ def _runs() -> Iterator[tuple[RunSpec, RunRecord]]:
         yield spec, RunRecord.from_json(example | own)
 
 
-def records(folder: Path, random: Random, to: str = "runs") -> None:
-    """Run folders with a record each, as `nf report --runs` takes them."""
+def records(folder: Path, to: str = "runs") -> None:
+    """Write run folders with a record each, as `nf report --runs` takes them."""
     for spec, record in _runs():
         (folder / to / spec.id).mkdir(parents=True)
         (folder / to / f"{spec.id}/record.json").write_text(
@@ -91,17 +87,13 @@ def records(folder: Path, random: Random, to: str = "runs") -> None:
         )
 
 
-def row(folder: Path, random: Random, table: str, column: str, value: str) -> None:
-    """An odd value in every row of a table of the history: SQLite takes any."""
-    text = values.JSON.get(value, value)
-    odd: object = {"null": None, "zero": 0, "minus": -1, "fraction": 1.5}.get(value, text)
-    if value == "large":
-        odd = float(text)
+def row(folder: Path, table: str, column: str, odd: object) -> None:
+    """Write an odd value into every row of a table of the history: SQLite takes any."""
     with sqlite3.connect(folder / "build/history.sqlite") as db:
         try:
             db.execute(f"UPDATE {table} SET {column} = ?", (odd,))
         except sqlite3.IntegrityError as error:
-            raise Skip(str(error)) from None
+            pytest.skip(str(error))
     db.close()
 
 
@@ -112,14 +104,14 @@ def _the(folder: Path, glob: str) -> Path:
     return found[0]
 
 
-def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> None:
-    """The JSON text of `values.JSON` in place of what stands at ``a/0/b`` (a column of the history
-    where ``file`` is TABLE.COLUMN)."""
+def json_value(folder: Path, file: str, at: str, text: str) -> None:
+    """Replace the value at ``a/0/b`` by a JSON text: of a file, the header of a safetensors file,
+    or a column of the history (``file`` is TABLE.COLUMN)."""
     if "." in file and "/" not in file and not (folder / file).exists():
         table, column = file.split(".")
         with sqlite3.connect(folder / "build/history.sqlite") as db:
-            for key, text in db.execute(f"SELECT id, {column} FROM {table}").fetchall():
-                new = _splice(json.loads(text), at, values.JSON[value])
+            for key, old in db.execute(f"SELECT id, {column} FROM {table}").fetchall():
+                new = _splice(json.loads(old), at, text)
                 db.execute(f"UPDATE {table} SET {column} = ? WHERE id = ?", (new, key))
         db.close()
         return
@@ -127,10 +119,10 @@ def json_value(folder: Path, random: Random, file: str, at: str, value: str) -> 
     data = path.read_bytes()
     if path.suffix == ".safetensors":
         size = _FILL.unpack_from(data)[0]
-        header = _splice(json.loads(data[8 : 8 + size]), at, values.JSON[value]).encode()
+        header = _splice(json.loads(data[8 : 8 + size]), at, text).encode()
         path.write_bytes(_FILL.pack(len(header)) + header + data[8 + size :])
     else:
-        path.write_text(_splice(json.loads(data), at, values.JSON[value]), encoding="utf-8")
+        path.write_text(_splice(json.loads(data), at, text), encoding="utf-8")
 
 
 def _splice(content: Any, at: str, text: str) -> str:
@@ -143,7 +135,7 @@ def _splice(content: Any, at: str, text: str) -> str:
 
 
 def damage(folder: Path, random: Random, file: str, how: str) -> None:
-    """Something done to a file as a whole: one of `CONTENTS` or `IN_ITS_PLACE`."""
+    """Change a file as a whole by one of `CONTENTS`, or replace it by one of `IN_ITS_PLACE`."""
     path = _the(folder, file)
     data = b"" if path.is_dir() else path.read_bytes()
     place, bit = random.randrange(max(1, len(data))), 1 << random.randrange(8)
@@ -165,12 +157,12 @@ def _socket(path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(f"/proc/self/fd/{here}/{path.name}")
     except OSError as error:
-        raise Skip(f"no socket can be made: {error}") from None
+        pytest.skip(f"no socket can be made: {error}")
     finally:
         os.close(here)
 
 
-# Other contents: (data, a place in it, a bit of a byte, random numbers) -> data
+# Functions of (data, a place in it, a bit of a byte, random numbers).
 CONTENTS: dict[str, Callable[[bytes, int, int, Random], bytes]] = {
     "empty": lambda data, at, bit, random: b"",
     "cut": lambda data, at, bit, random: data[:at],
@@ -194,24 +186,23 @@ IN_ITS_PLACE: dict[str, Callable[[Path], object]] = {
 }
 
 
-def header_length(folder: Path, random: Random, file: str, length: int) -> None:
-    """Another header length in a safetensors file."""
+def header_length(folder: Path, file: str, length: int) -> None:
+    """Write another header length in a safetensors file."""
     path = _the(folder, file)
     path.write_bytes(_FILL.pack(length % (1 << 64)) + path.read_bytes()[8:])
 
 
-def text(folder: Path, random: Random, file: str, holds: str, value: str = "") -> None:
-    """A text file; ``$VALUE`` in it stands for an odd value of YAML, JSON or words."""
-    odd = {**values.WORDS, **values.JSON, **values.YAML}.get(value, value)
+def text(folder: Path, file: str, holds: str) -> None:
+    """Write a text file."""
     path = folder / file
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(holds.replace("$VALUE", odd).encode("utf-8", "surrogateescape"))
+    path.write_bytes(holds.encode("utf-8", "surrogateescape"))
 
 
-def many_tensors(folder: Path, random: Random, count: int, twice: bool = True) -> None:
-    """A manifest of many tensors, of which two share a name."""
+def many_tensors(folder: Path, count: int) -> None:
+    """Write a manifest of many tensors, two of which share a name."""
     names = [f"t{number}" for number in range(count)]
-    names[-1] = names[-2] if twice else names[-1]
+    names[-1] = names[-2]
     content = {
         "format": "neuron-fabric-capture",
         "version": 1,
@@ -224,39 +215,29 @@ def many_tensors(folder: Path, random: Random, count: int, twice: bool = True) -
     (folder / "c" / MANIFEST).write_text(json.dumps(content), encoding="utf-8")
 
 
-def tree(folder: Path, random: Random) -> None:
-    """A copy of the project, to damage what is read from it; the command runs there."""
+def tree(folder: Path) -> None:
+    """Copy the project, to damage files that are read from it; the command runs there."""
     skip = shutil.ignore_patterns("build", ".venv", ".git", "captures", "*.safetensors", "docs")
     for name in ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "hdl"):
         shutil.copytree(ROOT / name, folder / "tree" / name, ignore=skip)
 
 
-def link(folder: Path, random: Random, file: str, to: str) -> None:
-    """A symbolic link."""
+def link(folder: Path, file: str, to: str) -> None:
+    """Make a symbolic link."""
     (folder / file).parent.mkdir(parents=True, exist_ok=True)
     (folder / file).symlink_to(folder / to)
 
 
-def folder(folder: Path, random: Random, name: str, mode: int = 0o755) -> None:
-    """A folder; without rights it is no obstacle to root."""
-    if mode != 0o755 and os.geteuid() == 0:
-        raise Skip("root may do everything")
-    (folder / name).mkdir(parents=True, exist_ok=True)
-    (folder / name).chmod(mode)
+DAMAGES = (*CONTENTS, *IN_ITS_PLACE)
+"""Names of all kinds of damage."""
 
 
-STEPS: dict[str, Callable[..., None]] = {
-    "capture": capture,
-    "stimulus": stimulus,
-    "history": history,
-    "records": records,
-    "row": row,
-    "json": json_value,
-    "damage": damage,
-    "header": header_length,
-    "text": text,
-    "many-tensors": many_tensors,
-    "tree": tree,
-    "link": link,
-    "folder": folder,
-}
+@functools.cache
+def undamaged(steps: int = 1, *words: str) -> str:
+    """Return the digest of the tensors that `REPLAY` returns if nothing is damaged or stopped."""
+    with tempfile.TemporaryDirectory(prefix="nf-fuzz-") as name:
+        case = FuzzCase(Path(name), Random(0))
+        capture(case.folder, steps=steps)
+        result = case.execute(*REPLAY, *words, "--out", OUT, seconds=300)
+        assert result.code == 0, result.error
+        return digest_of(case.folder / OUT)

@@ -1,112 +1,87 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of `nf fuzz`, and its judge: what no case may do is seen when a case does it."""
+"""The judge of fuzz cases reports each breach of the rules; groups are large and repeatable."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
-from scripts.common.errors import NfError
-from scripts.fuzz import attempt as judge
-from scripts.fuzz import table
-from scripts.fuzz.table import Allow, Case, Group
-
-SEED = 1
-# One of each class that needs no simulator; `nf fuzz` runs all of them.
-SAMPLE = (
-    "manifest-value[tensors/0/name, escape]",
-    "worker-file[fifo]",
-    "history-record[cause, line break, report]",
-    "trace-file[device]",
-)
-
-
-@pytest.fixture(scope="module")
-def cases() -> dict[str, Case]:
-    return {case.id: case for group in table.read() for case in table.every_case(group)}
+from scripts.cli.fuzz import MODULES
+from scripts.cli.main import main
+from scripts.fuzz import fuzz_case
+from scripts.fuzz.fuzz_case import GROUPS, Allowed, CaseResult, judge, judge_files
 
 
 def test_the_campaign_is_large_and_repeatable() -> None:
-    groups = table.read()
-    drawn = table.choose(groups, [], SEED)
-    assert len({case.id for case in drawn}) == len(drawn) >= 600
-    assert {group.kind for group in groups} == {"bad input", "fault", "hostile"}
-    group = next(group for group in groups if group.take)
-    first, again, other = (table.cases_of(group, seed) for seed in (1, 1, 2))
-    assert [case.id for case in first] == [case.id for case in again]
-    assert [case.id for case in first] != [case.id for case in other]
+    drawn = {name: group.drawn(name, 1) for name, group in GROUPS.items()}
+    assert len(MODULES) == 3
+    assert sum(map(len, drawn.values())) >= 1400
+    assert {group.kind for group in GROUPS.values()} == {"bad input", "fault", "hostile"}
+    name, group = next((n, g) for n, g in GROUPS.items() if g.take)
+    assert list(group.drawn(name, 1)) == list(drawn[name]) != list(group.drawn(name, 2))
 
 
-@pytest.mark.parametrize("name", SAMPLE)
-def test_sample(cases: dict[str, Case], name: str, tmp_path: Path) -> None:
-    outcome = judge.attempt(cases[name], SEED, tmp_path)
-    assert outcome.code is not None, outcome.line
-    assert not outcome.problems, outcome.line
-
-
-def test_an_unknown_case_is_one_line() -> None:
-    with pytest.raises(NfError, match="no case matches"):
-        table.choose(table.read(), ["nothing*"], SEED)
-
-
-def _case(allow: Allow | None = None) -> Case:
-    return Case(Group("x", "fault", "for the judge", ("list",), allow=allow or Allow()), {})
+def test_an_unknown_case_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fuzz", "nothing*"]) == 2
+    assert "no case matches 'nothing*'" in capsys.readouterr().err
 
 
 TRACE = "Traceback (most recent call last):\n  File ...\nKeyError: 'x'"
 BAD = {
-    "hang": (judge._Ended(None, "", "", 60.0, ()), "still at work"),
-    "signal": (judge._Ended(-11, "", "nf: x", 1.0, ()), "ended by signal 11"),
-    "code": (judge._Ended(0, "fine", "", 1.0, ()), "exit code 0, not 2"),
-    "stray": (judge._Ended(2, "", "nf: x", 1.0, ("vvp",)), "left behind: vvp"),
-    "traceback": (judge._Ended(2, "", TRACE, 1.0, ()), "traceback: KeyError: 'x'"),
-    "escape": (judge._Ended(2, "", "nf: \x1b[2J", 1.0, ()), "control character"),
-    "forged": (judge._Ended(2, "", "nf: x\nFORGED", 1.0, ()), "forged line"),
-    "long": (judge._Ended(2, "", "x" * 9000, 1.0, ()), "a line of 9,000"),
-    "much": (judge._Ended(2, "", "x\n" * 150_000, 1.0, ()), "more than 200,000"),
-    "silent": (judge._Ended(2, "", "", 1.0, ()), "did not say why"),
-    "other": (judge._Ended(2, "", "nf: y", 1.0, ()), "does not say 'x'"),
-    "another tree": (
-        judge._Ended(2, "", "nf: this nf belongs to /x, and you mean", 1.0, ()),
-        "mix-up",
-    ),
+    "hang": (CaseResult(None, "", ""), "still at work"),
+    "signal": (CaseResult(-11, "", "nf: x"), "ended by signal 11"),
+    "code": (CaseResult(0, "fine", ""), "exit code 0, not 2"),
+    "stray": (CaseResult(2, "", "nf: x", ("vvp",)), "left behind: vvp"),
+    "traceback": (CaseResult(2, "", TRACE), "traceback: KeyError: 'x'"),
+    "escape": (CaseResult(2, "", "nf: \x1b[2J"), "control character"),
+    "forged": (CaseResult(2, "", "nf: x\nFORGED"), "forged line"),
+    "long": (CaseResult(2, "", "x" * 9000), "a line of 9,000"),
+    "much": (CaseResult(2, "", "x\n" * 150_000), "more than 200,000"),
+    "silent": (CaseResult(2, "", ""), "did not say why"),
+    "other": (CaseResult(2, "", "nf: y"), "does not say 'x'"),
+    "another tree": (CaseResult(2, "", "nf: this `nf` tests checkout /x, but"), "mix-up"),
 }
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_the_judge_sees(name: str) -> None:
-    ended, says = BAD[name]
-    assert any(says in problem for problem in judge._judge(_case(Allow(says="x")), ended, False))
+@pytest.mark.parametrize(("result", "says"), BAD.values(), ids=BAD.keys())
+def test_the_judge_sees(result: CaseResult, says: str) -> None:
+    assert any(says in problem for problem in judge(Allowed(exit=[2], says="x"), result))
 
 
-def test_the_judge_lets_pass_what_is_allowed(tmp_path: Path) -> None:
-    ended = judge._Ended(2, "", "nf: x is wrong\n", 1.0, ())
-    assert list(judge._judge(_case(), ended, False)) == []
-    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT, encoding="utf-8")
-    assert list(judge._files(_case(), tmp_path, ended, tmp_path)) == []
+def test_the_judge_accepts_allowed_results(tmp_path: Path) -> None:
+    result = CaseResult(2, "", "nf: x is wrong\n")
+    assert list(judge(Allowed(), result)) == []
+    fuzz_case.FuzzCase(tmp_path, Random(1))  # writes the decoy
+    assert list(judge_files(Allowed(), result, tmp_path)) == []
+    assert list(judge(Allowed(stopped=True), CaseResult(-9, "", ""))) == []
+    assert list(judge(Allowed(silent=True), CaseResult(2, "", ""))) == []
 
 
-def test_the_judge_sees_changed_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = judge._Ended(2, "", "nf: x\n", 1.0, ())
-    assert list(judge._files(_case(), tmp_path, ended, tmp_path)) == ["decoy.txt was changed"]
-    (tmp_path / judge.DECOY).write_text(judge._DECOY_TEXT, encoding="utf-8")
+def test_the_judge_sees_changed_files(tmp_path: Path) -> None:
+    result = CaseResult(2, "", "nf: x\n")
+    assert list(judge_files(Allowed(), result, tmp_path)) == ["decoy.txt was changed"]
+    fuzz_case.FuzzCase(tmp_path, Random(1))
     (tmp_path / "out").write_text("wrong", encoding="utf-8")
-    found = list(judge._files(_case(Allow(absent=("out",))), tmp_path, ended, tmp_path))
+    found = list(judge_files(Allowed(absent=["out"]), result, tmp_path))
     assert found == ["out is there, although it failed"]
-    monkeypatch.setattr(judge, "_golden", {("x", "out"): "the digest of the right one"})
-    found = list(judge._files(_case(Allow(same=("out",))), tmp_path, ended, tmp_path))
+    found = list(judge_files(Allowed(same={"out": "the right digest"}), result, tmp_path))
     assert found == ["out is another one than without the damage (exit 2)"]
+    missing = Allowed(same={"none": "the right digest"})
+    assert list(judge_files(missing, result, tmp_path)) == []
+    found = list(judge_files(missing, CaseResult(0, "", ""), tmp_path))
+    assert found == ["none is not there, although it did not fail"]
 
 
 def test_strays_are_found_and_killed() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(60)"], env={judge.MARK: "of this test"}
+        [sys.executable, "-c", "import time; time.sleep(60)"], env={fuzz_case.MARK: "of this test"}
     )
     try:
-        assert "sleep(60)" in judge.strays("of this test", 0.2)[0]
+        assert "sleep(60)" in fuzz_case.strays("of this test", 0.2)[0]
         assert process.wait(timeout=120) == -9
     finally:
         process.kill()

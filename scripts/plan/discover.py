@@ -28,7 +28,7 @@ from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
 from scripts.common import tool_environment, toolchain
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
 
@@ -227,7 +227,8 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
                 shown_values = ", ".join(list(dict.fromkeys(known))[:5])
                 raise NfError(f"{glob!r}: {base} has no such values; it has: {shown_values}.")
         if not hits:
-            raise NfError(f"no test matches {glob!r} (`nf list` shows them all).")
+            hint = did_you_mean(base, [t.id for t in tests])
+            raise NfError(f"no test matches {glob!r}{hint} (`nf list` shows them all).")
         chosen.update({t.id: t for t in hits})
     order = {test.id: number for number, test in enumerate(tests)}
     return sorted(chosen.values(), key=lambda t: order[t.id.partition("/")[0]])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scripts.build import registry
 from scripts.common import data
-from scripts.common.errors import NfError
+from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import TESTPLAN, shown
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, RunSpec
 from scripts.plan.discover import TestCase, select
@@ -116,7 +116,8 @@ class Plan:
         """Return the suite of that name; NfError with the known names if there is none."""
         if name not in self.suites:
             known = ", ".join(sorted(self.suites)) or "none"
-            raise NfError(f"unknown suite {name!r}; there are: {known}.")
+            hint = did_you_mean(name, self.suites)
+            raise NfError(f"unknown suite {name!r}{hint}; there are: {known}.")
         return self.suites[name]
 
     def build(self, name: str) -> NamedBuild:

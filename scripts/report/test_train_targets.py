@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of `nf train-check`: which goal is reached by which numbers."""
+"""The table of `nf train check`: which goal is reached by which numbers."""
 
 from __future__ import annotations
 

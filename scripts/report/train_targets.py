@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of `nf train-check`: table, goals of each check, and limits of the evidence.
+"""Output of `nf train check`: table, goals of each check, and limits of the evidence.
 
 Goals apply to the means of three seeds at full length; a shorter training is shown, not judged.
 """
@@ -356,7 +356,9 @@ def _reducers(found: Found) -> Iterator[Goal]:
 
 def remarks(found: Found) -> list[str]:
     """Return conclusions that the table does not support."""
-    out = ["FP32 here is DDP with a profile that leaves all in FP32: `nf ddp-check` compares both."]
+    out = [
+        "FP32 here is DDP with a profile that leaves all in FP32: `nf train exact` compares both."
+    ]
     if found.check == "pairs100":
         ternary, binary = (found.mean(one, found.seeds) for one in (TERNARY, BINARY))
         if ternary is not None and binary is not None and ternary > binary:

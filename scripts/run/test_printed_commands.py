@@ -22,7 +22,7 @@ import pytest
 from neuron_fabric.capture import write_capture
 from neuron_fabric.command_line import intermixed
 from scripts.checks import tree
-from scripts.cli.main import VERBS, _Parser, make_parser
+from scripts.cli.main import VERBS, OneLineParser, make_parser, verb_of
 from scripts.common.paths import ROOT
 from scripts.conftest import QUICK, Project
 from verif.conftest import gradients
@@ -34,8 +34,7 @@ PASTED = {
     ("scripts/run/replay_simulators.py", "nf"): "test_a_red_bulk_replay",
     ("scripts/farm/replay_run.py", "{}"): "test_a_red_bulk_replay",  # what `nf rerun` reads
     ("scripts/cli/replay.py", "nf"): "test_a_red_replay",
-    ("scripts/cli/regress.py", "nf"): "test_a_red_replay",  # the same words, of another capture
-    ("scripts/cli/fuzz.py", "nf fuzz --seed {} {}"): "test_a_red_case_of_fuzz",
+    ("scripts/cli/test.py", "nf"): "test_a_red_replay",  # the same words, of another capture
     (
         "scripts/cli/test.py",
         "nf test --only mutate --seed {}",
@@ -44,7 +43,7 @@ PASTED = {
     ("scripts/mutation/package_run.py", "nf mutate {}"): "test_a_missed_mutant_of_the_package",
     ("scripts/prove/proof.py", "nf prove {}"): "test_a_broken_proof",
     ("scripts/prove/counterexample.py", "nf prove --replay {}"): "test_a_broken_proof",
-    ("scripts/cli/start.py", "nf"): "",  # the name of the program of another checkout
+    ("scripts/cli/main.py", "nf"): "",  # the name of the program of another checkout
 }
 _TO_PASTE = re.compile(r"\.venv/bin/((?:nf|\{\})[^`\n]*)")
 _HINT = re.compile(rf"(?:`|it: |\bor )(nf (?:{'|'.join(VERBS)})\b(?!:)[^`\n;]*)")
@@ -105,10 +104,10 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
     assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
-    monkeypatch.setattr(_Parser, "error", refuse)
+    monkeypatch.setattr(OneLineParser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]
-        parser = make_parser(words[0])
+        parser = make_parser(verb_of(words))
         intermixed(parser)
         try:
             with suppress(SystemExit):
@@ -290,6 +289,6 @@ def _pastes_of_a_proof(broken: Project) -> None:
 
 @pytest.mark.nightly("a case of fuzz fails, five times")
 def test_a_red_case_of_fuzz(broken: Project) -> None:
-    edit(broken.folder, "scripts/fuzz/cases/words.yaml", "exit: [2]", "exit: [7]")
+    edit(broken.folder, "scripts/fuzz/test_words.py", "parameter, exit=[2]", "parameter, exit=[7]")
     code, out = broken.nf("fuzz", "parameters*", "--cases", "2")
     assert (code, set(_verbs(works_twice(broken, out)))) == (1, {"fuzz"}), out

@@ -55,7 +55,7 @@ def test_a_failure_is_shown_everywhere(project: Project) -> None:
     [
         ("build", ("run", "test_regs::unmapped"), "cannot write to"),
         ("build/mutants", ("mutate", "never-aborts"), "cannot write to"),
-        ("", ("synth", "--top", "nf_vote"), "unset NF_BUILD"),
+        ("", ("measure", "synth", "--top", "nf_vote"), "unset NF_BUILD"),
         ("", ("run", "test_regs::unmapped", "--sim", "icarus"), "icarus is not installed"),
         ("", ("history",), "no history yet"),
         ("", ("report",), "no history yet"),

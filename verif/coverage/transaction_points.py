@@ -40,7 +40,9 @@ CLOCKS = ("0..3", "4..15", "16..63", "64..")
 
 
 def own_points(mode: Mode) -> bool:
-    """Return whether the mode has points of its class, because it shares the path of another mode."""
+    """Return whether the mode has points of its class, because it shares the path of another
+    mode.
+    """
     return mode.bits > 0 or mode is Mode.G_TERN5
 
 

@@ -30,7 +30,9 @@ class Profile(enum.StrEnum):
 
 
 def scale() -> float:
-    """Return the factor on the number of transactions of every sequence (NF_SCALE; 1 by default)."""
+    """Return the factor on the number of transactions of every sequence (NF_SCALE; 1 by
+    default).
+    """
     return float(os.environ.get("NF_SCALE", "1"))
 
 

@@ -118,7 +118,9 @@ class MemResponder(uvm_component):
         self._quiet()
 
     def _step(self) -> bool:
-        """Sample one clock, then choose the values of the next clock; return False if all is idle."""
+        """Sample one clock, then choose the values of the next clock; return False if all is
+        idle.
+        """
         pins, level = self.pins, self._level
         awv, wv, arv = (
             pins.awvalid.value == 1,

@@ -107,7 +107,9 @@ class LiveRegion:
         self.work.extend(_ordered(pairs, weights.pick(rng, "arrival"), rng))
 
     def contribution(self, worker: int, line: int, weights: Weights, rng: random.Random) -> bytes:
-        """Return the data of a worker for a line; draw it together with that of all other workers."""
+        """Return the data of a worker for a line; draw it together with that of all other
+        workers.
+        """
         rows = self.data.get(line)
         if rows is None:
             knob = "values_fp32" if self.config.mode is Mode.FP32 else "values"
@@ -633,7 +635,9 @@ class AccessDraws:
             self.read(live, line)
 
     def _result(self, config: RegionConfig) -> int:
-        """Return a selector that reads the reduced data: of integer codes, any line of their sums."""
+        """Return a selector that reads the reduced data: of integer codes, any line of their
+        sums.
+        """
         return self.rng.choice(sum_selectors(config)) if config.mode.bits else 0
 
     def _forbidden(self, config: RegionConfig) -> int:

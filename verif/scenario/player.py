@@ -192,7 +192,9 @@ class ScenarioSequence(NfSequence):
             poisoned.difference_update([line for line in poisoned if first <= line < end])
 
     async def _clear(self, operation: Operation) -> None:
-        """Clear the counters; under traffic the clear is not exact, so repeat it once all is quiet."""
+        """Clear the counters; under traffic the clear is not exact, so repeat it once all is
+        quiet.
+        """
         await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
         if not operation.idle:
             await self.quiet()

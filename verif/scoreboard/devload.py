@@ -24,7 +24,9 @@ LEVELS = (DevLoad.OPTIMAL, DevLoad.MODERATE, DevLoad.SEVERE)
 
 
 def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
-    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a level."""
+    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a
+    level.
+    """
     reached = [one for one, least in zip(LEVELS, thresholds, strict=True) if 0 < least <= occupancy]
     return max(reached, default=DevLoad.LIGHT)
 

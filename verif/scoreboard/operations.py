@@ -73,7 +73,9 @@ def describe(msg: M2SMessage | S2MMessage | None) -> str:
 
 
 def describe_near(msg: M2SMessage | S2MMessage | None, byte: int | None) -> str:
-    """Format a message like `describe`, but only eight bytes of read data around `byte`, or none."""
+    """Format a message like `describe`, but only eight bytes of read data around `byte`, or
+    none.
+    """
     if not isinstance(msg, S2MDRS):
         return describe(msg)
     if byte is None:

@@ -416,7 +416,9 @@ class Quiescence:
                 yield from line.ops
 
     def alternatives(self, region: int) -> Iterator[list[State]]:
-        """Yield the possible states of each ambiguous line of a region; the model holds the first."""
+        """Yield the possible states of each ambiguous line of a region; the model holds the
+        first.
+        """
         for key in of_region(self._alternatives, region):
             yield self._alternatives[key]
 
@@ -504,7 +506,9 @@ class Quiescence:
         return [op for op in ops if op.end >= commit.start]
 
     def _inert(self, op: Op) -> None:
-        """Judge a refused request; if a commit has changed its decoding, it may have been either."""
+        """Judge a refused request; if a commit has changed its decoding, it may have been
+        either.
+        """
         now, then = self.model.decode(op.msg, op.misframed), op.access
         if op.windows or (now.kind, now.cause) == (then.kind, then.cause):
             self._single(op)

@@ -78,7 +78,9 @@ class RegionStatusRanges:
         return sum(self._commits)
 
     def request(self, region: int) -> None:
-        """Follow a request for a region; with a commit in progress it may still end the old round."""
+        """Follow a request for a region; with a commit in progress it may still end the old
+        round.
+        """
         if self.quiescence.pending(region) and self._now(region)["done"].high:
             self._might[region] = True
 
@@ -319,7 +321,9 @@ class RegionViews:
         return {name: (ranges | {"fallback": raised} | named)[name] for name in order}
 
     def _now(self, region: int) -> list[Span]:
-        """Return the ranges of refused, late and poisoned lines, and of the lines of each worker."""
+        """Return the ranges of refused, late and poisoned lines, and of the lines of each
+        worker.
+        """
         view = self.model.status_view(region)
         unsure = self._doubt[region]
         open_refused = sum(op.access.kind is Kind.REFUSED for op in self.quiescence.ops(region))

@@ -422,7 +422,9 @@ class Write:
 
     @property
     def rule(self) -> str:
-        """Return the name of the register without the number of a region: the key of `WriteRule`s."""
+        """Return the name of the register without the number of a region: the key of
+        `WriteRule`s.
+        """
         return re.sub(r"\[\d+\]", "", self.register.name)
 
     @property

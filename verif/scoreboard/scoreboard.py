@@ -246,7 +246,9 @@ class Scoreboard:
         self.capacity.reset(*RESET_CAPACITY)
 
     def mode_of(self, access: Access) -> str:
-        """Return the mode of the region of an access, or "plain memory": a part of a cause's key."""
+        """Return the mode of the region of an access, or "plain memory": a part of a cause's
+        key.
+        """
         config = None if access.region is None else self.configs[access.region]
         return config.mode.name if config else "plain memory"
 

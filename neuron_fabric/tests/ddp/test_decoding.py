@@ -170,7 +170,7 @@ def test_samples_are_whole_lines(size: int, step: int) -> None:
 
 
 def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
-    """The head of `nf train-check charlm`: 103 classes of 64 weights, and a line has 8 of them. One
+    """The head of `nf train check charlm`: 103 classes of 64 weights, and a line has 8 of them. One
     such line, of characters that are rare, had a cosine of 0.06 where the head had 0.7."""
     m = np.random.default_rng(1).standard_normal(103 * 64)
     d = m.copy()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The yardstick of the low-bit datapath: sixteen FP32 adders, a line of sixteen elements a clock,
-// with registers at both ends as there. For nf figures synth, not part of the device.
+// with registers at both ends as there. For nf measure figures synth, not part of the device.
 
 `default_nettype none
 

@@ -3,7 +3,7 @@
 // and the vote, sums or plane of the counters. Registers stand where the engine has them: beside
 // (S1) and behind the state RAM (S2), behind the accumulation (S3), in the middle of vote and sums
 // (S4), and at the answer. `data` comes a clock before the inputs that say what is done with it. No
-// RAM, no control; for nf figures synth, not part of the device.
+// RAM, no control; for nf measure figures synth, not part of the device.
 
 `default_nettype none
 

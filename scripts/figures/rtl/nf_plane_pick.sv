@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One count plane picked of a line's: what leads planes to gates that a vote of several clocks has
-// for one plane. Combinational; for nf figures synth, not part of the device.
+// for one plane. Combinational; for nf measure figures synth, not part of the device.
 
 `default_nettype none
 

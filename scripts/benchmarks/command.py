@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`nf measure bench WHAT`: speed of the tools in one run, against the goals of the project."""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+
+from scripts.benchmarks import (
+    bench_hook,
+    bench_misses,
+    bench_model,
+    bench_profile,
+    bench_replay,
+    bench_runner,
+    bench_runtime,
+)
+
+# Each module has HELP, add_arguments(parser) and run(args), which returns the exit code.
+BENCHES: dict[str, ModuleType] = {
+    "runner": bench_runner,
+    "replay": bench_replay,
+    "model": bench_model,
+    "profile": bench_profile,
+    "misses": bench_misses,
+    "runtime": bench_runtime,
+    "hook": bench_hook,
+}
+
+EXAMPLES = """examples:
+  nf measure bench runner                    the runner against its goals
+  nf measure bench replay --sim verilator    bulk replay against the bare model
+  nf measure bench model                     the verilated RTL against the first edition
+  nf measure bench model --baseline HEAD~1   what the last commit cost or brought
+  nf measure bench profile                   where its instructions go, by part
+  nf measure bench misses --memory-latency 48  hits, misses and isolation, in clocks
+  nf measure bench replay --jobs 2           what two cores bring to it
+  nf measure bench runtime                   packing, votes and decoding against a copy
+  nf measure bench hook                      a step of a training by the hook against plain DDP
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    for name, module in BENCHES.items():
+        sub = kinds.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(sub)
+
+
+def run(args: argparse.Namespace) -> int:
+    code: int = BENCHES[args.what].run(args)
+    return code

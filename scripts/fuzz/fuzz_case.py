@@ -1,0 +1,363 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of fuzz cases, and the fixture that runs one case in a separate folder and judges it.
+
+A group is a pytest function: it writes the files of the case and calls `FuzzCase.run` with the
+words of a command and the allowed results. `group` gives it axes of values; each combination is a
+case. No case may print a traceback, a control character or a forged line, print more than 200,000
+characters, run longer than its limit, leave a process, change the decoy file in its folder, or fail
+without a message.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import functools
+import hashlib
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from random import Random
+from typing import IO, Any, TypeVar
+
+from neuron_fabric.data import open_file
+from neuron_fabric.errors import MAX_LINE
+from scripts.common.paths import BUILD, ROOT
+from scripts.fuzz.values import FORGED
+
+MARK = "NF_FUZZ_CASE"
+"""Environment variable that every process of a case inherits, so that a stray one is found."""
+DECOY = "decoy.txt"
+SHARED_BUILDS = BUILD / "fuzz" / "build"
+_DECOY_TEXT = "nobody may write here\n"
+_MAX_OUTPUT = 200_000
+_REFUSED = "this `nf` tests checkout"
+_LINGER_S = 5.0
+_LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "fsize": resource.RLIMIT_FSIZE,
+    "as": resource.RLIMIT_AS,
+}
+NEVER = re.compile(
+    r"Traceback \(most recent call last\)|Fatal Python error|Segmentation fault|Exception ignored"
+    r"|^\s+File \".*\", line \d+, in ",
+    re.MULTILINE,
+)
+Axis = Sequence[str] | Sequence[int] | Mapping[str, Any]
+_F = TypeVar("_F", bound=Callable[..., None])
+
+
+@dataclass(frozen=True)
+class CaseGroup:
+    """Cases of one kind: every combination of the axes, of which ``take`` are drawn.
+
+    Attributes:
+        kind: bad input, fault, or hostile.
+        reason: The promise that the group holds.
+        axes: Values by parameter; a mapping gives each value a printable name.
+        take: Number of cases that a seed draws; None for all.
+        always: Names of cases that the ordinary tests run too.
+    """
+
+    kind: str
+    reason: str
+    axes: Mapping[str, Axis]
+    take: int | None = None
+    always: Sequence[str] = ()
+
+    def every(self) -> dict[str, tuple[Any, ...]]:
+        """Return the values of every combination by the name of the case."""
+        axes = [
+            list(axis.items()) if isinstance(axis, Mapping) else [(str(one), one) for one in axis]
+            for axis in self.axes.values()
+        ]
+        return {
+            ", ".join(name for name, _ in choice): tuple(value for _, value in choice)
+            for choice in product(*axes)
+        }
+
+    def drawn(self, name: str, seed: int) -> dict[str, tuple[Any, ...]]:
+        """Return the cases that a seed draws, and those that always run."""
+        every = self.every()
+        if self.take is None or self.take >= len(every):
+            return every
+        names = Random(f"{seed} {name}").sample(list(every), self.take)
+        return {one: every[one] for one in dict.fromkeys([*self.always, *names])}
+
+
+GROUPS: dict[str, CaseGroup] = {}
+"""Groups by the name that `nf fuzz` prints; `group` fills it when a module of cases is imported."""
+
+
+def group(
+    kind: str, take: int | None = None, always: Sequence[str] = (), **axes: Axis
+) -> Callable[[_F], _F]:
+    """Register a test function as a group of cases (see `CaseGroup`)."""
+
+    def register(function: _F) -> _F:
+        reason = (function.__doc__ or "").splitlines()[0].rstrip(".")
+        GROUPS[name_of(function.__name__)] = CaseGroup(kind, reason, axes, take, always)
+        return function
+
+    return register
+
+
+def chosen(name: str, case: str, globs: Sequence[str]) -> bool:
+    """Tell if globs select a case: by its group, or by its full name "group[value, value]"."""
+    full = f"{name}[{case}]" if case else name
+    return full in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def name_of(function: str) -> str:
+    """Return the name of a group by that of its function."""
+    return function.removeprefix("test_").replace("_", "-")
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """Exit code of a command (None: killed after its limit), its output and its stray processes."""
+
+    code: int | None
+    out: str
+    error: str
+    strays: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """Allowed results of a command.
+
+    Attributes:
+        exit: Exit codes.
+        says: Regular expression that the output contains if the exit code is not 0.
+        same: Digest of a result file by its name: the file has it, or is absent after a failure.
+        absent: Files that are absent if the exit code is not 0.
+        stopped: The command was sent a signal, and may end by it.
+        silent: It may fail without a message, since its standard output is broken.
+        seconds: Limit of time.
+    """
+
+    exit: Sequence[int] = (0, 2)
+    says: str = ""
+    same: Mapping[str, str] = field(default_factory=dict)
+    absent: Sequence[str] = ()
+    stopped: bool = False
+    silent: bool = False
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class FuzzCase:
+    """Folder and random numbers of one case."""
+
+    folder: Path
+    random: Random
+
+    def __post_init__(self) -> None:
+        (self.folder / DECOY).write_text(_DECOY_TEXT, encoding="utf-8")
+
+    def execute(
+        self,
+        *words: str,
+        env: Mapping[str, str] | None = None,
+        stop: str = "",
+        limits: Mapping[str, int] | None = None,
+        stdout: str = "",
+        build: bool = True,
+        seconds: float = 60.0,
+    ) -> CaseResult:
+        """Run `nf` with these words in the folder (in its copy of the tree, if there is one).
+
+        Args:
+            words: Command line.
+            env: Additional environment variables.
+            stop: Name of a signal that is sent at a random moment.
+            limits: Resource limits by name.
+            stdout: "full" or "pipe" (without a reader) in place of a file.
+            build: Use the builds that all cases share, in place of the folder.
+            seconds: Kill the command after this time.
+        """
+        tree = self.folder / "tree"
+        root = tree if tree.is_dir() else ROOT
+        token = hashlib.sha256(f"{os.getpid()} {self.folder}".encode()).hexdigest()[:16]
+        full = {name: value for name, value in os.environ.items() if not name.startswith("NF_")}
+        builds = SHARED_BUILDS if build else self.folder / "build"
+        full |= {"PYTHONPATH": str(root), "NF_BUILD": str(builds), **(env or {}), MARK: token}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
+            with _stdout(stdout, out) as stream:
+                code = launch(
+                    words,
+                    seconds,
+                    (self.random.uniform(0.05, 4.0), signal.Signals[f"SIG{stop}"])
+                    if stop
+                    else None,
+                    cwd=root if root == tree else self.folder,  # `nf` refuses another tree's folder
+                    env=full,
+                    stdout=stream,
+                    stderr=error,
+                    preexec_fn=functools.partial(_limit, limits) if limits else None,
+                )
+            left = tuple(strays(token, _LINGER_S if code is not None else 0.0))
+            return CaseResult(code, _content(out), _content(error), left)
+
+    def run(
+        self,
+        *words: str,
+        exit: Sequence[int] = (0, 2),
+        says: str = "",
+        same: Mapping[str, str] | None = None,
+        absent: Sequence[str] = (),
+        seconds: float = 60.0,
+        build: bool = False,
+        stop: str = "",
+        stdout: str = "",
+        env: Mapping[str, str] | None = None,
+        limits: Mapping[str, int] | None = None,
+    ) -> None:
+        """Run a command and fail with each breach of the rules (see `execute`, `Allowed`)."""
+        allowed = Allowed(exit, says, same or {}, absent, bool(stop), bool(stdout), seconds)
+        result = self.execute(
+            *words, env=env, stop=stop, limits=limits, stdout=stdout, build=build, seconds=seconds
+        )
+        problems = [*judge(allowed, result), *judge_files(allowed, result, self.folder)]
+        assert not problems, f"exit {result.code}: {'; '.join(problems)} (in {self.folder})"
+
+
+def launch(
+    words: Sequence[str], limit_s: float, stop: tuple[float, signal.Signals] | None, **how: Any
+) -> int | None:
+    """Run `nf` with these words and return its exit code, or None if it was killed.
+
+    Args:
+        words: Command line.
+        limit_s: Seconds until the process group is killed.
+        stop: Seconds until a signal is sent, and the signal.
+        how: Arguments of `subprocess.Popen`.
+    """
+    process = subprocess.Popen(
+        [os.fsencode(word) for word in (sys.executable, "-m", "scripts.cli.main", *words)],
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        **how,
+    )
+    if stop:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=stop[0])
+        process.send_signal(stop[1])  # no effect on a process that has ended
+    try:
+        return process.wait(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return None
+
+
+def _stdout(kind: str, file: IO[bytes]) -> IO[bytes]:
+    """Return a copy of ``file`` to write to, a full device, or a pipe without a reader."""
+    if kind == "full":
+        return open("/dev/full", "wb")
+    if kind == "pipe":
+        read, write = os.pipe()
+        os.close(read)
+        return os.fdopen(write, "wb")
+    return os.fdopen(os.dup(file.fileno()), "wb")
+
+
+def _limit(limits: Mapping[str, int]) -> None:
+    for name, value in limits.items():
+        resource.setrlimit(_LIMITS[name], (value, value))
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read(_MAX_OUTPUT + 1).decode("utf-8", "replace")
+
+
+def strays(token: str, linger: float) -> list[str]:
+    """Kill processes of the case that exist after ``linger`` seconds; return their commands."""
+    late = time.monotonic() + linger
+    while (found := _marked(token)) and time.monotonic() < late:
+        time.sleep(0.05)
+    names = []
+    for number in found:
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ")
+            names.append(words.decode("utf-8", "replace")[:200])
+            os.kill(number, signal.SIGKILL)
+    return names
+
+
+def _marked(token: str) -> list[int]:
+    mark, found = f"{MARK}={token}".encode(), []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if mark in Path(entry.path, "environ").read_bytes():
+                    found.append(int(entry.name))
+    return found
+
+
+def judge(allowed: Allowed, result: CaseResult) -> Iterator[str]:
+    """Yield a line for each rule that the exit code, the time or the output breaks."""
+    code, both = result.code, result.out + result.error
+    if code is None:
+        yield f"still at work after {allowed.seconds:.0f} s"
+    elif code < 0 and not allowed.stopped:
+        yield f"ended by signal {-code}"
+    elif code >= 0 and code not in allowed.exit:
+        yield f"exit code {code}, not {' or '.join(map(str, allowed.exit))}"
+    if result.strays and code is not None:
+        yield f"left behind: {result.strays[0]}"
+    if found := NEVER.search(both):
+        yield f"traceback: {(result.error.strip() or found[0]).splitlines()[-1][:200]}"
+    yield from _judge_text(both)
+    if code not in (0, None) and not allowed.stopped:
+        if not both.strip() and not allowed.silent:
+            yield "it failed and did not say why"
+        if allowed.says and not re.search(allowed.says, both):
+            yield f"it does not say {allowed.says!r} but {result.error.strip()[:120]!r}"
+
+
+def _judge_text(both: str) -> Iterator[str]:
+    if len(both) > _MAX_OUTPUT:
+        yield f"more than {_MAX_OUTPUT:,} characters of output"
+    if odd := re.search(r"[^\n\x20-\x7e\u00a1-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", both):
+        yield f"control character {odd[0]!r} in the output"
+    for line in both.splitlines():
+        if line.lstrip().startswith(FORGED):
+            yield f"forged line: {line[:60]!r}"
+        if len(line) > MAX_LINE + 100:
+            yield f"a line of {len(line):,} characters"
+    if _REFUSED in both:
+        yield "nf took it for a mix-up of checkouts: nothing was tried"
+
+
+def judge_files(allowed: Allowed, result: CaseResult, folder: Path) -> Iterator[str]:
+    """Yield a line for each file that was changed, is absent or should be."""
+    decoy = folder / DECOY
+    if not decoy.is_file() or decoy.read_bytes() != _DECOY_TEXT.encode():
+        yield f"{DECOY} was changed"
+    for name in allowed.absent:
+        if result.code != 0 and (folder / name).exists():
+            yield f"{name} is there, although it failed"
+    for name, digest in allowed.same.items():
+        if not (folder / name).is_file():
+            if result.code == 0:
+                yield f"{name} is not there, although it did not fail"
+        elif digest_of(folder / name) != digest:
+            yield f"{name} is another one than without the damage (exit {result.code})"
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file."""
+    with open_file(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fuzz cases of signals, limits, closed pipes and links: faults of a machine and other users."""
+
+from __future__ import annotations
+
+from scripts.fuzz import setup
+from scripts.fuzz.fuzz_case import FuzzCase, group
+from scripts.fuzz.setup import OUT, REPLAY, undamaged
+
+SIGNALS = ("INT", "TERM", "HUP", "KILL")
+ENDED = (0, 1, 2, 129, 130, 143)
+SIM = ("replay", "c", "--sim", "icarus")
+
+
+@group("fault", stop=SIGNALS, again=range(1, 9))
+def test_stop_and_resume(case: FuzzCase, stop: str, again: int) -> None:
+    """A stopped replay gives with --resume the tensors of one that was not stopped."""
+    setup.capture(case.folder, steps=3)
+    same = {OUT: undamaged(3, "--steps", "2")}
+    words = (*REPLAY, "--steps", "2", "--out", OUT)
+    case.execute(*words, stop=stop)
+    case.run(*words, "--resume", build=True, same=same)
+
+
+@group("fault", stop=SIGNALS, again=range(1, 4))
+def test_stop_signal_replay(case: FuzzCase, stop: str, again: int) -> None:
+    """No simulator is left when a replay is ended."""
+    setup.capture(case.folder)
+    case.run(*SIM, stop=stop, build=True, exit=ENDED)
+
+
+@group("fault", stop=SIGNALS, again=range(1, 4))
+def test_stop_run(case: FuzzCase, stop: str, again: int) -> None:
+    """No simulator is left when a run is ended."""
+    case.run("run", "test_regs::unmapped", "--sim", "icarus", stop=stop, exit=ENDED)
+
+
+@group("fault", limit=[8, 10, 12, 16, 24, 32])
+def test_few_files(case: FuzzCase, limit: int) -> None:
+    """A limit of open files."""
+    _limited(case, nofile=limit)
+
+
+@group("fault", limit=[3000, 5000, 10000, 30000, 100000])
+def test_small_files(case: FuzzCase, limit: int) -> None:
+    """A limit of the size of files, as on a disk that fills up."""
+    _limited(case, fsize=limit)
+
+
+def _limited(case: FuzzCase, **limits: int) -> None:
+    setup.capture(case.folder)
+    same = {OUT: undamaged()}
+    case.run(*REPLAY, "--out", OUT, limits=limits, build=True, exit=[0, 1, 2], same=same)
+
+
+@group("fault", limit=[200000000, 400000000, 800000000])
+def test_little_memory(case: FuzzCase, limit: int) -> None:
+    """A limit of memory."""
+    setup.capture(case.folder)
+    env = {"OPENBLAS_NUM_THREADS": "1"}
+    case.run("capture", "check", "c", limits={"as": limit}, env=env)
+
+
+@group("fault", stdout=["full", "pipe"], verb=["list", "history", "report", "doctor"])
+def test_no_reader(case: FuzzCase, stdout: str, verb: str) -> None:
+    """A standard output that is full or that nobody reads."""
+    setup.history(case.folder)
+    case.run(verb, stdout=stdout, exit=[0, 1, 2])
+
+
+@group("fault", stdout=["full", "pipe"], transport=["signal", "bulk"])
+def test_no_reader_of_replay(case: FuzzCase, stdout: str, transport: str) -> None:
+    """A replay without a reader ends as every command does."""
+    setup.capture(case.folder)
+    case.run(*SIM, "--transport", transport, build=True, stdout=stdout, exit=[1, 2])
+
+
+@group("hostile", file=[f"{OUT}.icarus.journal", f"{OUT}.part", OUT])
+def test_journal_link(case: FuzzCase, file: str) -> None:
+    """A link in place of a file that a replay writes is not followed."""
+    setup.capture(case.folder)
+    setup.link(case.folder, file, "decoy.txt")
+    case.run(*REPLAY, "--out", OUT, build=True)
+
+
+@group("hostile")
+def test_build_link(case: FuzzCase) -> None:
+    """A link in place of the build folder leads nf clean nowhere."""
+    setup.text(case.folder, "elsewhere/sim-x/keep", "x\n")
+    setup.link(case.folder, "build", "elsewhere")
+    case.run("clean", "--days", "1")
+    assert (case.folder / "elsewhere/sim-x/keep").is_file()
