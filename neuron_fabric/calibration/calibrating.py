@@ -53,7 +53,7 @@ from neuron_fabric.profile.profile_types import (
     ValidFor,
     Warmup,
 )
-from neuron_fabric.profile.rule import apply_rule, passed_over
+from neuron_fabric.profile.rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import Samples, Way, samples_path, write_samples
 from neuron_fabric.typed import typed
 
@@ -192,7 +192,7 @@ OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 """Signals that are switched off, so that no region moves during the measurement."""
 
 
-def vetoed(profile: Profile, steps: int, seed: int, runs: Trainings) -> Profile:
+def veto_by_loss(profile: Profile, steps: int, seed: int, runs: Trainings) -> Profile:
     """Return the profile with the impact of every low-bit region; regions above `MOST` use FP32.
 
     Args:
@@ -243,7 +243,7 @@ def in_fp32(region: Region, why: str = "") -> Region:
     return replace(region, phases={WARMUP: FULL, STEADY: replace(FULL, why=why)})
 
 
-def alone(profile: Profile, name: str | None, warm: int) -> Profile:
+def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
     """Return the profile with all other regions in FP32; the region is low-bit after ``warm``
     steps whatever the monitor sees."""
     regions = tuple(one if one.name == name else in_fp32(one) for one in profile.regions)
@@ -260,7 +260,7 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Traini
     """Return the mean loss after the warm-up; infinity if a loss was not finite, which the log
     only counts."""
     candidate = runs.base / "alone.toml"
-    write_profile(alone(profile, name, warm), candidate)
+    write_profile(isolated(profile, name, warm), candidate)
     trained = runs.run(Job(profile=str(candidate), stop=warm + STEPS), seed)
     if trained.failed is not None:
         what = f"the training of seed {seed} failed: {trained.failed}"
@@ -543,7 +543,7 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
         first = trainings.run(Job(every=asked.every, routes=asked.measured), asked.seed)
     except KeyboardInterrupt:
         first, stopped = trainings.done[-1], True
-    profile, samples = made(asked, first)
+    profile, samples = profile_by_rule(asked, first)
     early = first.failed is not None or stopped
     calibration = profile.calibration
     assert calibration is not None
@@ -552,12 +552,12 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
         profile = replace(profile, calibration=replace(calibration, stopped_early=True))
     write_samples(samples, samples_path(asked.out))
     write_profile(profile, asked.out)
-    say(*told(profile))
+    say(*summary_lines(profile))
     if early:
         say(f"stopped early ({why}) after {calibration.steps} steps; usable, not verified")
         return 1
     if asked.impact:
-        profile = vetoed(profile, calibration.steps, asked.seed, trainings)
+        profile = veto_by_loss(profile, calibration.steps, asked.seed, trainings)
         write_profile(profile, asked.out)
     if not asked.verify:
         say(f"wrote {asked.out}, not verified")
@@ -570,7 +570,7 @@ def calibrate(asked: Asked, trainings: Trainings) -> int:
     return _verify(asked, profile, first.report, trainings)
 
 
-def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
+def profile_by_rule(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     """Return the unverified profile by the rule, and the samples of a training."""
     about, steps, sums = read_rows(trained.folder)
     seen = int(steps[-1]) + 1
@@ -590,14 +590,14 @@ def made(asked: Asked, trained: Trained) -> tuple[Profile, Samples]:
     return apply_rule(profile, samples), samples
 
 
-def told(profile: Profile) -> list[str]:
+def summary_lines(profile: Profile) -> list[str]:
     """Return regions, routes and reasons; and regions that integer codes could serve."""
     lines = []
     for one in profile.regions:
         steady = one.phases[STEADY]
         words = [steady.route.value] + [steady.decode] * steady.route.votes
         lines.append(f"  {one.name:14}{one.elements:11,}  {' '.join(words):16}  {steady.why}")
-    if over := passed_over(profile):
+    if over := codes_that_pass(profile):
         lines += ["not chosen from (--routes, or `nf profile rule --routes`):"]
         lines += [f"  {one}" for one in over]
     return lines

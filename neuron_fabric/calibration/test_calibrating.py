@@ -44,7 +44,7 @@ from neuron_fabric.profile import Kind, Parameter, Profile, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
 from neuron_fabric.profile.profile_file import parse_profile, profile_text
 from neuron_fabric.profile.profile_types import Floor, ValidFor
-from neuron_fabric.profile.rule import apply_rule, passed_over
+from neuron_fabric.profile.rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 from neuron_fabric.typed import typed
 
@@ -189,9 +189,9 @@ def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     head = changed.region("head").phases
     assert (head["steady"].route, head["steady"].why) == (Route.G_INT4, "cosine 0.850 >= 0.80")
     assert (head["steady"].shrink, head["recovery"].route) == (1, Route.G_INT8)
-    assert not passed_over(changed)
+    assert not codes_that_pass(changed)
     again = replace(changed, rule=replace(changed.rule, floor=Floor(other=0.995)))
-    assert not passed_over(apply_rule(again, read_samples(samples_path(path))))
+    assert not codes_that_pass(apply_rule(again, read_samples(samples_path(path))))
     put = replace(read_samples(samples_path(path)), sums={})
     write_samples(put, samples_path(path))
     with pytest.raises(ProfileError, match="G_BINARY, G_INT4, G_INT8: not measured; calibrate"):
@@ -361,7 +361,7 @@ def test_impact_is_a_veto(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     def loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Any) -> float:
         asked.append((name, seed))
         assert warm == 4
-        low = [one.name for one in calibrating.alone(profile, name, warm).regions if one.low_bit]
+        low = [one.name for one in calibrating.isolated(profile, name, warm).regions if one.low_bit]
         assert low == [name] * (name is not None)
         return 2.0 + 0.01 * (seed - 1) + costs[name]
 
@@ -414,7 +414,7 @@ def test_a_loss_that_is_not_finite_is_a_veto(
     monkeypatch.setattr(calibrating, "readings", readings)
     _, profile = calibrated(tmp_path, Script(good), verify=False, warmup=4)
     runs_of: Any = SimpleNamespace(base=tmp_path, run=lambda *_: trained)
-    found = calibrating.vetoed(profile, 20, 1, runs_of)
+    found = calibrating.veto_by_loss(profile, 20, 1, runs_of)
     steady = found.region("linear.0").phases["steady"]
     assert (steady.route, steady.why) == (Route.FP32, "loss impact inf spreads > 2")
     assert parse_profile(profile_text(found), "again")

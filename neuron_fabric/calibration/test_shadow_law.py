@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.calibration.calibrating import Asked, Trained, made, read_rows
+from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule, read_rows
 from neuron_fabric.calibration.calibration_job import read_report
 from neuron_fabric.calibration.shadow_router import NAMES
 from neuron_fabric.codec.draws import Key, draws
@@ -89,7 +89,9 @@ def test_one_seed_one_file(ran: Path, world: int, tmp_path: Path) -> None:
     for which in "ab":
         folder, out = ran / f"{world}-{which}", tmp_path / which / "p.toml"
         out.parent.mkdir()
-        profile, samples = made(Asked(out, world), Trained(folder, read_report(folder), None))
+        profile, samples = profile_by_rule(
+            Asked(out, world), Trained(folder, read_report(folder), None)
+        )
         write_profile(profile, out)
         write_samples(samples, samples_path(out))
         texts.append((out.read_bytes(), samples_path(out).read_bytes()))

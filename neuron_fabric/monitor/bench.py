@@ -428,7 +428,7 @@ class SignalHistory:
     workers: tuple[int, ...] = ()
 
 
-def seen(segment: Segment) -> list[SignalHistory]:
+def signal_histories(segment: Segment) -> list[SignalHistory]:
     """Return the history of every measured signal of every region."""
     limits, out = segment.run.plan.limits, []
     every = readings(segment)
@@ -457,12 +457,12 @@ def seen(segment: Segment) -> list[SignalHistory]:
     return out
 
 
-def seen_lines(name: str, segment: Segment) -> list[str]:
+def signal_lines(name: str, segment: Segment) -> list[str]:
     """Return the signals of a run as a table with their limits."""
     run = segment.run
     low = ", ".join(run.plan.regions[n].name for n in run.plan.eligible) or "none"
     out = [f"{name}: {len(segment.steps)} steps, {run.world} workers; low-bit: {low}"]
-    for one in seen(segment):
+    for one in signal_histories(segment):
         least, most = min(one.values), max(one.values)
         middle = statistics.median(one.values)
         whose = ""

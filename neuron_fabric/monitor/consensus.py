@@ -289,7 +289,7 @@ def agreed(ends: Vector) -> bool:
     return int(ends[0]) == -int(ends[1])
 
 
-def others(digests: Sequence[int]) -> tuple[int, ...]:
+def minority_ranks(digests: Sequence[int]) -> tuple[int, ...]:
     """Return the ranks whose digest is not the most frequent one; all ranks if there is no
     majority."""
     counts = {one: digests.count(one) for one in digests}

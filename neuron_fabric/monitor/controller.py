@@ -25,7 +25,7 @@ from neuron_fabric.monitor.consensus import (
     both_ends,
     digest_of,
     field_names,
-    others,
+    minority_ranks,
 )
 from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, plan_of
 from neuron_fabric.monitor.log import FORMAT, VERSION, Log, plain
@@ -158,7 +158,7 @@ class Controller:
         sum in which each rank fills its own place."""
         own = np.zeros(self._codec.world, dtype=np.int64)
         own[self._codec.rank] = self.digest
-        ranks = others([int(one) for one in self._all_reduce(own, own.size)()])
+        ranks = minority_ranks([int(one) for one in self._all_reduce(own, own.size)()])
         names = ", ".join(map(str, ranks[:8])) + ", ..." * (len(ranks) > 8)
         since = "from the start" if step == 0 else f"since step {step - 1}"
         what = f"step {step}: states of the ranks differ {since}: rank {names} against the others"

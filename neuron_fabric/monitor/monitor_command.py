@@ -22,7 +22,7 @@ from neuron_fabric.monitor.bench import (
     record,
     recorded_lines,
     recordings,
-    seen_lines,
+    signal_lines,
 )
 from neuron_fabric.monitor.job_plan import Plan, Signal, plan_of, thresholds_of
 from neuron_fabric.monitor.log import Segment, replay
@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == SIGNALS:
         for path in args.of:
             for segment in log.read(log.find(path))[0]:
-                say(*seen_lines(name_of(path), segment))
+                say(*signal_lines(name_of(path), segment))
         return 0
     if args.what == RECORD:
         return _record(args.out, args.of)

@@ -27,7 +27,7 @@ from neuron_fabric.monitor.consensus import (
     both_ends,
     field_names,
     least_of,
-    others,
+    minority_ranks,
     random_margin,
     region_reading,
 )
@@ -164,8 +164,8 @@ def test_without_the_digest_it_would_go_on(monkeypatch: pytest.MonkeyPatch) -> N
 def test_who_differs() -> None:
     assert agreed(both_ends(7))
     assert not agreed(np.maximum(both_ends(7), both_ends(8)))
-    assert others([5, 5, 6, 5]) == (2,)
-    assert others([5, 6]) == (0, 1)  # of two nobody knows
+    assert minority_ranks([5, 5, 6, 5]) == (2,)
+    assert minority_ranks([5, 6]) == (0, 1)  # of two nobody knows
 
 
 def test_resumed_is_as_if_never_interrupted() -> None:

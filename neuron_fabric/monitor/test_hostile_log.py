@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from neuron_fabric.errors import MonitorError
 from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor import log as monitor_log
-from neuron_fabric.monitor.bench import SUFFIX, record, seen_lines
+from neuron_fabric.monitor.bench import SUFFIX, record, signal_lines
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.page import page
@@ -47,7 +47,7 @@ def used(path: Path) -> None:
             with suppress(MonitorError):
                 replay(segment)
             with suppress(MonitorError):
-                seen_lines("x", segment)
+                signal_lines("x", segment)
 
 
 RUN = '{"kind":"run","format":"neuron-fabric-monitor","version":1}\n'

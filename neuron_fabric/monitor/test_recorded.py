@@ -21,7 +21,7 @@ from neuron_fabric.monitor.bench import (
     readings,
     record,
     recordings,
-    seen,
+    signal_histories,
     with_loss,
 )
 from neuron_fabric.monitor.job_plan import Signal, Thresholds
@@ -112,7 +112,7 @@ def test_faults_of_the_loss(folder: Path) -> None:
 
 def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(folder, "flipped")
-    rows = {(one.region, one.signal): one for one in seen(segment)}
+    rows = {(one.region, one.signal): one for one in signal_histories(segment)}
     assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
     assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
     first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)

@@ -123,7 +123,7 @@ def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute
     return PhaseRoute(Route(way.route), decode, shrink=max(shrink, 1e-4), why=why)
 
 
-def passed_over(profile: Profile) -> list[str]:
+def codes_that_pass(profile: Profile) -> list[str]:
     """Return a line for each region in FP32 that would pass with integer codes that the rule
     does not consider."""
     lines = []
