@@ -18,7 +18,7 @@ from neuron_fabric.capture.safetensors_io import (
     open_tensors,
     write_tensors,
 )
-from neuron_fabric.errors import CaptureError, one_line
+from neuron_fabric.errors import CaptureError
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "w": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -187,9 +187,3 @@ def test_damage_is_found_or_harmless(
 def test_unknown_types_are_not_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="complex"):
         write_tensors(tmp_path / "x", {"a": np.zeros(1, dtype=np.complex64)})
-
-
-def test_error_texts_are_one_short_line() -> None:
-    assert one_line("a\nb\x1b[1m") == "a\\nb\\x1b[1m"
-    assert len(one_line("x" * 1000)) == 200
-    assert str(CaptureError("where", "what", "todo")) == "where: what; todo"

@@ -8,6 +8,7 @@ import lzma
 import time
 import xml.etree.ElementTree as ET
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,16 +73,14 @@ def bounded(path: Path, name: str, size: int, seconds: float) -> None:
     assert time.process_time() - start < seconds
 
 
-@pytest.mark.parametrize("name", LARGE)
-def test_time_is_linear(tmp_path: Path, name: str) -> None:
-    """Read an eighth of the greatest size in an eighth of the time."""
-    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // 8, 2.5)
+WHOLE = pytest.param(1, marks=pytest.mark.nightly("20 s; by day an eighth of the size is read"))
 
 
-@pytest.mark.nightly("20 s; test_time_is_linear reads an eighth of it")
+@pytest.mark.parametrize("part", [8, WHOLE])
 @pytest.mark.parametrize("name", LARGE)
-def test_time_is_bounded(tmp_path: Path, name: str) -> None:
-    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN, 20)
+def test_time_is_bounded(tmp_path: Path, name: str, part: int) -> None:
+    """Read an eighth of the greatest size in an eighth of the time, by night all of it."""
+    bounded(tmp_path / f"x{SUFFIX}", name, monitor_log.MOST_PLAIN // part, 20 / part)
 
 
 def test_a_recording_that_is_too_large(tmp_path: Path, recorded: Path) -> None:
@@ -166,21 +165,13 @@ def changed(path: Path, changes: list[tuple[int, int, Any]]) -> None:
     used(path)
 
 
-@settings(max_examples=40, deadline=None)
-@given(CHANGES)
-def test_any_value_may_be_another(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
-) -> None:
-    changed(tmp_path_factory.mktemp("log") / "log", changes)
+NIGHTLY = pytest.mark.nightly("2,000 examples, two minutes; by day there are 40")
 
 
-@pytest.mark.nightly("2,000 examples, two minutes; test_any_value_may_be_another has 40")
-@settings(max_examples=2000, deadline=None)
-@given(CHANGES)
-def test_many_values_may_be_others(
-    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int, Any]]
-) -> None:
-    changed(tmp_path_factory.mktemp("log") / "log", changes)
+@pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=NIGHTLY)])
+def test_any_value_may_be_another(tmp_path: Path, examples: int) -> None:
+    hostile = given(CHANGES)(partial(changed, tmp_path / "log"))
+    settings(max_examples=examples, deadline=None)(hostile)()
 
 
 @settings(max_examples=40, deadline=None)

@@ -175,17 +175,12 @@ def changed(changes: list[tuple[tuple[int, int], str]]) -> None:
     used(text)
 
 
-@settings(max_examples=50, deadline=None)
-@given(CHANGES)
-def test_any_token_may_be_another(changes: list[tuple[tuple[int, int], str]]) -> None:
-    changed(changes)
+NIGHTLY = pytest.mark.nightly("3,000 examples, a minute; by day there are 50")
 
 
-@pytest.mark.nightly("3,000 examples, a minute; test_any_token_may_be_another has 50")
-@settings(max_examples=3000, deadline=None)
-@given(CHANGES)
-def test_many_tokens_may_be_others(changes: list[tuple[tuple[int, int], str]]) -> None:
-    changed(changes)
+@pytest.mark.parametrize("examples", [50, pytest.param(3000, marks=NIGHTLY)])
+def test_any_token_may_be_another(examples: int) -> None:
+    settings(max_examples=examples, deadline=None)(given(CHANGES)(changed))()
 
 
 @settings(max_examples=60, deadline=None)
