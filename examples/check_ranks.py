@@ -33,7 +33,7 @@ from neuron_fabric.calibration.calibrating import (
     Bar,
     Trained,
     Verification,
-    made,
+    profile_by_rule,
     verify,
 )
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
@@ -111,7 +111,7 @@ class Check:
         start = time.monotonic()
         value, *_ = self._train(seed, None, {"env": {CALIBRATE: str(folder)}}, spiked=False)
         asked = Asked(self.folder / "guided.toml", self.work.workers, int(self.plan["every"]), seed)
-        profile, samples = made(asked, Trained(folder, None, None))
+        profile, samples = profile_by_rule(asked, Trained(folder, None, None))
         table: dict[str, Sequence[float]] = {}
         if self.rank == 0:
             write_profile(profile, asked.out)
