@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -63,6 +63,7 @@ def shadow(sent: NDArray[np.float32], route: Route) -> dict[str, dict[str, float
     return {name: shadow_sums(mean, one, net, len(sent), route, own) for name, one in d.items()}
 
 
+@settings(deadline=None)
 @given(gradients())
 def test_they_are_the_definitions(sent: NDArray[np.float32]) -> None:
     for route in ROUTES:

@@ -8,7 +8,6 @@ import lzma
 import time
 import xml.etree.ElementTree as ET
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +169,12 @@ NIGHTLY = pytest.mark.nightly("2,000 examples, two minutes; by day there are 40"
 
 @pytest.mark.parametrize("examples", [40, pytest.param(2000, marks=NIGHTLY)])
 def test_any_value_may_be_another(tmp_path: Path, examples: int) -> None:
-    hostile = given(CHANGES)(partial(changed, tmp_path / "log"))
-    settings(max_examples=examples, deadline=None)(hostile)()
+    @settings(max_examples=examples, deadline=None)
+    @given(CHANGES)
+    def hostile(changes: list[tuple[int, int, Any]]) -> None:
+        changed(tmp_path / "log", changes)
+
+    hostile()
 
 
 @settings(max_examples=40, deadline=None)
