@@ -14,8 +14,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 STANDS_STILL_S = 60.0
 """Seconds without progress after which a group is taken for blocked."""
 WALL = 10.0
@@ -99,6 +97,8 @@ def leader_ended(pid: int, seconds: float) -> bool:
 
 def of_group(group: int) -> float:
     """Return the processor seconds of all processes of a group and of children they waited for."""
+    import psutil  # here, so that `nf doctor` starts in a .venv without packages
+
     seconds = 0.0
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.NoSuchProcess):  # it has just ended
