@@ -11,7 +11,7 @@ from pathlib import Path
 from models.line_packing import Mode
 from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.hook.capacity import place, shipped
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
 from scripts.common.errors import NfError
@@ -29,7 +29,7 @@ class DeviceClocks:
     memory_latency: float
 
     def seconds(self, workers: int, elements: int) -> float:
-        """Of a bucket."""
+        """Return seconds of a bucket."""
         return self.clocks[workers, elements] * self.flit_s
 
 
@@ -49,7 +49,7 @@ def device_clocks(
                 if placed is None:
                     raise NfError(f"capacity: no line of {count} workers fits the device.")
                 lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
-                clocks = Bench(model, Path(folder), memory, lines).bucket(
+                clocks = MissBench(model, Path(folder), memory, lines).bucket(
                     Mode.G_BINARY, count, (0,)
                 )
                 found[count, size] = placed.rounds * clocks

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _start(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
-    """By the project's agent, which leaves no worker behind, whatever ends this process."""
-    # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
+    """Start workers with the agent of the project, which ends them whatever ends this process."""
+    # After the folder of the script, so that neuron_fabric is found where nothing is installed.
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
     return run_workers(command, workers, {**env, "PYTHONPATH": path})
