@@ -23,7 +23,7 @@ from neuron_fabric.capacity.substrate import Substrate, write_substrate
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.errors import say
 from neuron_fabric.output import check_output
-from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
+from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.memory_options import add_memory, memory_of
@@ -64,8 +64,8 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     model = Simulators(files=files, command="nf measure capacity").bulk(args.sim, {})
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
 
-        def at(timing: MemoryTiming) -> Bench:
-            return Bench(model, Path(folder), timing, args.lines)
+        def at(timing: MemoryTiming) -> MissBench:
+            return MissBench(model, Path(folder), timing, args.lines)
 
         known = fitted(at, memory, args.flit_ns * 1e-9)
     if not args.device_only:
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
 
 
 def fitted(
-    at: Callable[[MemoryTiming], Bench], memory: MemoryTiming, flit_s: float
+    at: Callable[[MemoryTiming], MissBench], memory: MemoryTiming, flit_s: float
 ) -> Coefficients:
     """Fit the coefficients of a device with that memory, each to a load that it bounds.
 
@@ -146,7 +146,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def summary(substrate: Substrate) -> list[str]:
-    """What was measured, a line a coefficient."""
+    """Return one line for each measured coefficient."""
     out = [f"{substrate.name}: {substrate.measured}"]
     for name, value in asdict(substrate.coefficients).items():
         if value != math.inf:

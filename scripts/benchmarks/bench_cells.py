@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure capacity table --measure`: does the capacity model choose what is faster.
 
-Buckets x workers x networks, both ways measured in turn; beside them what the model says of both,
+Buckets x workers x networks, both ways measured in turn; then the times of the model,
 its decision, and the regret: time lost against the better way. The reducer is `torch`, by the same
 network; and a device, whose buckets take the clocks that they take in the RTL, at a stated flit
 time, and on this host the times of packing and unpacking alone.
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def chosen(self) -> bool:
-        """Whether the model takes low-bit."""
+        """True if the model chooses low-bit."""
         return admits(False, self.model_low / self.model_fp32 if self.model_fp32 > 0 else 1e9)
 
     @property
@@ -69,7 +69,7 @@ class Cell:
 
     @property
     def apart(self) -> bool:
-        """Whether it matters."""
+        """True if the two times differ by more than APART."""
         return abs(self.low - self.fp32) > APART * min(self.low, self.fp32)
 
 
@@ -194,7 +194,7 @@ def shares(cells: Sequence[Cell]) -> tuple[float, float]:
 
 
 def good(cells: Sequence[Cell]) -> bool:
-    """Whether the model has chosen well, of some cells."""
+    """Tell if the model has chosen well in these cells."""
     right, regret = shares(cells)
     return bool(cells) and right >= RIGHT and regret <= REGRET
 
@@ -215,7 +215,7 @@ def _network(text: str) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Of `--measure`."""
+    """Add the options of `--measure`."""
     add = parser.add_argument
     add("--measure", action="store_true", help="measure both ways on this machine instead")
     networks = [LOOPBACK, *RATES]

@@ -29,7 +29,7 @@ from neuron_fabric.capacity.cost_model import (
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
 from neuron_fabric.errors import say
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import registry
 from scripts.common.arguments import positive, up_to
 from scripts.common.paths import BUILD
@@ -48,8 +48,8 @@ SLOW, SLOW_WORKERS = 200, 5
 fewer wait for their own stores, and take up to 1.8 times as long."""
 
 
-class Load(StrEnum):
-    """What a bucket is made of."""
+class BucketLoad(StrEnum):
+    """Kind of traffic of a bucket."""
 
     CONTRIBUTIONS = "contributions"
     RESULTS = "with results"
@@ -58,11 +58,11 @@ class Load(StrEnum):
 
 
 @dataclass(frozen=True)
-class Bucket:
+class RandomBucket:
     """A bucket, and the memory latency at which it is driven."""
 
     route: Route
-    load: Load
+    load: BucketLoad
     workers: int
     lines: int
     latency: int
@@ -70,11 +70,11 @@ class Bucket:
     @property
     def read(self) -> tuple[int, ...]:
         """Selectors that each worker reads of a line."""
-        if self.load in (Load.CONTRIBUTIONS, Load.APART):
+        if self.load in (BucketLoad.CONTRIBUTIONS, BucketLoad.APART):
             return ()
         config = RegionConfig(0, 0, 0, self.workers, Mode[self.route])
         every = selectors(Mode[self.route], config, DeviceParams())
-        if self.load == Load.VIEWS:
+        if self.load == BucketLoad.VIEWS:
             return every
         count = result_lines(self.route, self.workers)
         return every[-count:] if self.route.codes else every[:count]
@@ -86,16 +86,16 @@ class Bucket:
             self.route,
             self.lines * elements_of_line(self.route),
             self.workers,
-            traffic=Traffic.APART if self.load == Load.APART else Traffic.STREAM,
+            traffic=Traffic.APART if self.load == BucketLoad.APART else Traffic.STREAM,
             readers=self.workers if self.read else 0,
             planes=max(len(self.read) - result_lines(self.route, self.workers), 0),
         )
         return low.device
 
-    def driven(self, bench: Bench) -> int:
+    def driven(self, bench: MissBench) -> int:
         """Return the clocks of the RTL."""
         mode = Mode[self.route]
-        if self.load == Load.APART:
+        if self.load == BucketLoad.APART:
             return bench.bucket(mode, self.workers, (), tile=self.lines)
         return bench.bucket(mode, self.workers, self.read)
 
@@ -127,7 +127,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for one in drawn(args.buckets, args.seed, args.memory_latency, known):
             timing = MemoryTiming(one.latency)
-            clocks = one.driven(Bench(model, Path(folder), timing, one.lines))
+            clocks = one.driven(MissBench(model, Path(folder), timing, one.lines))
             expected = one.modelled(known)
             found.append(abs(expected / clocks - 1))
             say(
@@ -140,23 +140,23 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
 
 def drawn(
     count: int, seed: int, latencies: list[int] | tuple[int, ...], known: Coefficients
-) -> Iterator[Bucket]:
+) -> Iterator[RandomBucket]:
     """Draw buckets: every load of every route in turn, small ones as often as large ones."""
     draw = random.Random(seed)
     kinds = [
         (route, load)
         for route in Route
-        for load in Load
-        if route != Route.FP32 or load in (Load.CONTRIBUTIONS, Load.RESULTS)
+        for load in BucketLoad
+        if route != Route.FP32 or load in (BucketLoad.CONTRIBUTIONS, BucketLoad.RESULTS)
     ]
     draw.shuffle(kinds)
     for n in range(count):
         route, load = kinds[n % len(kinds)]
         latency = draw.choice(latencies)
-        sums = route == Route.FP32 and load == Load.RESULTS
+        sums = route == Route.FP32 and load == BucketLoad.RESULTS
         least = SLOW_WORKERS if sums and latency >= SLOW else 2
         workers = round(least * (MOST_WORKERS / least) ** draw.random())
         lines = round(LEAST * (MOST / LEAST) ** draw.random())
-        one = Bucket(route, load, workers, lines, latency)
+        one = RandomBucket(route, load, workers, lines, latency)
         most = CLOCKS * lines // max(round(one.modelled(known)), 1)
         yield replace(one, lines=max(min(lines, most), LEAST // 2))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure bench replay --jobs N`: speed-up of the bulk replay of an FP32 step by N cores.
 
-One job and N jobs take turns, in the same command. Beside the measured ratio stands the one that
-the processor time of both would allow on N cores of their own: where a machine is busy with other
+One job and N jobs take turns, in the same command. The measured ratio is printed with the one that
+the processor time of both would allow on N idle cores: where a machine is busy with other
 things, the first says less.
 """
 
@@ -18,13 +18,13 @@ from pathlib import Path
 from statistics import median
 
 from neuron_fabric.errors import say
-from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.cli import replay as nf_replay
 from scripts.run.replay_simulators import Simulators
 
 STEP = ("--synthetic", "resnet18", "--route", "*=FP32", "--transport", "bulk")
 SHARE = 0.9
-"""Of N, what N jobs must be faster than one."""
+"""Least speed-up of N jobs as a share of N."""
 
 
 def measure(jobs: int, runs: int, part: int, files: Path) -> int:
@@ -47,8 +47,8 @@ def measure(jobs: int, runs: int, part: int, files: Path) -> int:
     name = f"-j {jobs} against -j 1"
     return judge(
         [
-            Goal(name, median(wall[1]) / median(wall[jobs]), least, " times", least=True),
-            Goal(f"{name}, by processor time", allowed, least, " times", least=True),
+            SpeedGoal(name, median(wall[1]) / median(wall[jobs]), least, " times", least=True),
+            SpeedGoal(f"{name}, by processor time", allowed, least, " times", least=True),
         ]
     )
 
@@ -69,6 +69,6 @@ def _replay(simulators: Simulators, jobs: int, part: int) -> str:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Return CPU seconds of this process and of the children it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)

@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from neuron_fabric.errors import say
-from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.common import run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
@@ -73,41 +73,45 @@ def shown(network: str, found: Mapping[str, Any]) -> list[str]:
 
 
 def _less(ways: Mapping[str, Sequence[float]], name: str) -> float:
-    """What communication adds to backward: nothing at the least."""
+    """Return the time that communication adds to backward, at least 0."""
     return max(median(ways[name]) - median(ways["alone"]), 0.0)
 
 
-def at_home(found: Mapping[str, Any]) -> list[Goal]:
-    """By loopback: what FP32 loses, what votes gain, and memory."""
+def at_home(found: Mapping[str, Any]) -> list[SpeedGoal]:
+    """Return goals on loopback: loss of FP32, gain of votes, and memory."""
     step, bucket, memory = found["step"], found["bucket"], found["memory"]
     more = max(memory["low"] - memory["plain"], 0) / found["gradients"]
     return [
-        Goal("step, all FP32 / plain", median(step["fp32"]) / median(step["plain"]), 1.03),
-        Goal("bucket, votes / plain", _ratio(_less(bucket, "low"), _less(bucket, "plain")), 0.5),
-        Goal("memory / gradients", more, 0.15),
+        SpeedGoal("step, all FP32 / plain", median(step["fp32"]) / median(step["plain"]), 1.03),
+        SpeedGoal(
+            "bucket, votes / plain", _ratio(_less(bucket, "low"), _less(bucket, "plain")), 0.5
+        ),
+        SpeedGoal("memory / gradients", more, 0.15),
     ]
 
 
-def by_links(rate: str, found: Mapping[str, Any]) -> list[Goal]:
-    """Where the network is what a step waits for."""
+def by_links(rate: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
+    """Return goals on a network that limits a step."""
     step, bucket = found["step"], found["bucket"]
     whole = _ratio(median(step["low"]), median(step["plain"]))
     return [
-        Goal(
+        SpeedGoal(
             f"bucket, votes / plain, {rate}",
             _ratio(_less(bucket, "low"), _less(bucket, "plain")),
             0.12,
         ),
-        Goal(f"step of the MLP, votes / plain, {rate}", whole, 0.35),
+        SpeedGoal(f"step of the MLP, votes / plain, {rate}", whole, 0.35),
     ]
 
 
-def hidden(network: str, found: Mapping[str, Any]) -> list[Goal]:
+def hidden(network: str, found: Mapping[str, Any]) -> list[SpeedGoal]:
     """The share of communication that a backward of four times its length hides, in buckets of a
     layer: the last one of twelve is there when backward ends."""
     all_of_it, left = _less(found["fine"], "low"), _less(found["long"], "low")
     share = 1 - _ratio(left, all_of_it)
-    return [Goal(f"hidden, buckets of a layer, backward 4 x, {network}", share, 0.70, least=True)]
+    return [
+        SpeedGoal(f"hidden, buckets of a layer, backward 4 x, {network}", share, 0.70, least=True)
+    ]
 
 
 def _ratio(a: float, b: float) -> float:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from models.line_packing import Mode
 from neuron_fabric.errors import say
-from scripts.benchmarks.goals import Goal, judge
-from scripts.benchmarks.miss_loads import LEAST_LINES, Bench
+from scripts.benchmarks.goals import SpeedGoal, judge
+from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
@@ -27,7 +27,7 @@ from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import LATENCIES
 
 HELP = "clocks of hits and misses by the latency of memory, and what a host's misses cost others"
-Figure = Callable[[Bench], float]
+Figure = Callable[[MissBench], float]
 GB, GT, FP = Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32
 
 ROWS: dict[str, Figure] = {
@@ -58,7 +58,7 @@ ROWS: dict[str, Figure] = {
     "plain reads beside contributions: clocks a line": lambda b: b.plain_rate("contributions"),
     "plain reads beside votes: clocks a line": lambda b: b.plain_rate("votes"),
 }
-"""What is measured, by the name that is printed."""
+"""Measurements by printed name."""
 
 # What a row must reach at a memory latency: (row, latency, at least or at most, value).
 TARGETS: tuple[tuple[str, int, bool, float], ...] = (
@@ -110,13 +110,13 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> i
     with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
         for name, figure in rows.items():
             for memory in memories:
-                bench = Bench(model, Path(folder), memory, args.lines)
+                bench = MissBench(model, Path(folder), memory, args.lines)
                 measured[name, memory.latency] = figure(bench)
             values = [measured[name, memory.latency] for memory in memories]
             say(f"{name:{width}} " + "".join(f"{value:10.3f}" for value in values), flush=True)
     usual = args.memory_beat == 1 and not args.memory_stall and args.lines == 2048
     goals = [
-        Goal(f"{name} at {latency}", measured[name, latency], value, least=least)
+        SpeedGoal(f"{name} at {latency}", measured[name, latency], value, least=least)
         for name, latency, least, value in TARGETS
         if (name, latency) in measured and usual
     ]

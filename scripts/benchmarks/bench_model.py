@@ -25,8 +25,8 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import DeviceParams
 from neuron_fabric.errors import say
-from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, Load
-from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.bench_replay import ROUTES, SEED, WORKERS, ReplayLoad
+from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.build import earlier, verilator
 from scripts.common import git, toolchain
 from scripts.common.arguments import up_to
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "model") -> in
         for name, one in ((args.baseline, before), ("this tree", now)):
             rate = f"{one.rate:10,.0f} clocks/s, {one.clocks:,} clocks"
             say(f"{mode.name:9} {name:10} {rate}", flush=True)
-        goals.append(Goal(f"{mode.name} clocks/s, ratio", ratio, LEAST, least=True))
+        goals.append(SpeedGoal(f"{mode.name} clocks/s, ratio", ratio, LEAST, least=True))
         part = median(now.seconds) / median(before.seconds)
         say(f"{mode.name:9} the same lines in {part:.2f} of the time", flush=True)
     return judge(goals)
@@ -133,7 +133,7 @@ def commit_name(commit: str) -> str:
 
 def compare(libraries: tuple[Path, Path], mode: Mode, lines: int, runs: int) -> list[Speed]:
     """The same blocks through each library in turns; AssertionError when the lines differ."""
-    blocks = [made.block for made in Load.of(mode, lines).blocks()]
+    blocks = [made.block for made in ReplayLoad.of(mode, lines).blocks()]
     for block in blocks:
         # An older device has fewer registers: what is read of them is not compared here.
         block.ops["address"][block.ops["kind"] == Kind.REG_READ] = REG_MAP.expand()["ID"].address
@@ -151,7 +151,7 @@ def compare(libraries: tuple[Path, Path], mode: Mode, lines: int, runs: int) -> 
 
 
 def run_once(library: Path, blocks: list[Block]) -> tuple[int, float]:
-    """Clocks and seconds of user CPU time of the blocks on a device of their own."""
+    """Return clocks and seconds of user CPU time of the blocks on a separate device."""
     with closing(VerilatedDevice(library, _LINES_LOG2, SEED, MEMORY)) as device:
         clocks, start = device.figures().cycles, _user_seconds()
         for block in blocks:

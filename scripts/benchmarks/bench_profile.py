@@ -4,7 +4,7 @@
 Instructions are counted (cachegrind), as a busy machine does not disturb that, and fetches that
 miss a first-level cache of 32 KiB, whatever this machine has. Verilator notes in its C++ from which
 line of the RTL a statement was made; the compiler notes the lines of the C++. Operators of wide
-signals that were inlined keep the place of Verilator's header and are a part of their own.
+signals that were inlined keep the place of Verilator's header and are a separate part.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from models.line_packing import Mode
 from neuron_fabric.errors import say, telling
 from scripts.benchmarks import bench_model
-from scripts.benchmarks.bench_replay import ROUTES, WORKERS, Load
+from scripts.benchmarks.bench_replay import ROUTES, WORKERS, ReplayLoad
 from scripts.build import bulk_build
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
@@ -83,8 +83,8 @@ def table(name: str, clocks: int, fetched: Counter[str], missed: Counter[str]) -
 
 
 def load_once(library: str, mode: str, lines: int) -> None:
-    """What runs under valgrind; prints the clocks."""
-    blocks = [made.block for made in Load.of(Mode[mode], lines).blocks()]
+    """Run the load (this runs under valgrind) and print its clocks."""
+    blocks = [made.block for made in ReplayLoad.of(Mode[mode], lines).blocks()]
     say(bench_model.run_once(Path(library), blocks)[0])
 
 

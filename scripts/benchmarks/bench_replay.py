@@ -29,7 +29,7 @@ from models.regions import DeviceParams
 from neuron_fabric.capture import TensorSpec, write_capture
 from neuron_fabric.errors import say
 from scripts.benchmarks import bench_cores
-from scripts.benchmarks.goals import Goal
+from scripts.benchmarks.goals import SpeedGoal
 from scripts.benchmarks.goals import judge as judge_goals
 from scripts.build import registry
 from scripts.cli import replay as nf_replay
@@ -59,11 +59,11 @@ SIGNAL_LINES = 256
 """Lines a worker at signal level: a minute would not make the figure truer."""
 ICARUS_LINES = 96
 LEAST = {"(a)": 0.85, "(c)": 50}
-"""What the speed of (b) must be, as a multiple of these."""
+"""Least speed of (b) as a multiple of these."""
 
 
 @dataclass(frozen=True)
-class Load:
+class ReplayLoad:
     """``lines`` a worker by one route, packed."""
 
     source: HeldLines
@@ -71,7 +71,7 @@ class Load:
     mode: Mode
 
     @staticmethod
-    def of(mode: Mode, lines: int) -> Load:
+    def of(mode: Mode, lines: int) -> ReplayLoad:
         """A synthetic tensor of that many lines."""
         tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
         routes = {tensor.name: mode}
@@ -84,7 +84,7 @@ class Load:
         plan = plan_step(
             *((tensor,), routes, WORKERS, DeviceParams()), epoch_lines_log2=EPOCH_LINES_LOG2
         )
-        return Load(source, plan, mode)
+        return ReplayLoad(source, plan, mode)
 
     @property
     def contributions(self) -> int:
@@ -128,7 +128,7 @@ def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "replay") -> i
     sims, note = simulators.choose(args.sim)
     if note:
         say(note)
-    goals: list[Goal] = []
+    goals: list[SpeedGoal] = []
     for latency in args.memory_latency:
         memory = memory_of(args, latency)
         say(f"{memory} in (a), (b) and (c)")
@@ -151,8 +151,8 @@ def _check_words(args: argparse.Namespace) -> None:
         raise OptionError(f"--{min(strange).replace('_', '-')}", what, "leave it out")
 
 
-Measured = dict[str, tuple[Load, Callable[[], float]]]
-"""What is compared, by its title: the load, and a function that gives the seconds it takes."""
+Measured = dict[str, tuple[ReplayLoad, Callable[[], float]]]
+"""Load and a function that returns its seconds, by title."""
 
 
 @dataclass
@@ -163,9 +163,9 @@ class _Bench:
     args: argparse.Namespace
     memory: MemoryTiming
 
-    def run(self) -> list[Goal]:
+    def run(self) -> list[SpeedGoal]:
         """Every route on one simulator."""
-        goals: list[Goal] = []
+        goals: list[SpeedGoal] = []
         model = self.simulators.bulk(self.sim, {})
         assert isinstance(model, VerilatedModel | IcarusModel)
         start = time.monotonic()
@@ -181,7 +181,7 @@ class _Bench:
         return goals
 
     def _verilator(self, model: VerilatedModel, mode: Mode) -> Measured:
-        load, small = Load.of(mode, self.args.lines), Load.of(mode, SIGNAL_LINES)
+        load, small = ReplayLoad.of(mode, self.args.lines), ReplayLoad.of(mode, SIGNAL_LINES)
         blocks = [made.block for made in load.blocks()]
         return {
             "(a) bare C++ harness": (
@@ -193,7 +193,7 @@ class _Bench:
         }
 
     def _icarus(self, model: IcarusModel, mode: Mode) -> Measured:
-        load = Load.of(mode, ICARUS_LINES)
+        load = ReplayLoad.of(mode, ICARUS_LINES)
         inputs, nothing = self.folder / "inputs.bin", self.folder / "nothing.bin"
         _record_inputs(model, inputs, load, self.folder, self.memory)
         nothing.write_bytes(b"")
@@ -205,7 +205,7 @@ class _Bench:
             "(b) bulk, all checks": (load, lambda: self._bulk_seconds(model, load)),
         }
 
-    def _compare(self, mode: Mode, measured: Measured) -> list[Goal]:
+    def _compare(self, mode: Mode, measured: Measured) -> list[SpeedGoal]:
         """Print lines a second of each. They are measured run after run: whatever else the machine
         does hurts all alike."""
         speeds: dict[str, list[float]] = {what: [] for what in measured}
@@ -218,7 +218,7 @@ class _Bench:
             numbers = f"{median(found):9,.0f} {min(found):8,.0f} {max(found):8,.0f}"
             say(f"{self.sim:10} {mode.name:10} {what:26} {numbers}", flush=True)
         return [
-            Goal(
+            SpeedGoal(
                 f"{self.sim} {mode.name} at {self.memory} (b) / {to}",
                 middle["(b)"] / middle[to],
                 least,
@@ -228,7 +228,7 @@ class _Bench:
             if to in middle
         ]
 
-    def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: Load) -> float:
+    def _bulk_seconds(self, model: VerilatedModel | IcarusModel, load: ReplayLoad) -> float:
         log2 = load.plan.params.mem_lines_log2
         with closing(model.open(self.folder, log2, SEED, self.memory)) as device:
             start = time.perf_counter()
@@ -238,11 +238,11 @@ class _Bench:
                     raise AssertionError(found.text if found is not None else told[0])
             return time.perf_counter() - start
 
-    def _signal_seconds(self, load: Load) -> float:
+    def _signal_seconds(self, load: ReplayLoad) -> float:
         """Signal-level replay of the same lines, less that of a single line: start-up is off."""
         return self._replay_seconds(load, load.plan.lines) - self._replay_seconds(load, 1)
 
-    def _replay_seconds(self, load: Load, lines: int) -> float:
+    def _replay_seconds(self, load: ReplayLoad, lines: int) -> float:
         elements = lines * elements_per_line(load.mode)
         values = np.random.default_rng(SEED).standard_normal((WORKERS, elements), np.float32)
         capture = self.folder / f"capture-{load.mode.name}-{lines}"
@@ -272,7 +272,7 @@ def _bare_seconds(library: Path, memory: MemoryTiming, blocks: Sequence[Block]) 
 
 
 def _record_inputs(
-    model: IcarusModel, path: Path, load: Load, folder: Path, memory: MemoryTiming
+    model: IcarusModel, path: Path, load: ReplayLoad, folder: Path, memory: MemoryTiming
 ) -> None:
     """The inputs of every clock of a bulk run from its reset on."""
     log, lines_log2 = folder / "record.log", load.plan.params.mem_lines_log2

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from neuron_fabric.errors import say
 from scripts import report
-from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.build import build_cache, registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
@@ -73,7 +73,7 @@ def _specs(args: argparse.Namespace, sims: list[str]) -> list[RunSpec]:
     return specs
 
 
-def _jobs(specs: list[RunSpec]) -> list[Goal]:
+def _jobs(specs: list[RunSpec]) -> list[SpeedGoal]:
     """Two jobs against one, and one job against the bare simulator processes."""
     say(f"building for {len(specs)} runs")
     for spec in {spec.build: spec for spec in specs}.values():
@@ -87,8 +87,8 @@ def _jobs(specs: list[RunSpec]) -> list[Goal]:
     say(f"{len(specs)} runs: {one:.1f} s with --jobs 1, {two:.1f} s with --jobs 2")
     say(f"their simulators: {bare:.1f} s started one by one, {inside:.1f} s forked")
     return [
-        Goal("--jobs 2 / --jobs 1", two / one, 0.60),
-        Goal("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
+        SpeedGoal("--jobs 2 / --jobs 1", two / one, 0.60),
+        SpeedGoal("--jobs 1 above bare simulations", 100 * (one / bare - 1), 10.0, " %"),
     ]
 
 
@@ -111,7 +111,7 @@ def _run(spec: RunSpec) -> RunRecord:
     return simulate.run(spec, runs=FOLDER / "runs")
 
 
-def _rebuild(sim: str) -> Goal:
+def _rebuild(sim: str) -> SpeedGoal:
     """Seconds to find out, in a new process, that nothing has to be compiled."""
     code = (
         "from scripts.build import build_cache; from scripts.plan import testplan; "
@@ -119,7 +119,7 @@ def _rebuild(sim: str) -> Goal:
     )
     command = [sys.executable, "-c", code]
     seconds = [_timed(lambda: subprocess.run(command, cwd=ROOT, check=True)) for _ in range(4)]
-    return Goal(f"unchanged rebuild, {sim}", statistics.median(seconds[1:]), 1.0, " s")
+    return SpeedGoal(f"unchanged rebuild, {sim}", statistics.median(seconds[1:]), 1.0, " s")
 
 
 def _timed(action: Callable[[], object]) -> float:
@@ -128,7 +128,7 @@ def _timed(action: Callable[[], object]) -> float:
     return time.monotonic() - start
 
 
-def _empty(sim: str) -> Goal:
+def _empty(sim: str) -> SpeedGoal:
     """Wall time of 200 empty tests, two jobs, over that of one."""
     folder = _empty_project(FOLDER / "empty")
     spec = RunSpec(BuildSpec(sim, "empty", "empty.f", root=folder, opt="-O1"), "empty_bench")
@@ -137,7 +137,7 @@ def _empty(sim: str) -> Goal:
     one = statistics.median([_wall([spec], 2)[0] for _ in range(4)][1:])
     all_of_them = _wall(many, 2)[0]
     say(f"empty tests, {sim}: one {one:.2f} s, {EMPTY} {all_of_them:.2f} s")
-    return Goal(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
+    return SpeedGoal(f"{EMPTY} empty tests / one, {sim}", all_of_them / one, 6.0)
 
 
 def _empty_project(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
 from neuron_fabric.codec.engine import chosen, using
 from neuron_fabric.errors import say
-from scripts.benchmarks.goals import Goal, judge
+from scripts.benchmarks.goals import SpeedGoal, judge
 from scripts.common.arguments import positive
 
 HELP = "packing, votes and decoding of gradients, against a copy of memory"
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     return judge([*(_native(args.runs) if native else ()), *_numpy(args.runs)])
 
 
-def _native(runs: int) -> list[Goal]:
+def _native(runs: int) -> list[SpeedGoal]:
     x, y = _bucket()
     binary, ternary = (codec.pack(x, route).lines for route in (Route.G_BINARY, Route.G_TERNARY))
     goals = [
@@ -67,11 +67,11 @@ def _native(runs: int) -> list[Goal]:
         _seconds(lambda: codec.count(sent, Route.G_BINARY, planes=False)) for _ in range(runs)
     ]
     rate = LINES / median(seconds) / MILLION
-    goals.append(Goal(f"votes G_BINARY, W {WORKERS}", rate, 40.0, " M lines/s", least=True))
+    goals.append(SpeedGoal(f"votes G_BINARY, W {WORKERS}", rate, 40.0, " M lines/s", least=True))
     return goals
 
 
-def _numpy(runs: int) -> list[Goal]:
+def _numpy(runs: int) -> list[SpeedGoal]:
     x, _ = _bucket()
     lines = codec.pack(x, Route.G_BINARY).lines
     with using(numpy_engine):
@@ -88,12 +88,14 @@ def _pack(x: codec.F32, route: Route, lines: codec.U8, scale: bool) -> None:
     codec.pack(x, route, scale=scale, out=lines)
 
 
-def _ratio(name: str, work: Callable[[], object], x: codec.F32, runs: int, least: float) -> Goal:
-    """How many times as fast as a copy of ``x`` the work is."""
+def _ratio(
+    name: str, work: Callable[[], object], x: codec.F32, runs: int, least: float
+) -> SpeedGoal:
+    """Return the speed of the work as a multiple of a copy of ``x``."""
     copy = np.empty_like(x)
     pairs = [(_seconds(lambda: np.copyto(copy, x)), _seconds(work)) for _ in range(runs)]
     copying, working = (median(column) for column in zip(*pairs, strict=True))
-    return Goal(name, copying / working, least, least=True)
+    return SpeedGoal(name, copying / working, least, least=True)
 
 
 def _seconds(work: Callable[[], object]) -> float:

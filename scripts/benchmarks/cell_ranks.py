@@ -4,7 +4,7 @@
 
 SIZE: elements of a bucket. FOLDER/cells.json by rank 0: of each bucket the seconds of both ways in
 turn, FP32 by an all-reduce and G_BINARY by the `torch` reducer, packing and decoding included; and
-what the model goes by: the rates of this host, and the latencies of its collectives.
+the inputs of the model: the rates of this host, and the latencies of its collectives.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from models.line_packing import Mode
 from neuron_fabric.capacity.cost_model import place
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec.routes import Route, lines_of
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD
@@ -30,7 +30,7 @@ class DeviceClocks:
     memory_latency: float
 
     def seconds(self, workers: int, elements: int) -> float:
-        """Of a bucket."""
+        """Return seconds of a bucket."""
         return self.clocks[workers, elements] * self.flit_s
 
 
@@ -50,7 +50,7 @@ def device_clocks(
                 if placed is None:
                     raise NfError(f"capacity: no line of {count} workers fits the device.")
                 lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
-                clocks = Bench(model, Path(folder), memory, lines).bucket(
+                clocks = MissBench(model, Path(folder), memory, lines).bucket(
                     Mode.G_BINARY, count, (0,)
                 )
                 found[count, size] = placed.rounds * clocks

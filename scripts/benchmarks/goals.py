@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures beside their goals, as `nf measure bench` prints them."""
+"""Measured figures with their goals, as `nf measure bench` prints them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from neuron_fabric.errors import say
 
 
 @dataclass(frozen=True)
-class Goal:
+class SpeedGoal:
     """One measured figure and what it must reach (``least``) or must not exceed."""
 
     name: str
@@ -21,12 +21,12 @@ class Goal:
 
     @property
     def good(self) -> bool:
-        """Whether the goal is reached."""
+        """True if the goal is reached."""
         return self.value >= self.goal if self.least else self.value <= self.goal
 
 
-def table(goals: Sequence[Goal]) -> list[str]:
-    """The figures beside their goals."""
+def table(goals: Sequence[SpeedGoal]) -> list[str]:
+    """Return a table of figures and goals."""
     width = max(len(goal.name) for goal in goals)
     out = [f"{'figure':{width}} {'value':>10} {'goal':>10}"]
     for one in goals:
@@ -36,7 +36,7 @@ def table(goals: Sequence[Goal]) -> list[str]:
     return out
 
 
-def judge(goals: Sequence[Goal]) -> int:
+def judge(goals: Sequence[SpeedGoal]) -> int:
     """Print the table; the exit code is 1 when a goal is missed."""
     say(*table(goals))
     return 0 if all(goal.good for goal in goals) else 1

@@ -2,7 +2,7 @@
 """`python -m scripts.benchmarks.hook_ranks FOLDER RANK WORLD MASTER RUNS`: a rank of
 `nf measure bench hook`.
 
-Steps of plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; beside them
+Steps of plain DDP, of the hook with all in FP32, and of the hook with votes, in turn; and
 steps without any communication, which are what backward itself takes. FOLDER/hook.json by rank 0:
 seconds of each; with no RUNS the memory that the hook takes, since a heap whose peaks can be
 compared (bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP's time, not 0.54.
@@ -63,7 +63,7 @@ class Pause(torch.autograd.Function):
 
 
 class Mlp(nn.Module):
-    """``pause`` holds the seconds that the way back through each layer takes beside its own."""
+    """``pause`` holds the seconds that backward through each layer takes in addition."""
 
     def __init__(self, layers: int, width: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class Ways:
         return longest.item()
 
     def seconds(self, names: tuple[str, ...], runs: int, warm: int = 0) -> dict[str, list[float]]:
-        """Of each way in turn, without the first ``warm``."""
+        """Time each way in turn, without the first ``warm`` steps."""
         found: dict[str, list[float]] = {name: [] for name in names}
         for run in range(warm + runs):
             for name in names:
@@ -169,7 +169,7 @@ def main(folder: str, rank: int, world: int, master: str, runs: int) -> None:
 
 
 def _seconds(runs: int) -> dict[str, Any]:
-    """Of a bucket, a step, and of a step in buckets of a layer, whose backward is long then."""
+    """Time a bucket, a step, and a step in buckets of one layer with a long backward."""
     warm = LEAST_WARMUP + 2
     bucket = Ways(1, BUCKET_WIDTH, 1, (PLAIN, LOW))
     found: dict[str, Any] = {"bucket": bucket.seconds((PLAIN, LOW, ALONE), runs, warm)}
@@ -199,7 +199,7 @@ def _memory() -> dict[str, Any]:
 
 
 def _most(work: Callable[[], object]) -> int:
-    """Of resident memory while ``work`` is done."""
+    """Return the peak of resident memory during ``work``."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most of from now on
     work()
     status = Path("/proc/self/status").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ LEAST_LINES = 256
 LARGE_LOG2 = 18
 """Lines of the region whose initialiser is in the way: its state is the upper half of memory."""
 LATE = 32
-"""Clocks of a block behind its last answer."""
+"""Clocks of a block after its last answer."""
 _STATUS = REG_MAP.expand()["STATUS"]
 _INIT_BUSY = _STATUS.field("INIT_BUSY")
 _MEMORY = DeviceParams().mem_lines
@@ -42,7 +42,7 @@ _WINDOWS = 1 << 36
 
 
 @dataclass(frozen=True)
-class Bench:
+class MissBench:
     """Loads over ``lines`` lines a worker, on devices of ``model`` with that memory."""
 
     model: BulkModel
@@ -142,7 +142,7 @@ class Bench:
 
     # ---- what it is made of -------------------------------------------------------------------
     def _beside(self, beside: Beside, one_at_a_time: bool) -> Block:
-        """Plain reads as one stream beside another; what each has taken."""
+        """Run plain reads in parallel with another stream; return the clocks of each."""
         reads = read_block(None, _worker(0, ONES), first_line=_PLAIN)
         if one_at_a_time:
             reads.ops["after"] = np.arange(ONES)

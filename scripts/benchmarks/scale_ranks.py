@@ -41,7 +41,7 @@ _OFF = [str(one) for one in Signal if one != Signal.SCHEDULE]
 
 
 class Shapes(DistributedDataParallel):
-    """What the runtime asks of a DDP model, without its gradients."""
+    """Stand-in for a DDP model without its gradients."""
 
     def __init__(self, module: nn.Module, cap: int) -> None:
         nn.Module.__init__(self)
@@ -69,8 +69,8 @@ def without_memory(net: nn.Module) -> nn.Module:
     return net
 
 
-class Bucket:
-    """As `dist.GradBucket`."""
+class DrawnBucket:
+    """Stand-in for `dist.GradBucket`."""
 
     def __init__(self, place: int, last: bool, members: Sequence[nn.Parameter], flat: Any) -> None:
         self._place, self._last, self._members, self._flat = place, last, members, flat
@@ -95,7 +95,7 @@ class Bucket:
 
 def buckets(
     parameters: Sequence[nn.Parameter], cap: int, rank: int, step: int, few: bool
-) -> Iterator[Bucket]:
+) -> Iterator[DrawnBucket]:
     """Every bucket of a step; with ``few``, the first alone, which is small."""
     draw = torch.Generator().manual_seed(1_000 * step + rank)
     drawn = SIZE * torch.randn(DRAWN, generator=draw)
@@ -106,7 +106,7 @@ def buckets(
         whole = drawn.roll(7_919 * place)
         for at in range(0, flat.numel(), DRAWN):
             flat[at : at + DRAWN] = whole[: flat.numel() - at]
-        yield Bucket(place, place == len(found) - 1, members, flat)
+        yield DrawnBucket(place, place == len(found) - 1, members, flat)
 
 
 def main(

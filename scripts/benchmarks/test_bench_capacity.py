@@ -17,8 +17,8 @@ from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
 from scripts.benchmarks import bench_capacity, bench_clocks
-from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, Bucket, Load
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, BucketLoad, RandomBucket
+from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import bulk_build
 from scripts.cli.main import main
 from verif.mem.memory_timing import MemoryTiming
@@ -95,7 +95,7 @@ class NoSimulator:
 
 
 def test_coefficients_are_found_again() -> None:
-    """Of a device that obeys the model, the fit finds what it obeys."""
+    """The fit finds the coefficients of a device that obeys the model."""
 
     def at(memory: MemoryTiming) -> Any:
         return Modelled(None, Path(), memory, 4096)
@@ -124,26 +124,26 @@ def test_random_buckets_are_within_a_tenth(seed: int) -> None:
 @pytest.mark.parametrize(
     ("route", "load", "workers", "latency"),
     [
-        (Route.G_BINARY, Load.CONTRIBUTIONS, 2, 300),
-        (Route.G_BINARY, Load.RESULTS, 8, 48),
-        (Route.G_TERNARY, Load.VIEWS, 5, 100),
-        (Route.G_INT4, Load.RESULTS, 17, 100),
-        (Route.FP32, Load.RESULTS, 6, 3),
+        (Route.G_BINARY, BucketLoad.CONTRIBUTIONS, 2, 300),
+        (Route.G_BINARY, BucketLoad.RESULTS, 8, 48),
+        (Route.G_TERNARY, BucketLoad.VIEWS, 5, 100),
+        (Route.G_INT4, BucketLoad.RESULTS, 17, 100),
+        (Route.FP32, BucketLoad.RESULTS, 6, 3),
     ],
 )
 def test_some_buckets_are_within_a_tenth(
-    tmp_path: Path, route: Route, load: Load, workers: int, latency: int
+    tmp_path: Path, route: Route, load: BucketLoad, workers: int, latency: int
 ) -> None:
-    """Of the RTL: contributions alone, votes, planes, sums of codes, FP32 sums."""
-    one = Bucket(route, load, workers, 192, latency)
-    bench = Bench(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
+    """Clocks of the RTL: contributions alone, votes, planes, sums of codes, FP32 sums."""
+    one = RandomBucket(route, load, workers, 192, latency)
+    bench = MissBench(bulk_build.build("verilator"), tmp_path, MemoryTiming(latency), one.lines)
     assert one.modelled(KNOWN) == pytest.approx(one.driven(bench), rel=WITHIN)
 
 
 def test_a_substrate_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_capacity, "Bench", Modelled)
+    monkeypatch.setattr(bench_capacity, "MissBench", Modelled)
     monkeypatch.setattr(bench_capacity, "Simulators", NoSimulator)
     out = tmp_path / "s.toml"
     assert main(["measure", "capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
@@ -179,7 +179,7 @@ def test_clocks_against_the_model(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
-    monkeypatch.setattr(bench_clocks, "Bench", kind)
+    monkeypatch.setattr(bench_clocks, "MissBench", kind)
     monkeypatch.setattr(bench_clocks, "Simulators", NoSimulator)
     assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
@@ -194,5 +194,5 @@ def test_drawn_buckets() -> None:
     assert {one.latency for one in found} == set(LATENCIES)
     kinds = {(one.route, one.load) for one in found[:18]}
     assert len(kinds) == 4 * len(Route) - 2
-    assert {load for route, load in kinds if route.bits < 32} == set(Load)
+    assert {load for route, load in kinds if route.bits < 32} == set(BucketLoad)
     assert found == list(bench_clocks.drawn(500, 1, LATENCIES, KNOWN))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `nf measure bench hook` makes of the seconds of its ranks."""
+"""`nf measure bench hook` judges the seconds of its ranks."""
 
 from __future__ import annotations
 

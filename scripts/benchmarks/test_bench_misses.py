@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmarks import bench_misses as bench
-from scripts.benchmarks.miss_loads import Bench
+from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import bulk_build
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 
@@ -25,7 +25,7 @@ MEASURED = {
     ("one at a time: first FP32 store of a line", 300): 318.0,
     ("plain read beside contributions that miss: clocks", 300): 315.0,
 }
-"""Of LINES lines a worker, by row and memory latency."""
+"""Clocks of LINES lines a worker, by row and memory latency."""
 
 
 def parsed(*words: str) -> argparse.Namespace:
@@ -48,7 +48,7 @@ def test_clocks_do_not_slip(tmp_path: Path) -> None:
     model = bulk_build.build("verilator")
     slipped = {}
     for (name, latency), wanted in MEASURED.items():
-        found = bench.ROWS[name](Bench(model, tmp_path, MemoryTiming(latency), LINES))
+        found = bench.ROWS[name](MissBench(model, tmp_path, MemoryTiming(latency), LINES))
         good = found * SLIP >= wanted if "lines a clock" in name else found <= SLIP * wanted
         if not good:
             slipped[name, latency] = found, wanted

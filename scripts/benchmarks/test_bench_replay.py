@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmarks import bench_replay as bench
-from scripts.benchmarks.goals import Goal, table
+from scripts.benchmarks.goals import SpeedGoal, table
 from verif.mem.memory_config import MemConfig
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 
 
 def test_a_goal_that_is_missed_says_so() -> None:
-    _, missed, reached = table([Goal("a", value, 0.85, least=True) for value in (0.84, 0.85)])
+    _, missed, reached = table([SpeedGoal("a", value, 0.85, least=True) for value in (0.84, 0.85)])
     assert missed.split() == ["a", "0.84", ">=", "0.85", "MISSED"]
     assert reached.endswith("ok")
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from scripts.benchmarks import bench_runner
-from scripts.benchmarks.goals import Goal, table
+from scripts.benchmarks.goals import SpeedGoal, table
 from scripts.cli import main as cli
 from scripts.conftest import QUICK
 from scripts.plan.discover import discover, select
 
 
 def test_table_names_what_is_missed() -> None:
-    lines = table([Goal("a", 0.5, 0.6), Goal("rebuild", 1.5, 1.0, " s")])
+    lines = table([SpeedGoal("a", 0.5, 0.6), SpeedGoal("rebuild", 1.5, 1.0, " s")])
     assert lines[1].split() == ["a", "0.50", "<=", "0.60", "ok"]
     assert lines[2].split() == ["rebuild", "1.50", "s", "<=", "1.00", "s", "MISSED"]
 
@@ -25,8 +25,8 @@ def test_table_names_what_is_missed() -> None:
 def test_missed_goal_is_an_error(monkeypatch: pytest.MonkeyPatch, value: float, code: int) -> None:
     monkeypatch.setattr(bench_runner, "_specs", lambda args, sims: [])
     monkeypatch.setattr(bench_runner, "_jobs", lambda specs: [])
-    monkeypatch.setattr(bench_runner, "_rebuild", lambda sim: Goal("rebuild", 0.1, 1.0))
-    monkeypatch.setattr(bench_runner, "_empty", lambda sim: Goal("empty", value, 6.0))
+    monkeypatch.setattr(bench_runner, "_rebuild", lambda sim: SpeedGoal("rebuild", 0.1, 1.0))
+    monkeypatch.setattr(bench_runner, "_empty", lambda sim: SpeedGoal("empty", value, 6.0))
     assert bench_runner.run(argparse.Namespace(sim=str(QUICK))) == code
 
 

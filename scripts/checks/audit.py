@@ -32,8 +32,8 @@ _NOT_COMPARED = frozenset({"clk", "rst_n"})
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What one checker compares."""
+class AuditEntry:
+    """Comparison that one checker makes."""
 
     of: tuple[str, ...]
     checker: str
@@ -46,11 +46,13 @@ class Entry:
         return any(fnmatchcase(name, glob) for glob in self.of)
 
 
-def read(root: Path) -> list[Entry]:
+def read(root: Path) -> list[AuditEntry]:
     """The entries of the audit, in the order of the file."""
     content = data.load(root / "verif" / "audit.yaml", "audit")
     return [
-        Entry(tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"]))
+        AuditEntry(
+            tuple(one["of"]), one["checker"], one["when"], one["compared"], tuple(one["tests"])
+        )
         for one in content["audit"]
     ]
 
@@ -80,8 +82,8 @@ def ports(root: Path) -> list[str]:
     return [name for part in (head, *used) for name in _PORT.findall(part)]
 
 
-def problems(root: Path, entries: Sequence[Entry], tests: Sequence[TestCase]) -> list[str]:
-    """What is wrong with the audit, one line each."""
+def problems(root: Path, entries: Sequence[AuditEntry], tests: Sequence[TestCase]) -> list[str]:
+    """Return one line for each mistake in the audit."""
     where, names, known = "verif/audit.yaml", subjects(root), {test.id for test in tests}
     out = [
         f"{where}: nobody compares {name}"
@@ -98,7 +100,7 @@ def problems(root: Path, entries: Sequence[Entry], tests: Sequence[TestCase]) ->
     return out + _unshown(where, entries)
 
 
-def _unshown(where: str, entries: Sequence[Entry]) -> list[str]:
+def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
     """Return a line for each field in which no test, or one that is not named, sees a change."""
     out = []
     shown = register_points.fields()

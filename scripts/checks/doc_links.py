@@ -80,7 +80,7 @@ def _anchors(document: Path) -> set[str]:
 
 
 def _is_module(root: Path, name: str) -> bool:
-    """Whether a module is there, or a name in a module; none is imported."""
+    """Tell if a module exists, or a name in a module; none is imported."""
     *packages, last = name.split(".")
     parent = root.joinpath(*packages)
     if (parent / last).is_dir() or (parent / f"{last}.py").is_file():

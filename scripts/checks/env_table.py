@@ -13,8 +13,8 @@ from scripts.checks import tree
 
 TABLE = Path("docs", "environment.md")
 SUFFIXES = (".py", ".sh", ".cpp", ".h", ".yml")
-# A variable in Python and C++ is a string of its own or the head of `NAME=value`; in a shell script
-# it stands behind a dollar sign or before an equals sign.
+# A variable in Python and C++ is a whole string or the head of `NAME=value`; in a shell script
+# it follows a dollar sign or precedes an equals sign.
 _CODE = re.compile(
     r"""["'](NF_[A-Z0-9_]+)(?=["'=])|\$\{?(NF_[A-Z0-9_]+)|^\s*(NF_[A-Z0-9_]+)=""", re.M
 )

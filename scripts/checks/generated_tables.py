@@ -3,7 +3,7 @@
 
 A table stands between `<!-- generated: NAME [ARGUMENT] -->` and `<!-- end -->`; NAME is a key of
 `TABLES`, ARGUMENT a folder. What a row says comes from the source itself: the first sentence of a
-docstring or of an RTL header, a comment behind a parameter, an entry of the testplan.
+docstring or of an RTL header, the comment of a parameter, an entry of the testplan.
 """
 
 from __future__ import annotations

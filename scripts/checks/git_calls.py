@@ -45,7 +45,7 @@ def _lines_of(path: Path) -> list[int]:
 
 
 def shell_call(line: str) -> bool:
-    """Whether a line of a shell script, recipe or pipeline runs git."""
+    """Tell if a line of a shell script, recipe or pipeline runs git."""
     line = _COMMENT.sub("", line).strip().removeprefix("- ").removeprefix("run: ")
     return bool(_SHELL.search(line))
 
@@ -78,7 +78,7 @@ def _text(node: ast.expr, form: re.Pattern[str]) -> bool:
 
 
 def _begins(node: ast.expr) -> bool:
-    """Whether a text, with values in it or not, is a command line of git."""
+    """Tell if a text, with values in it or not, is a command line of git."""
     if isinstance(node, ast.JoinedStr) and node.values:
         node = node.values[0]
     return _text(node, _LINE)

@@ -56,7 +56,7 @@ class Pin:
     hashes: set[str] = field(default_factory=set)
 
     def applies(self, python: str, machine: str) -> bool:
-        """Whether the list asks for it there."""
+        """Tell if the list requires the package there."""
         where = {"python_version": python, "platform_machine": machine}
         return not self.marker or Marker(self.marker).evaluate(where)
 
@@ -163,7 +163,7 @@ def _imports(path: Path) -> set[str]:
 def names(
     requirements: Iterable[str], extra: str = "", pythons: Iterable[str] = PYTHONS
 ) -> set[str]:
-    """What requirements ask for with that extra, or with none, on any of these Pythons."""
+    """Return requirements with that extra, or with none, on any of these Pythons."""
     places = [
         {"python_version": python, "python_full_version": f"{python}.0", "extra": extra}
         for python in pythons
@@ -176,7 +176,7 @@ def names(
 
 
 def has(name: str, root: Path = ROOT) -> bool:
-    """Whether a lock file has a file of this package for this Python and machine."""
+    """Tell if a lock file has a file of this package for this Python and machine."""
     python, machine = "{}.{}".format(*sys.version_info), platform.machine()
     locked = [read(root / lock)[0].get(name) for lock in LISTS.values()]
     return any(pin.applies(python, machine) for pin in locked if pin is not None)

@@ -2,7 +2,7 @@
 """Mechanical rules of plain technical English for docstrings, comments, documents and commits.
 
 A docstring starts with a verb or a noun phrase, not with a noun clause ("What comes back"); words
-of place are not used for logic or time ("behind" for *after*, "beside" for *with*). Reading holds
+of place are not used for logic or time (`behind` for *after*, `beside` for *with*). Reading holds
 the other rules; these only catch the habits that are easy to find.
 """
 
@@ -19,7 +19,16 @@ from scripts.checks import tree
 from scripts.common import git
 
 # Folders whose prose is clean. Add one when it is: the check then holds it.
-CLEAN = ("scripts/checks",)
+CLEAN = ("scripts/checks", "scripts/fuzz", "scripts/benchmarks", "scripts/cli")
+# Files below them that are not clean yet.
+NOT_YET = (
+    "scripts/cli/cluster_check.py",
+    "scripts/cli/replay.py",
+    "scripts/cli/replay_options.py",
+    "scripts/cli/serve.py",
+    "scripts/cli/test_cluster_check.py",
+    "scripts/cli/test_serve.py",
+)
 OPENINGS = re.compile(r"(What|Whether|Of|By|As|How|Who|Whose|Where|When|Which|Why|That)\b[^`]")
 WORDS = re.compile(
     r"\b(behind|beside|go(?:es)? by|(?:is|are) told|of (?:its|their) own)\b", re.IGNORECASE
@@ -38,7 +47,7 @@ def violations(root: Path) -> list[str]:
     out: list[str] = []
     for path in tree.files(root, ".py", ".md"):
         name = path.relative_to(root).as_posix()
-        if not name.startswith(tuple(f"{folder}/" for folder in CLEAN)):
+        if name in NOT_YET or not name.startswith(tuple(f"{folder}/" for folder in CLEAN)):
             continue
         text = path.read_text(encoding="utf-8")
         out += [f"{name}:{line}: {what}" for line, what in _breaches(path.suffix, text)]

@@ -64,7 +64,7 @@ def found(source: str, by_pytest: bool = False) -> list[tuple[int, str]]:
 
 
 class _Names:
-    """What the names of a module mean, whatever alias an import or an assignment gave them."""
+    """Resolver of the names in a module, through aliases of imports and assignments."""
 
     def __init__(self, nodes: list[ast.AST]) -> None:
         self.nodes = nodes
@@ -108,7 +108,7 @@ class _Names:
         return f"{inner}.{name}" if inner else ""
 
     def is_momentary(self, node: ast.AST) -> bool:
-        """Whether a value depends on the clock, the process or an address."""
+        """Tell if a value depends on the clock, the process or an address."""
         return any(
             (isinstance(one, ast.Name) and one.id in self.momentary)
             or _below(self.meaning(one), _MOMENTARY)
@@ -144,7 +144,7 @@ class _Names:
                 yield node.lineno, f"from {module} import *: name what is imported"
 
     def _called(self, call: ast.Call) -> Iterator[str]:
-        """What is wrong with a call that makes or seeds a generator, or hands one on to be made."""
+        """Return the fault of a call that makes or seeds a generator, or passes its class on."""
         name = self.meaning(call.func)
         method = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         if name in _GENERATORS or (method == "seed" and not _below(name, _REFUSED)):
@@ -156,7 +156,7 @@ class _Names:
                 yield f"{made} is handed on to be called without a seed; give it one"
 
     def _unseeded(self, call: ast.Call) -> str:
-        """What is wrong with the seed of a generator; "" for nothing."""
+        """Return the fault of the seed of a generator, or ""."""
         seeds = [*call.args[:1], *(word.value for word in call.keywords)]
         if not seeds or (isinstance(seeds[0], ast.Constant) and seeds[0].value is None):
             return "without a seed draws other values in each run; give it one"

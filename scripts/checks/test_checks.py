@@ -222,7 +222,7 @@ def test_tables_that_cannot_be_made(tmp_path: Path, mark: str, says: str) -> Non
 
 
 def test_no_folder_of_tests_is_left_out(pytestconfig: pytest.Config) -> None:
-    """By default pytest goes into no folder of some names, `build` among them."""
+    """Pytest skips folders of some names by default, `build` among them."""
     left_out = pytestconfig.getini("norecursedirs")
     paths = [path.relative_to(ROOT) for path in tree.files(ROOT, ".py")]
     folders = {folder for path in paths for folder in path.parent.parts}
@@ -242,7 +242,7 @@ def test_rtl_tables(tmp_path: Path) -> None:
 
 
 def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `pip install ./neuron_fabric` leaves, and a draft, are nobody's fault."""
+    """Drafts and files left by `pip install ./neuron_fabric` are not checked."""
     git_by_somebody(tmp_path, "init", "-q")
     _write(tmp_path, "neuron_fabric/codec/pack.py", "# SPDX-License-Identifier: Apache-2.0\n")
     git_by_somebody(tmp_path, "add", ".")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What documents name is there: options of `attach`, command lines, names in the text."""
+"""Names in documents exist: options of `attach`, command lines, names in the text."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What set-up installs: all of it pinned and hashed, and the lists as the lock files have them."""
+"""Packages that set-up installs are pinned and hashed, and lists agree with lock files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the check of RTL style finds, and what it lets pass."""
+"""The check of RTL style finds each fault, and accepts a clean source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_found(line: str, says: str) -> None:
 
 
 def test_a_function_that_reads_a_signal() -> None:
-    """The RTL once lost a write so: the arguments did not change, what was read beside them did."""
+    """The RTL once lost a write: the arguments did not change, but other inputs did."""
     text = """module m;
   // Both are the same in hardware.
   function automatic logic [7:0] ones(input logic hit, input pair_t p);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text that is read or written without an encoding: with LC_ALL=POSIX it would be another text.
 
-ruff has a rule of its own (PLW1514), which sees neither `Path` methods nor subprocesses.
+ruff has a similar rule (PLW1514), which sees neither `Path` methods nor subprocesses.
 """
 
 from __future__ import annotations

@@ -38,5 +38,5 @@ def line_of(text: str, place: int) -> int:
 
 
 def is_test(path: Path) -> bool:
-    """Whether a file is a test, whose texts may name what does not exist."""
+    """Tell if a file is a test, whose texts may name files that do not exist."""
     return path.name.startswith("test_") or path.name == "conftest.py"

@@ -47,8 +47,8 @@ _NAMESPACES = "consider_namespace_packages=true"  # cocotbext is shared with coc
 
 @dataclass(frozen=True)
 class Package:
-    """Where a package lies, its name for `import`, the module that is its example, whether its
-    tests run simulators, and whether `nf test` runs them in the tree, too."""
+    """Package with its folder, module and example; flags tell if its tests run simulators, and if
+    `nf test` also runs them in the tree."""
 
     folder: str
     module: str
@@ -76,8 +76,10 @@ def main(words: Sequence[str]) -> int:
 
 
 def check(package: Package, tests_run: bool = True) -> bool:
-    """Whether anything is wrong with a package, each thing with a line; its tests are run or only
-    collected."""
+    """Check the wheel of a package, print each fault, and return True if there is one.
+
+    Its tests are run or only collected.
+    """
     start = time.monotonic()
     source = ROOT / package.folder
     beside = {one.package for one in registry.simulators() if one.package and package.simulates}
@@ -97,7 +99,7 @@ def check(package: Package, tests_run: bool = True) -> bool:
 
 
 def build(source: Path, folder: Path) -> Path:
-    """The wheel of a package, made in ``folder`` from a copy: a build leaves files behind."""
+    """Make the wheel of a package in ``folder``, from a copy, since a build leaves files."""
     copy = folder / "source"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns(*_LEFT_BY_BUILDS))
     _pip(["wheel", "--no-deps", "--no-build-isolation", "-w", folder / "wheel", copy], "built")

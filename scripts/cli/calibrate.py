@@ -24,6 +24,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _start(command: Sequence[str], workers: int, env: Mapping[str, str]) -> str | None:
     """Start workers that do not outlive this process."""
-    # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
+    # After the folder of the script, so that neuron_fabric is found where nothing is installed.
     path = os.pathsep.join(filter(None, [env.get("PYTHONPATH"), str(ROOT)]))
     return run_workers(command, workers, {**env, "PYTHONPATH": path})

@@ -94,7 +94,7 @@ def _capture(args: argparse.Namespace) -> int:
         STEPS: args.steps,
         RANKS: args.ranks,
         LAYERS: args.layers,
-        # Behind the script's own folder: so that neuron_fabric is found where nothing is installed.
+        # After the folder of the script, so that neuron_fabric is found where nothing is installed.
         "PYTHONPATH": os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(ROOT)])),
     }
     failed = run_workers([sys.executable, str(script.absolute()), *args.args], args.workers, env)
@@ -176,7 +176,7 @@ def _script(name: str) -> Path:
 
 
 def _free_folder(stem: str) -> Path:
-    """`build/captures/STEM`, or with a number behind it when that is taken."""
+    """Return `build/captures/STEM`, with a number appended if it exists."""
     for number in count(1):
         path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():

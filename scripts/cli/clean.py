@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf clean`: removes builds that were not used lately, or everything that was generated."""
+"""`nf clean`: remove builds that were not used lately, or everything that was generated."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, SIM_BUILDS, shown
 
 EXAMPLES = """examples:
-  nf clean --days 2                          builds that were not used for two days
-  nf clean --all                             everything below build/
+  nf clean --days 2                          remove builds not used for two days
+  nf clean --all                             remove everything below build/
 """
 
 
@@ -67,7 +67,7 @@ def _old(days: int) -> int:
 
 
 def _remove(path: Path) -> None:
-    """A file, a link or a whole folder; NfError for what cannot be removed."""
+    """Remove a file, a link or a whole folder; NfError if that fails."""
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
-improves, and draws the curve beside plain random seeds."""
+improves, and draws its curve and that of plain random seeds."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]
 
 
 def weights_of(test: str) -> dict[str, dict[str, float]]:
-    """What a test that draws by the knobs draws by: the defaults, and those of its use."""
+    """Return the weights of a test that draws by the knobs: the defaults, and those of its use."""
     use = USES.get(test.rpartition("::")[2], {})
     return {name: {**knob.weights, **use.get(name, {})} for name, knob in KNOBS.items()}
 

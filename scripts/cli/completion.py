@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf completion`, and what the shell then offers after TAB. argcomplete asks the parser itself, so
-that a new option needs no second list; tests, suites and builds are looked up when they are asked
-for."""
+"""`nf completion`: print the completion script of a shell, and answer its requests.
+
+argcomplete asks the parser itself, so that a new option needs no second list; tests, suites and
+builds are looked up on request.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ Source = Callable[[], Iterable[str]]
 
 
 def asked() -> list[str] | None:
-    """The words so far when a shell asks for completion, else None."""
+    """Return the words so far if a shell asks for completion, else None."""
     if "_ARGCOMPLETE" not in os.environ:
         return None
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT") or 0) or None]
@@ -40,7 +42,7 @@ def asked() -> list[str] | None:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Tell the shell what fits, and exit."""
+    """Print the completions for the shell, and exit."""
     import argcomplete
 
     argcomplete.autocomplete(parser, always_complete_options="long")
@@ -52,7 +54,7 @@ def with_completer(action: argparse.Action, source: Source) -> None:
     def complete(**_: object) -> list[str]:
         try:
             return list(source())
-        except Exception:  # a traceback in the middle of typing helps nobody
+        except Exception:  # a traceback would disturb typing
             return []
 
     action.completer = complete  # type: ignore[attr-defined]
@@ -74,7 +76,7 @@ def add_filters(parser: argparse._ActionsContainer) -> None:
 
 
 def tests() -> list[str]:
-    """Every `test_module::test`."""
+    """Return every `test_module::test`."""
     from scripts.plan.discover import discover
 
     return [test.id for test in discover()]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cov`: coverage of any number of runs: merged, its holes, what each run adds, pages, diffs."""
+"""`nf cov`: merge coverage of many runs; print holes, ranks, goals and differences; write pages."""
 
 from __future__ import annotations
 
@@ -26,44 +26,50 @@ from scripts.report.outcome import many
 
 MERGED = f"merged{SUFFIX}"
 EXAMPLES = """examples:
-  nf cov merge 12 13                         commands of `nf history` -> build/coverage/merged.cov
-  nf cov merge build/runs a.cov -o all.cov   run folders, and what was merged before
-  nf cov holes                               what the last command left open, with the tests
+  nf cov merge 12 13                         merge commands of `nf history`
+  nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
+  nf cov holes                               print holes of the last command, with their tests
   nf cov holes all.cov --kind line --file 'hdl/engine/*'
-  nf cov rank all.cov                        what each run adds per second; the smallest set
-  nf cov html all.cov --lcov all.info        annotated source; lcov's format too
-  nf cov goals 12 13                         figures beside the goals; red below one
-  nf cov diff before.cov after.cov           what was gained and lost
-An input is the number of a command, a folder of runs, or a merged file; none: the last command.
-Code coverage is there where the runs were made with --cov (Verilator).
+  nf cov rank all.cov                        print the gain of each run per second
+  nf cov html all.cov --lcov all.info        write annotated source, and lcov's format
+  nf cov goals 12 13                         compare figures with goals; exit 1 below one
+  nf cov diff before.cov after.cov           print bins gained and lost
+An input is the number of a command, a folder of runs, or a merged file (default: the last command).
+Code coverage exists if the runs were made with --cov (Verilator).
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     what = "command number, run folder or merged file"
-    merge = actions.add_parser("merge", help="sum up runs; the order makes no difference")
+    merge = actions.add_parser(
+        "merge", help="merge runs into one file; their order does not matter"
+    )
     merge.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help=f"({MERGED} in build/coverage)"
     )
-    merge.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
-    holes = actions.add_parser("holes", help="what is open, with the test that is meant to hit it")
+    merge.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
+    holes = actions.add_parser("holes", help="print holes with the tests that should hit them")
     holes.add_argument(
         "--kind",
         action="append",
         choices=("functional", *KINDS),
         default=[],
-        help="of this kind alone; may be given several times",
+        help="only holes of this kind (repeatable)",
     )
-    holes.add_argument("--file", default="*", metavar="GLOB", help="of these source files alone")
-    ranked = actions.add_parser("rank", help="what each run adds per second; the smallest set")
-    html = actions.add_parser("html", help="code coverage on the source, one offline page")
+    holes.add_argument(
+        "--file", default="*", metavar="GLOB", help="only holes in these source files"
+    )
+    ranked = actions.add_parser(
+        "rank", help="print the gain of each run per second, and the smallest set"
+    )
+    html = actions.add_parser("html", help="write code coverage on the source as one offline page")
     html.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help=f"({source_page.NAME} in build/report)"
     )
-    html.add_argument("--lcov", type=Path, metavar="FILE", help="also in lcov's format")
-    goals = actions.add_parser("goals", help="figures beside the goals of the nightly suite")
-    diff = actions.add_parser("diff", help="what two merged runs reach that the other does not")
+    html.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
+    goals = actions.add_parser("goals", help="compare figures with the goals of the nightly suite")
+    diff = actions.add_parser("diff", help="print what only one of two inputs covers")
     diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
     for one in (merge, holes, ranked, html, goals):
         one.add_argument("inputs", nargs="*", metavar="INPUT", help=what)
@@ -83,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect(inputs: Sequence[str]) -> Merged:
-    """Coverage of all inputs; NfError in one line for what is none, or holds nothing."""
+    """Return the merged coverage of all inputs; NfError for an input without coverage."""
     merger = Merger()
     for text in inputs or ["last"]:
         _add(merger, text)
@@ -111,7 +117,7 @@ def _add(merger: Merger, text: str) -> None:
 
 
 def _in_folder(path: Path) -> RunRecord:
-    """The record of a run with what lies beside it now: the folder may have been moved."""
+    """Return the record of a run with the present paths of its files: it may have been moved."""
     record = data.load_json(path, RunRecord)
     if not record.coverage:
         return record
@@ -119,7 +125,7 @@ def _in_folder(path: Path) -> RunRecord:
 
 
 def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
-    """The records of a command, where its merged file is gone or was never made."""
+    """Merge the file of a command, or return its records if that file does not exist."""
     with History(write=False) as history:
         known = history.invocations(-1 if number else 1)
         found = next((one.id for one in known if number in (None, one.id)), None)
@@ -143,7 +149,7 @@ def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCove
 
 
 def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
-    """Waivers that are wrong, a line each."""
+    """Return one line for each waiver that is not needed."""
     hit = cover.waived_but_hit if cover else ()
     return [
         *(f"waiver not needed: {text}" for text in (code.unneeded if code else ())),
@@ -213,7 +219,7 @@ def _holes(args: argparse.Namespace) -> int:
 
 
 def _tests_by_file(merged: Merged) -> dict[str, str]:
-    """The test that executes most lines of each file in least time: where a stimulus is at home."""
+    """Return for each file the test that executes most lines of it in the least time."""
     best: dict[str, tuple[int, float, str]] = {}
     for one in rank.lines_of_runs(merged):
         for file, lines in one.lines.items():
@@ -257,7 +263,7 @@ def _html(args: argparse.Namespace) -> int:
 
 
 def _goals(args: argparse.Namespace) -> int:
-    """Exit code 1 when a goal is missed, or a waiver is not needed."""
+    """Compare with the goals; return 1 if one is missed or a waiver is not needed."""
     cover, _, code = _judged(collect(args.inputs))
     table, bad = code_coverage.missed_goals(cover.share if cover else None, code)
     say(*table)
@@ -267,7 +273,7 @@ def _goals(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    """Bins and places that one side alone reached. Exit code 1 when something was lost."""
+    """Print bins and places that only one side covers; return 1 if something was lost."""
     before, after = (collect([text]) for text in args.inputs)
     lost = 0
     for sign, one, other in (("-", before, after), ("+", after, before)):
@@ -281,7 +287,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _reached(merged: Merged) -> set[str]:
-    """Functional bins, and points of code; the bits of a signal are told one by one."""
+    """Return covered functional bins and points of code; bits of a signal count one by one."""
     found = {f"functional {point} / {name}" for point, name in merged.bins}
     counted = code_coverage.count(merged)
     for place, hits in counted.counts.items() if counted else ():

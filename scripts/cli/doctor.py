@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf doctor`: every tool, its version, where it lies, and what to do about what is missing."""
+"""`nf doctor`: print every tool with version and place, and the remedy for a missing one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from scripts.common import toolchain
 from scripts.common.toolchain import Finding
 
 EXAMPLES = """examples:
-  nf doctor                                  what is installed, what is missing
+  nf doctor                                  show installed and missing tools
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--strict", action="store_true", help="fail also when an advised tool (Icarus) is missing"
+        "--strict", action="store_true", help="fail if an advised tool (Icarus) is missing"
     )
 
 
@@ -36,12 +36,12 @@ def run(args: argparse.Namespace) -> int:
         say(f"nf doctor: missing: {', '.join(bad + (advised if args.strict else []))}")
         return 1
     note = f" (without {', '.join(advised)})" if advised else ""
-    say(f"nf doctor: all that is required is here{note}")
+    say(f"nf doctor: all required tools are installed{note}")
     return 0
 
 
 def look() -> list[Finding]:
-    """Look for every tool; one finding each, in the order shown."""
+    """Look for every tool; return one finding each, in the printed order."""
     libpython = toolchain.libpython()
     return [
         Finding("python", "required", platform.python_version(), sys.executable, ""),
@@ -83,7 +83,7 @@ _PACKAGES = (
     ("bitwuzla", "bitwuzla"),
 )
 
-# In lists of their own.
+# In separate requirement lists.
 _TORCH = "make torch (nf capture, the training example)"
 _OPTIONAL = (
     ("distributed", "distributed", "make cluster (nf run --cluster)"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report flits`: prints a recorded link trace, slot by slot."""
+"""`nf report flits`: print a recorded link trace, slot by slot."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from scripts.common.errors import NfError
 
 MAX_BYTES = 1 << 30
 EXAMPLES = """examples:
-  nf run test_modes::fp32 --link-trace       records build/runs/*/link.trace
-  nf report flits build/runs/RUN/link.trace  slot by slot
+  nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace
+  nf report flits build/runs/RUN/link.trace  print it slot by slot
 """
 
 
 def _clock(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"a clock is a whole number from 0 on, not {text!r}")
+        raise argparse.ArgumentTypeError(f"a clock must be a whole number from 0, got {text!r}")
     return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, help="a trace, as `nf run --link-trace` leaves it")
-    parser.add_argument("--direction", choices=("M2S", "S2M"), help="of this direction alone")
+    parser.add_argument("file", type=Path, help="trace written by `nf run --link-trace`")
+    parser.add_argument("--direction", choices=("M2S", "S2M"), help="only flits of this direction")
     parser.add_argument(
-        "--first", type=_clock, default=0, metavar="CLOCK", help="from this clock on"
+        "--first", type=_clock, default=0, metavar="CLOCK", help="first clock to print"
     )
-    parser.add_argument("--last", type=_clock, metavar="CLOCK", help="up to this clock")
+    parser.add_argument("--last", type=_clock, metavar="CLOCK", help="last clock to print")
 
 
 def run(args: argparse.Namespace) -> int:
     try:
         with open_file(args.file) as stream:
             if os.fstat(stream.fileno()).st_size > MAX_BYTES:
-                raise NfError(f"{args.file} has more than {MAX_BYTES >> 20:,} MiB: cut it.")
+                raise NfError(f"{args.file} has more than {MAX_BYTES >> 20:,} MiB; divide it.")
     except FileNotFoundError:
         raise NfError(f"cannot read {args.file}: there is no such file.") from None
     except OSError as error:

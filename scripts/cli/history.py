@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf history`: commands, runs and durations that were recorded here."""
+"""`nf history`: print recorded commands, runs and durations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scripts.farm.schedule import line_of
 from scripts.record.database import History, Run
 
 EXAMPLES = """examples:
-  nf history                                 the last commands and what came of them
-  nf history 'test_modes*' --sim icarus      runs of these tests, newest first
-  nf history --result failed --last 5        the last five red runs, each with its cause
-  nf history --of 12                         every run of command 12
-  nf history 'test_mixed*' --trend           how long these tests took, run by run
+  nf history                                 print the last commands with their results
+  nf history 'test_modes*' --sim icarus      print runs of these tests, newest last
+  nf history --result failed --last 5        print the last five failed runs with causes
+  nf history --of 12                         print every run of command 12
+  nf history 'test_mixed*' --trend           print durations of these tests, run by run
 """
 SHOWN = 20
 _TREND = 8
@@ -33,16 +33,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--sim", choices=registry.names(), help="runs on this simulator")
     parser.add_argument(
-        "--result", choices=("passed", "failed", "flaky"), help="runs that ended so"
+        "--result", choices=("passed", "failed", "flaky"), help="runs with this result"
     )
     parser.add_argument("--of", type=positive, metavar="N", help="runs of command N")
-    parser.add_argument("--trend", action="store_true", help="durations instead of runs")
+    parser.add_argument("--trend", action="store_true", help="print durations instead of runs")
     parser.add_argument("--last", type=positive, metavar="N", help=f"lines to show ({SHOWN})")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.trend and (args.result or args.of):
-        raise NfError("--trend is of every green run: leave --result and --of out.")
+        raise NfError("--trend shows every passed run; leave out --result and --of.")
     with History(write=False) as history:
         if args.trend:
             lines = _trend(history, args)
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             lines = _commands(history, args.last or SHOWN)
     if not lines:
-        raise NfError("the history holds nothing like that.")
+        raise NfError("no recorded run or command matches.")
     say(*lines)
     return 0
 

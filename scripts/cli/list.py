@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf list`: tests, their stage and feature; suites and builds."""
+"""`nf list`: print tests with stage and feature, suites, or builds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from scripts.plan import testplan
 from scripts.plan.discover import discover, select
 
 EXAMPLES = """examples:
-  nf list                                    every test with its feature and stage
-  nf list 'test_modes*'                      tests that match
-  nf list --suite smoke --stage V1           tests of a suite; --feature F of a feature
-  nf list --suites                           suites, and why they have so many seeds
-  nf list --builds                           named parameter sets
+  nf list                                    list every test with feature and stage
+  nf list 'test_modes*'                      list tests that match
+  nf list --suite smoke --stage V1           list tests of a suite and stage
+  nf list --suites                           list suites with seeds and reasons
+  nf list --builds                           list named parameter sets
 """
 
 
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     with_completer(suite, lambda: testplan.read().suites)
     completion.add_filters(parser)
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--suites", action="store_true", help="show the suites and why they are so")
-    what.add_argument("--builds", action="store_true", help="show the named parameter sets")
+    what.add_argument("--suites", action="store_true", help="list the suites with their reasons")
+    what.add_argument("--builds", action="store_true", help="list the named parameter sets")
 
 
 def run(args: argparse.Namespace) -> int:

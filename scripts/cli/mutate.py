@@ -147,7 +147,7 @@ def _run(chosen: list[Mutant], jobs: int, within: float | None = None) -> int:
         if within and time.monotonic() - start > within:
             late.append(spec)
             raise CancelledError
-        # Runs of mutants have a folder of their own: they must not look like results.
+        # Runs of mutants go to a separate folder, so that they do not look like results.
         return simulate.run(spec, run_folders.folder(RUNS))
 
     records = run_all(specs, jobs, show, one)

@@ -110,7 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> bool:
-    """Whether the command line asks for mutants made from the source."""
+    """Tell if the command line selects mutants made from the source."""
     return bool(args.sample or args.all or args.id or args.module or args.operator)
 
 

@@ -75,20 +75,20 @@ def run(args: argparse.Namespace) -> int:
         return 0
     what = _mutants if args.mutants else _prove
     if args.cluster is None:
-        return what(chosen, args, Place(args.jobs))
+        return what(chosen, args, ProofWorkers(args.jobs))
     with cluster.connect(args.cluster, args.jobs) as farm:
-        return what(chosen, args, Place(farm.slots, farm))
+        return what(chosen, args, ProofWorkers(farm.slots, farm))
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where proofs are tried, and how many at once."""
+class ProofWorkers:
+    """Machine or cluster on which proofs are tried, and how many at once."""
 
     jobs: int
     farm: cluster.Farm | None = None
 
     def proved(self, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
-        """What came of a proof, with its files in a folder of its own below ``folder``."""
+        """Try a proof, with its files in a separate folder below ``folder``."""
         if self.farm is None:
             return proving.run(one, folder, shown_as)
         spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec
@@ -106,7 +106,7 @@ def result(one: Proof, record: RunRecord) -> str:
     return "broken" if record.kind is FailureKind.ASSERTION else "unknown"
 
 
-def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> int:
+def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
     start = time.monotonic()
     by_id = {one.spec.id: one for one in chosen}
     specs = {one.spec.id: one.spec for one in chosen}
@@ -209,7 +209,7 @@ def _replay(path: Path, waves: bool) -> int:
     return 0 if record.kind is FailureKind.ASSERTION else 1
 
 
-def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: Place) -> int:
+def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
     by_id = {one.id: one for one in chosen}
     found = [mutant for mutant in proof.mutants() if mutant.proof in by_id]
     if not found:

@@ -37,7 +37,7 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
 _RANKS = "scripts.benchmarks.scale_ranks"
 SHARE = 100
-"""Of the rest, which goes in FP32, one element in so many is driven."""
+"""One in so many elements of the FP32 rest is driven."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +73,7 @@ def hooked(args: argparse.Namespace) -> int:
 
 
 def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
-    """What the ranks have left, and whether it is as it has to be."""
+    """Return the lines about the results of the ranks, and if these agree."""
     first, most = ranks[0], max(one["memory"] for one in ranks)
     alike = all(one[key] == first[key] for one in ranks for key in ("digest", "decisions", "sent"))
     sent = ", ".join(f"{name} {size / (1 << 20):,.1f} MiB" for name, size in first["sent"].items())

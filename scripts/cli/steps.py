@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of a verb, run one after the other: functions that return what is wrong (`Steps`), or
-commands in processes of their own, whose output is shown and whose counts are kept (`run`)."""
+commands in child processes, whose output is printed and whose counts are kept (`run`)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def command(
 
 
 class Show(Enum):
-    """When the output of a step is printed."""
+    """Time at which the output of a step is printed."""
 
     NOW = "now"
     AT_END = "at the end"  # in one piece: for steps that run side by side
@@ -89,7 +89,7 @@ class Show(Enum):
 
 @dataclass(frozen=True)
 class Step:
-    """Result of a command; one that prints no counts of its own counts as one check."""
+    """Result of a command; one that prints no counts is one check."""
 
     name: str
     returncode: int

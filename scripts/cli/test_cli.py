@@ -39,7 +39,7 @@ RED = replace(
 
 
 def test_options_stand_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in `nf run GLOB --jobs 2 GLOB`."""
+    """`nf run GLOB --jobs 2 GLOB` takes both globs."""
     seen: list[argparse.Namespace] = []
 
     def run(args: argparse.Namespace) -> int:
@@ -122,7 +122,7 @@ def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_command_of_its_own() -> None:
-    """Where nothing of a test is at hand."""
+    """Bad input is one line in a fresh process too."""
     done = subprocess.run(
         [sys.executable, "-m", "scripts.cli.main", "run", "x", "--sim", "questa"],
         cwd=ROOT,

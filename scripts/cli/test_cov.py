@@ -92,7 +92,7 @@ def test_moved_runs_keep_their_code_coverage(
     folders: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The record names the old place, where another run may lie by now; the key table comes along
-    in the build, or in a run beside it, or the merge is refused."""
+    in the build, or in another run of it, or the merge is refused."""
     (folders / "a").rename(folders / "moved")
     (folders / "b").rename(folders / "a")
     lines = "3 of 4 lines (75.0 %), 0 of 1 branches"

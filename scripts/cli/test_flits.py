@@ -24,7 +24,7 @@ PID = ProtocolCode.CACHEMEM.word
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Five writes and a read; on each way one flit is damaged, S2M behind the device's pins."""
+    """Five writes and a read; on each way one flit is damaged, S2M after the device's pins."""
     path = tmp_path / "link.trace"
     writer = TraceWriter(path)
     host = HostLink(LinkConfig(retry=True))
@@ -86,7 +86,7 @@ def test_clocks_are_plain_numbers(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["report", "flits", str(recorded), f"{option}={clock}"])
-    assert "a clock is a whole number" in capsys.readouterr().err
+    assert "a clock must be a whole number" in capsys.readouterr().err
 
 
 def test_reset_and_comments(tmp_path: Path) -> None:

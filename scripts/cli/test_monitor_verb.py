@@ -89,7 +89,7 @@ def test_the_nearest_losses_that_do_not_rise() -> None:
 
 
 def test_no_false_alarm_in_real_trainings(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of `nf train check`. They showed false alarms that made-up runs do not: of a sample of one
+    """They showed false alarms that made-up runs do not: of a sample of one
     line, and of gradients that shrank between two samples. Both were mended by these very seeds."""
     assert main(["train", "monitor", "bench", "--recorded", str(TRAININGS)]) == 0
     out = capsys.readouterr().out

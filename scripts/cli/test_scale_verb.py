@@ -17,7 +17,7 @@ MODEL = f"{__name__}:tiny"
 
 
 def tiny() -> Any:
-    """Two layers that are large enough for votes, and what stays in FP32 beside them."""
+    """Two layers that are large enough for votes, and a rest that stays in FP32."""
     return torch.nn.Sequential(
         torch.nn.Linear(64, 64), torch.nn.LayerNorm(64), torch.nn.Linear(64, 32)
     )
@@ -41,7 +41,7 @@ def test_nothing_to_replay(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_step_of_the_hook(capsys: pytest.CaptureFixture[str]) -> None:
-    """By real ranks: 6,144 elements are 12 lines, whose counts a rank sends to three others."""
+    """Real ranks: 6,144 elements are 12 lines, whose counts a rank sends to three others."""
     assert nf(["train", "scale", MODEL, "--hook"]) == 0
     out = capsys.readouterr().out
     assert "left out: the step through the RTL\n" in out

@@ -133,7 +133,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
 
 def _trained(folder: Path, found: Found, names: Mapping[str, str]) -> str:
     """Run all trainings, telling each as it comes; why they have ended early, if so. ``names``: of
-    reducers, in what is told."""
+    reducers, in the printed lines."""
     command = [sys.executable, "-m", MODULE, str(folder)]
     output = folder / "output.txt"
     with output.open("wb") as stream:

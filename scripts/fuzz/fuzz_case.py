@@ -123,7 +123,7 @@ def name_of(function: str) -> str:
 
 
 @dataclass(frozen=True)
-class CaseResult:
+class CommandResult:
     """Exit code of a command (None: killed after its limit), its output and its stray processes."""
 
     code: int | None
@@ -174,7 +174,7 @@ class FuzzCase:
         stdout: str = "",
         build: bool = True,
         seconds: float = 60.0,
-    ) -> CaseResult:
+    ) -> CommandResult:
         """Run `nf` with these words in the folder (in its copy of the tree, if there is one).
 
         Args:
@@ -207,7 +207,7 @@ class FuzzCase:
                     preexec_fn=functools.partial(_limit, limits) if limits else None,
                 )
             left = tuple(strays(token, _LINGER_S if code is not None else 0.0))
-            return CaseResult(code, _content(out), _content(error), left)
+            return CommandResult(code, _content(out), _content(error), left)
 
     def run(
         self,
@@ -306,7 +306,7 @@ def _marked(token: str) -> list[int]:
     return found
 
 
-def judge(allowed: Allowed, result: CaseResult) -> Iterator[str]:
+def judge(allowed: Allowed, result: CommandResult) -> Iterator[str]:
     """Yield a line for each rule that the exit code, the time or the output breaks."""
     code, both = result.code, result.out + result.error
     if code is None:
@@ -341,7 +341,7 @@ def _judge_text(both: str) -> Iterator[str]:
         yield "nf took it for a mix-up of checkouts: nothing was tried"
 
 
-def judge_files(allowed: Allowed, result: CaseResult, folder: Path) -> Iterator[str]:
+def judge_files(allowed: Allowed, result: CommandResult, folder: Path) -> Iterator[str]:
     """Yield a line for each file that was changed, is absent or should be."""
     decoy = folder / DECOY
     if not decoy.is_file() or decoy.read_bytes() != _DECOY_TEXT.encode():

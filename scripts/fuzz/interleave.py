@@ -85,12 +85,12 @@ TRAINING = Kind(
 
 
 def kinds() -> tuple[Kind, ...]:
-    """What is drawn from; a training is captured where torch is installed."""
+    """Return the kinds to draw from; a training is captured if torch is installed."""
     return (*KINDS, TRAINING) if importlib.util.find_spec("torch") else KINDS
 
 
 @dataclass
-class Command:
+class ConcurrentCommand:
     """One command of a case: when it starts, its result file, and when which signal ends it."""
 
     kind: Kind
@@ -102,7 +102,7 @@ class Command:
     log: Path = field(default_factory=Path)
 
     def words(self) -> list[str]:
-        """The words behind `nf`."""
+        """Return the words after `nf`."""
         return [*self.kind.words, *(("--out", str(self.out)) if self.out else ())]
 
     def __str__(self) -> str:
@@ -111,7 +111,7 @@ class Command:
         return f"{self.kind.name}{where} at {self.start_s:.1f} s{end}: exit {self.code}"
 
 
-def draw(number: int, seed: int, folder: Path) -> list[Command]:
+def draw(number: int, seed: int, folder: Path) -> list[ConcurrentCommand]:
     """The commands of a case; half of the cases start at least two of one sort."""
     random = Random(f"{seed} {number}")
     some = kinds()
@@ -125,7 +125,7 @@ def draw(number: int, seed: int, folder: Path) -> list[Command]:
         if random.random() < _ENDED_SHARE:
             ended = (random.uniform(0.2, 4.0), random.choice(_ENDINGS))
         start_s = random.choice((0.0, 0.0, random.uniform(0, 2)))
-        commands.append(Command(kind, start_s, out, ended))
+        commands.append(ConcurrentCommand(kind, start_s, out, ended))
     return commands
 
 
@@ -144,7 +144,9 @@ class Tree:
         for kind in kinds():
             if kind.cleans:
                 continue
-            command = Command(kind, out=self.folder / "alone.safetensors" if kind.variant else None)
+            command = ConcurrentCommand(
+                kind, out=self.folder / "alone.safetensors" if kind.variant else None
+            )
             start = time.monotonic()
             self.run([command], self.folder)
             wrong = self.wrong_end(command) or ("" if command.code == 0 else "refuses")
@@ -157,7 +159,7 @@ class Tree:
                 command.out.unlink()
             say(f"alone: {kind.name}, {time.monotonic() - start:.1f} s", flush=True)
 
-    def case(self, number: int, seed: int) -> tuple[list[Command], list[str]]:
+    def case(self, number: int, seed: int) -> tuple[list[ConcurrentCommand], list[str]]:
         """Run a case; its commands, and what was wrong, one text each."""
         folder = self.folder / f"case-{number}"
         shutil.rmtree(folder, ignore_errors=True)
@@ -167,7 +169,7 @@ class Tree:
         wrong = [f"{one.kind.name}: {text}" for one in commands if (text := self.wrong_end(one))]
         wrong += self.wrong_files(commands)
         wrong += [f"left behind: {text}" for text in strays(self._token, _GONE_S)]
-        look = Command(Kind("history", ("history",)))
+        look = ConcurrentCommand(Kind("history", ("history",)))
         self.run([look], folder)
         if look.code != 0 and not any(command.kind.cleans for command in commands):
             wrong.append(f"the history cannot be read: {one_line(look.text)}")
@@ -175,14 +177,14 @@ class Tree:
             shutil.rmtree(folder, ignore_errors=True)
         return commands, wrong
 
-    def run(self, commands: Sequence[Command], folder: Path) -> None:
+    def run(self, commands: Sequence[ConcurrentCommand], folder: Path) -> None:
         """Start each command at its time, end those that are to be ended, wait for all."""
         for place, command in enumerate(commands):
             command.log = folder / f"{place}-{command.kind.name.replace(' ', '-')}.log"
         with ThreadPoolExecutor(len(commands)) as pool:
             list(pool.map(self._run, commands))
 
-    def _run(self, command: Command) -> None:
+    def _run(self, command: ConcurrentCommand) -> None:
         time.sleep(command.start_s)
         with command.log.open("wb") as log:
             how = {"cwd": ROOT, "env": self._env, "stdout": log, "stderr": subprocess.STDOUT}
@@ -190,8 +192,8 @@ class Tree:
         command.text = command.log.read_text(encoding="utf-8", errors="replace")
 
     @staticmethod
-    def wrong_end(command: Command) -> str:
-        """What is wrong with how a command ended; empty when nothing is."""
+    def wrong_end(command: ConcurrentCommand) -> str:
+        """Return the fault in the end of a command, or ""."""
         text = command.text
         if command.code is None:
             return f"still at work after {LIMIT_S:.0f} s"
@@ -206,8 +208,8 @@ class Tree:
         refused = any(line.startswith("nf") for line in text.splitlines())
         return "" if refused else "refuses without a line"
 
-    def wrong_files(self, commands: Sequence[Command]) -> Iterator[str]:
-        """What is wrong with the result files of a case."""
+    def wrong_files(self, commands: Sequence[ConcurrentCommand]) -> Iterator[str]:
+        """Yield each fault in the result files of a case."""
         for out in sorted({command.out for command in commands if command.out}):
             users = [command for command in commands if command.out == out]
             right = [command for command in users if command.code == 0]
@@ -227,7 +229,7 @@ class Tree:
 
 
 def tensors_of(path: Path) -> dict[str, bytes]:
-    """What a result file holds, without its metadata (cycles differ). CaptureError."""
+    """Return the tensors of a result file without metadata, as cycles differ. CaptureError."""
     file = open_tensors(path)
     return {name: file.read(name).tobytes() for name in file.tensors}
 

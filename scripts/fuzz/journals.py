@@ -46,7 +46,7 @@ OUT = "out.safetensors"
 
 
 Journals = dict[tuple[str, str, int], bytes]
-"""By capture, variant and shard; shard 0 is a replay in one piece that was killed."""
+"""Journals by capture, variant and shard; shard 0 is a replay in one piece that was killed."""
 
 
 def make(folder: Path) -> Journals:
@@ -71,7 +71,7 @@ def make(folder: Path) -> Journals:
 
 
 def case(seed: int, folder: Path, journals: Journals) -> str:
-    """What came of one case: `refused`, or `same`. AssertionError when it is neither."""
+    """Try one case and return `refused` or `same`; AssertionError if it is neither."""
     rng = random.Random(seed)
     place = folder / "case"
     shutil.rmtree(place, ignore_errors=True)
@@ -139,7 +139,7 @@ def check(out: Path, capture: Path, words: Sequence[str]) -> None:
 
 
 DAMAGE = ("flip", "cut", "append", "zeros", "swap", "twice", "garbage", "empty")
-"""What `setup.damage` does to a journal."""
+"""Kinds of damage of `setup.damage` to a journal."""
 
 
 def _head_of_another(_rng: random.Random, data: bytes, other: bytes) -> bytes:
@@ -152,7 +152,7 @@ def _other_from(rng: random.Random, data: bytes, other: bytes) -> bytes:
 
 
 def _records(data: bytes) -> int:
-    """Where the records begin, behind the identity in JSON."""
+    """Return the offset of the records, which follow the identity in JSON."""
     match = re.search(rb'"tie": "[A-Z]*"}', data)
     assert match is not None
     return match.end()

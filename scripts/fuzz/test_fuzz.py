@@ -13,7 +13,7 @@ import pytest
 from scripts.cli.fuzz import MODULES
 from scripts.cli.main import main
 from scripts.fuzz import fuzz_case
-from scripts.fuzz.fuzz_case import GROUPS, Allowed, CaseResult, judge, judge_files
+from scripts.fuzz.fuzz_case import GROUPS, Allowed, CommandResult, judge, judge_files
 
 
 def test_the_campaign_is_large_and_repeatable() -> None:
@@ -32,37 +32,37 @@ def test_an_unknown_case_is_one_line(capsys: pytest.CaptureFixture[str]) -> None
 
 TRACE = "Traceback (most recent call last):\n  File ...\nKeyError: 'x'"
 BAD = {
-    "hang": (CaseResult(None, "", ""), "still at work"),
-    "signal": (CaseResult(-11, "", "nf: x"), "ended by signal 11"),
-    "code": (CaseResult(0, "fine", ""), "exit code 0, not 2"),
-    "stray": (CaseResult(2, "", "nf: x", ("vvp",)), "left behind: vvp"),
-    "traceback": (CaseResult(2, "", TRACE), "traceback: KeyError: 'x'"),
-    "escape": (CaseResult(2, "", "nf: \x1b[2J"), "control character"),
-    "forged": (CaseResult(2, "", "nf: x\nFORGED"), "forged line"),
-    "long": (CaseResult(2, "", "x" * 9000), "a line of 9,000"),
-    "much": (CaseResult(2, "", "x\n" * 150_000), "more than 200,000"),
-    "silent": (CaseResult(2, "", ""), "did not say why"),
-    "other": (CaseResult(2, "", "nf: y"), "does not say 'x'"),
-    "another tree": (CaseResult(2, "", "nf: this `nf` tests checkout /x, but"), "mix-up"),
+    "hang": (CommandResult(None, "", ""), "still at work"),
+    "signal": (CommandResult(-11, "", "nf: x"), "ended by signal 11"),
+    "code": (CommandResult(0, "fine", ""), "exit code 0, not 2"),
+    "stray": (CommandResult(2, "", "nf: x", ("vvp",)), "left behind: vvp"),
+    "traceback": (CommandResult(2, "", TRACE), "traceback: KeyError: 'x'"),
+    "escape": (CommandResult(2, "", "nf: \x1b[2J"), "control character"),
+    "forged": (CommandResult(2, "", "nf: x\nFORGED"), "forged line"),
+    "long": (CommandResult(2, "", "x" * 9000), "a line of 9,000"),
+    "much": (CommandResult(2, "", "x\n" * 150_000), "more than 200,000"),
+    "silent": (CommandResult(2, "", ""), "did not say why"),
+    "other": (CommandResult(2, "", "nf: y"), "does not say 'x'"),
+    "another tree": (CommandResult(2, "", "nf: this `nf` tests checkout /x, but"), "mix-up"),
 }
 
 
 @pytest.mark.parametrize(("result", "says"), BAD.values(), ids=BAD.keys())
-def test_the_judge_sees(result: CaseResult, says: str) -> None:
+def test_the_judge_sees(result: CommandResult, says: str) -> None:
     assert any(says in problem for problem in judge(Allowed(exit=[2], says="x"), result))
 
 
 def test_the_judge_accepts_allowed_results(tmp_path: Path) -> None:
-    result = CaseResult(2, "", "nf: x is wrong\n")
+    result = CommandResult(2, "", "nf: x is wrong\n")
     assert list(judge(Allowed(), result)) == []
     fuzz_case.FuzzCase(tmp_path, Random(1))  # writes the decoy
     assert list(judge_files(Allowed(), result, tmp_path)) == []
-    assert list(judge(Allowed(stopped=True), CaseResult(-9, "", ""))) == []
-    assert list(judge(Allowed(silent=True), CaseResult(2, "", ""))) == []
+    assert list(judge(Allowed(stopped=True), CommandResult(-9, "", ""))) == []
+    assert list(judge(Allowed(silent=True), CommandResult(2, "", ""))) == []
 
 
 def test_the_judge_sees_changed_files(tmp_path: Path) -> None:
-    result = CaseResult(2, "", "nf: x\n")
+    result = CommandResult(2, "", "nf: x\n")
     assert list(judge_files(Allowed(), result, tmp_path)) == ["decoy.txt was changed"]
     fuzz_case.FuzzCase(tmp_path, Random(1))
     (tmp_path / "out").write_text("wrong", encoding="utf-8")
@@ -72,7 +72,7 @@ def test_the_judge_sees_changed_files(tmp_path: Path) -> None:
     assert found == ["out is another one than without the damage (exit 2)"]
     missing = Allowed(same={"none": "the right digest"})
     assert list(judge_files(missing, result, tmp_path)) == []
-    found = list(judge_files(missing, CaseResult(0, "", ""), tmp_path))
+    found = list(judge_files(missing, CommandResult(0, "", ""), tmp_path))
     assert found == ["none is not there, although it did not fail"]
 
 

@@ -10,7 +10,7 @@ from neuron_fabric.data import read_text
 from scripts.common.data import parse_yaml
 
 FORGED = "FORGED"
-"""No line of output may begin with it: it stands behind line breaks in hostile texts."""
+"""No line of output may begin with it: it follows line breaks in hostile texts."""
 _TABLES = parse_yaml(read_text(Path(__file__).with_name("odd_values.yaml")))
 
 
