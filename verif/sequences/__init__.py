@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent: one concept a file, every choice drawn from the seed of the run."""
+"""Virtual sequences, one file for each concept; every choice is drawn from the seed of the run."""

@@ -96,7 +96,7 @@ class NfSequence(uvm_sequence):
         await self.start()
         await self.env.host.drain()
 
-    async def clocks(self, count: int) -> None:
+    async def cycles(self, count: int) -> None:
         """Wait for `count` cycles; return at once if there are none."""
         if count:
             await self.env.clocks(count)
@@ -297,7 +297,7 @@ class NfSequence(uvm_sequence):
         """Wait after a request: until all are answered if `alone`, then for `apart` cycles."""
         if alone:
             await self.drain()
-        await self.clocks(apart)
+        await self.cycles(apart)
 
     # -- aggregation --------------------------------------------------------------------------
     def ldid_for(self, config: RegionConfig, worker: int) -> int:

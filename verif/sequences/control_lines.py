@@ -236,9 +236,9 @@ class ControlLinesSequence(ControlSequence):
         base = self.window.base
         with self.memory(r_stall=1.0):
             await self.read(0)
-            await self.clocks(40)
+            await self.cycles(40)
             moves = cocotb.start_soon(self.move_to(base))
-            await self.clocks(40)
+            await self.cycles(40)
             nothing = replace(self.line_write({0: 0}, MANAGER), be=0)
             for _ in range(3):
                 await self.issue(nothing)
@@ -247,7 +247,7 @@ class ControlLinesSequence(ControlSequence):
                 await self.issue(self.line_read(0))
                 for _ in range(3):
                     await self.issue(M2SReq(ReqOp.MEM_RD_FWD, 0, base, ldid=MANAGER))
-            await self.clocks(40)
+            await self.cycles(40)
         await moves
         await self.drain()
 
@@ -429,7 +429,7 @@ class WindowCommitsSequence(ControlSequence):
         if rng.random() < 0.5:  # so that the first one is in progress when the second one arrives
             cocotb.start_soon(self.slow_memory(rng.randint(60, 160)))
         axi = cocotb.start_soon(self.delayed_write(*theirs, rng.randint(1, 80)))
-        await self.clocks(rng.randint(1, 20))
+        await self.cycles(rng.randint(1, 20))
         one = await self.issue(self.line_write(words, share.ldid))
         for _ in range(rng.randint(4, 12)):
             if plain or rng.random() < 0.3:
@@ -449,12 +449,12 @@ class WindowCommitsSequence(ControlSequence):
     async def slow_memory(self, cycles: int) -> None:
         """Stall reads of memory for some cycles: a commit waits for the reads before it."""
         self.mem.r_stall = 1.0
-        await self.clocks(cycles)
+        await self.cycles(cycles)
         self.mem.r_stall = self.r_stall
 
     async def delayed_write(self, name: str, value: int, delay: int) -> None:
         """Write a register by AXI4-Lite after `delay` cycles."""
-        await self.clocks(delay)
+        await self.cycles(delay)
         await self.registers.write(name, value)
 
     @staticmethod
@@ -496,7 +496,7 @@ class WindowCommitsSequence(ControlSequence):
         rng, registers = random.Random(self.rng.getrandbits(32)), self.registers
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:
-            await self.clocks(rng.randint(1, 30))
+            await self.cycles(rng.randint(1, 30))
             share, kind = rng.choice(shares), rng.random()
             if kind < 0.5:
                 await registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
@@ -546,9 +546,9 @@ class CutCommitSequence(ControlSequence):
         """Send the commit and return while it waits; memory stays stalled."""
         self.mem.r_stall = 1.0
         await self.read_region(self.config, self.line, 0)
-        await self.clocks(40)
+        await self.cycles(40)
         commit = await self.issue(self.commit_write())
-        await self.clocks(self.rng.randint(80, 160))
+        await self.cycles(self.rng.randint(80, 160))
         assert commit.response is None, "the commit did not wait for the sum"
 
 
@@ -565,7 +565,7 @@ class WaitingCommitSequence(CutCommitSequence):
             await self.begin()
             epoch = self.rng.getrandbits(32)
             second = cocotb.start_soon(self.registers.write(name, epoch))
-            await self.clocks(self.rng.randint(1, 60))
+            await self.cycles(self.rng.randint(1, 60))
             self.mem.r_stall = 0.0
             await second
             await self.drain()
@@ -586,14 +586,14 @@ class MovedWindowSequence(ControlSequence):
         for number, place in enumerate((near, near, 0, 0, home, far)):  # 0 disables the window
             self.stop = False
             task = cocotb.start_soon(self.traffic(places, region))
-            await self.clocks(rng.randint(5, 60))
+            await self.cycles(rng.randint(5, 60))
             if number % 3 == 2:
                 await registers.write("CTRL_LD_MASK", rng.choice((0, 1 << MANAGER)))
             elif number % 3 == 1:
                 valid = rng.getrandbits(1) << 8
                 await registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
             await self.move_to(place)
-            await self.clocks(rng.randint(5, 40))
+            await self.cycles(rng.randint(5, 40))
             self.stop = True
             await task
             await self.drain()
@@ -613,7 +613,7 @@ class MovedWindowSequence(ControlSequence):
                 await self.issue(replace(message, addr=addr))
             else:
                 await self.write(rng.randrange(8) * LINE_OF_BYTES, rng.randbytes(64), 2)
-            await self.clocks(rng.randint(1, 6))
+            await self.cycles(rng.randint(1, 6))
 
 
 REGS = REG_MAP.expand()

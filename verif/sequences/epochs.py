@@ -61,7 +61,7 @@ class EpochSameSequence(NfSequence):
         self.stop = False
         traffic = cocotb.start_soon(self.traffic(config))
         for _ in range(self.commits):
-            await self.clocks(self.rng.randint(5, 60))
+            await self.cycles(self.rng.randint(5, 60))
             await self.commit(0)
         self.stop = True
         await traffic
@@ -256,7 +256,7 @@ class GivenUpAreaSequence(NfSequence):
                 for address in places:
                     await self.write(address, rng.randbytes(LINE_BYTES))
                 await self.drain()
-            await self.clocks(200)
+            await self.cycles(200)
             for address in places:
                 await self.read(address)
             await self.drain()
@@ -641,7 +641,7 @@ class InitialiserSequence(ForgedSequence):
                 await self.contribute(config, 0, line, limit=1)
             await self.read_region(config, line, 0, limit=1)
             if number % 8 == 7:
-                await self.clocks(rng.randint(1, 60))
+                await self.cycles(rng.randint(1, 60))
         await self.drain()
 
 
@@ -668,9 +668,9 @@ class BesideMarkSequence(ForgedSequence):
         assert busy, "every record was initialised before the reads: the test shows nothing"
         front = self.bookkeeping(config, self.rng.choice(forgeries[:-slots]))
         while self.env.mem.store.read(front)[0]:
-            await self.clocks(1)
+            await self.cycles(1)
         with self.memory(b_stall=1.0):
-            await self.clocks(60)
+            await self.cycles(60)
             # Only INFO distinguishes a record without counts from no record.
             await self.read_lines(config, forgeries[:-1], INFO_SELECTOR, limit=1)
         await self.look(config, [last, *forgeries])

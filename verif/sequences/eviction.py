@@ -92,8 +92,8 @@ class AgainAtOnceSequence(NfSequence):
             for number in range(count):  # in consecutive cycles, or with one between
                 await self.fill_lines(config, outside[number], ANY, limit=RACE_LIMIT, wait=False)
                 if number == 1 and rng.random() < 0.5:
-                    await self.clocks(1)
-            await self.clocks(gap % self.gaps)
+                    await self.cycles(1)
+            await self.cycles(gap % self.gaps)
             again = rng.sample(inside[:count], rng.randint(1, count))
             await self.fill_lines(config, again, ANY, limit=RACE_LIMIT)
             for line in lines:
@@ -119,7 +119,7 @@ class PinnedSlotSequence(NfSequence):
         async with self.stalled("r"):
             await self.read_lines(summed, 0, apart=40, wait=False)
             missed = await self.contribute(crowd, 0, 2 * slots - 2)
-            await self.clocks(100)
+            await self.cycles(100)
             answered = missed.response is not None
         assert answered, "a miss waits for a pinned slot though others can be evicted"
 
@@ -267,14 +267,14 @@ class EvictionBufferSequence(ParkedBase):
         async with self.stalled("b"):
             await self.dirty(slots, slots)
             await self.read_lines(self.low, range(2 * slots, 3 * slots), wait=False)
-            await self.clocks(3 * APART)
+            await self.cycles(3 * APART)
 
     async def answered(self, delay: int) -> None:
         """Write back a line around the cycle in which memory answers three others."""
         await self.all_dirty()
         async with self.stalled("b"):
             await self.read_lines(self.low, range(8, 11), wait=False)
-            await self.clocks(2 * APART)
+            await self.cycles(2 * APART)
             await self.read_lines(self.low, 11, apart=delay, wait=False)
 
     async def back_at_once(self, gap: int) -> None:
@@ -285,13 +285,13 @@ class EvictionBufferSequence(ParkedBase):
             async with self.stalled("w", level=stall):
                 await self.read_lines(self.low, slots, apart=gap, wait=False)
                 await self.read_lines(self.low, range(slots), wait=False)
-                await self.clocks(2 * APART)
+                await self.cycles(2 * APART)
 
     async def answered_at_once(self, *lines: int) -> bool:
         """Read lines while memory is stalled; return True if all reads are answered."""
         with self.memory(r_stall=1.0):
             reads = await self.read_lines(self.low, lines, wait=False)
-            await self.clocks(2 * APART)
+            await self.cycles(2 * APART)
             return all(read.response is not None for read in reads)
 
     async def marks(self) -> None:
@@ -328,12 +328,12 @@ class EvictionBufferSequence(ParkedBase):
                 with self.memory(w_stall=1.0):
                     lines = range(last, last + 2 * BUFFER)
                     await self.fill_lines(many, lines, 0, apart=4, wait=False)
-                    await self.clocks(2 * APART)
+                    await self.cycles(2 * APART)
                     reads = await self.read_lines(many, range(last, last + BUFFER), wait=False)
-                    await self.clocks(2 * APART)
+                    await self.cycles(2 * APART)
                     hit = any(read.response is not None for read in reads)
                     assert hit, "hits wait for deferred operations of other lines"
-                await self.clocks(2 * APART)
+                await self.cycles(2 * APART)
 
     async def busy_slot(self, store: bool, dirty: bool) -> None:
         """Miss while a store or a sum of another slot is in flight."""
@@ -349,7 +349,7 @@ class EvictionBufferSequence(ParkedBase):
                         await self.contribute(self.fp32, 1, 0)
                     else:
                         await self.read_region(self.fp32, 0, 0)
-                    await self.clocks(2 * APART)
+                    await self.cycles(2 * APART)
                     await self.read_lines(self.low, 12, apart=2 * APART, wait=False)
 
     async def before_initialiser(self, mode: Mode) -> None:
@@ -359,14 +359,14 @@ class EvictionBufferSequence(ParkedBase):
         with self.memory(w_stall=0.8):
             await self.commit(0, config)
             first, last = range(3 * slots), range(config.lines - 3 * slots, config.lines)
-            await self.clocks(5 * APART)
+            await self.cycles(5 * APART)
             for worker in range(2):  # of lines that have records by now: out, and in again
                 await self.fill_lines(config, first, worker)
             await self.fill_lines(config, last, ANY, wait=False)
-            await self.clocks(4 * APART)
+            await self.cycles(4 * APART)
             # A commit waits for the lines that are evicted, and these for the initialiser.
             commit = cocotb.start_soon(self.commit(1))
-            await self.clocks(4 * APART)
+            await self.cycles(4 * APART)
         await commit
         await self.drain()
         await self.initialised()
@@ -444,7 +444,7 @@ class EveryMarkSequence(NfSequence):
                 for config, line in self.rng.sample(work, self.rows // 4)
                 if (config, line ^ 1) not in used
             ]
-            await self.clocks(300)
+            await self.cycles(300)
             at_once = [read.response is not None for read in reads]
         assert at_once, "no line without a mark was read"
         assert all(at_once), "a line without a mark is fetched"
@@ -521,7 +521,7 @@ class EveryParkSequence(NfSequence):
                         await self.contribute(config, workers.pop(), rng.choice(written))
                     else:
                         await self.read_region(config, rng.choice(read), INFO_SELECTOR)
-                await self.clocks(600)
+                await self.cycles(600)
 
 
 class EveryFigureSequence(NfSequence):

@@ -266,7 +266,7 @@ class CommitSequence(KeptSequence):
             with self.memory(r_stall=1.0):
                 await self.read_lines(config, line, apart=40, wait=False)
                 commit = cocotb.start_soon(self.commit(self.region))
-                await self.clocks(40)
+                await self.cycles(40)
             await commit
             await self.sums(config, [line])
 

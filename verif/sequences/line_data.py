@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Line contents: random ones, and corner values of each format."""
+"""Random line contents of each format, with corner values, and random byte enables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FP32_CORNERS = (
 
 
 def random_line(rng: random.Random) -> bytes:
-    """Any bytes; one line in eight is all zeros or all ones."""
+    """Draw random bytes; about one line in eight is all zeros or all ones."""
     kind = rng.random()
     if kind < 0.06:
         return ZEROS
@@ -43,7 +43,10 @@ def random_line(rng: random.Random) -> bytes:
 
 
 def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
-    """256 ternary codes; `illegal` is the share of lines that hold 01 codes."""
+    """Draw 256 ternary codes; `illegal` is the share of lines with illegal codes (01).
+
+    A code is a sign bit and a gate bit. Without its gate the sign must be 0.
+    """
     word = rng.getrandbits(512)
     if rng.random() >= illegal:
         gate = word & _GATE_BITS
@@ -52,13 +55,13 @@ def ternary_line(rng: random.Random, illegal: float = 0.0) -> bytes:
 
 
 def tern5_line(rng: random.Random, illegal: float = 0.0) -> bytes:
-    """64 bytes of five ternary digits; `illegal` is the share of lines that hold bytes from 243."""
+    """Draw 64 bytes of five ternary digits; `illegal` is the share of lines with bytes >= 243."""
     top = 256 if rng.random() < illegal else TERN5_CODES
     return bytes(rng.randrange(top) for _ in range(LINE_BYTES))
 
 
 def fp32_line(rng: random.Random) -> bytes:
-    """16 binary32 values: of one scale, of scales that cancel or lose bits, or corners."""
+    """Draw 16 binary32 values: corners, values of one scale, or scales that cancel or lose bits."""
     kind = rng.random()
     if kind < 0.3:
         words = [rng.choice(FP32_CORNERS) for _ in range(16)]
@@ -73,7 +76,7 @@ def fp32_line(rng: random.Random) -> bytes:
 
 
 def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
-    """A legal contribution (or line) of a mode."""
+    """Draw a contribution (or line) of a mode, legal unless `illegal` says otherwise."""
     if mode is Mode.G_TERNARY:
         return ternary_line(rng, illegal)
     if mode is Mode.G_TERN5:
@@ -84,7 +87,7 @@ def line_for(mode: Mode, rng: random.Random, illegal: float = 0.0) -> bytes:
 
 
 def byte_enables(rng: random.Random) -> int:
-    """None, one, all, or any mix of the 64 bytes."""
+    """Draw byte enables: no byte, one byte, all bytes, or any mix of the 64 bytes."""
     kind = rng.randrange(8)
     if kind == 0:
         return 0

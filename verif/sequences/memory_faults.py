@@ -217,8 +217,8 @@ class RefusedMeanwhileSequence(RecordSequence):
                     await self.fill_lines(
                         config, lines[slots - 1 : slots + 3], 1, limit=1, wait=False
                     )
-                    await self.clocks(60)
-                await self.clocks(60)
+                    await self.cycles(60)
+                await self.cycles(60)
         await self.whole_epoch(config, lines)
 
 
@@ -275,7 +275,7 @@ class RandomErrorSequence(RecordSequence):
                 await self.drain()
                 mem.read_error_rate = mem.write_error_rate = 0.0
             while not self.env.mem.idle:
-                await self.clocks(10)
+                await self.cycles(10)
 
     async def one(self, config: RegionConfig) -> None:
         """Issue a request to a region or to ordinary memory."""

@@ -64,7 +64,7 @@ class ParkedBase(RecordSequence):
         """Issue requests `apart` cycles apart, by default far enough to keep their order."""
         for message in messages:
             await self.issue(message)
-            await self.clocks(apart)
+            await self.cycles(apart)
 
 
 class PipelineSequence(ParkedBase):
@@ -110,7 +110,7 @@ class PipelineSequence(ParkedBase):
             for worker, kind in enumerate(kinds):
                 messages.append(self.message(config, kind, line, worker % (WORKERS - 1)))
             await self.in_order(messages, 4)
-            await self.clocks(APART)
+            await self.cycles(APART)
 
 
 class HeldBackSequence(ParkedBase):
@@ -149,16 +149,16 @@ class HeldBackSequence(ParkedBase):
         await self.away(config, line)
         async with self.stalled("r"):
             await self.in_order([self.message(config, earlier, line, n % 4) for n in range(6)], 0)
-            await self.clocks(3 * APART)
+            await self.cycles(3 * APART)
             await self.in_order([self.message(config, later, line, 4 + n) for n in range(3)], 0)
-            await self.clocks(delay)
+            await self.cycles(delay)
 
     async def apart(self, config: RegionConfig, earlier: str, later: str) -> None:
         """Send an operation 0 to 11 cycles after another one, on a line in its slot."""
         for delay in range(12):
             await self.read_lines(config, 0)
             await self.issue(self.message(config, earlier, 0))
-            await self.clocks(delay)
+            await self.cycles(delay)
             await self.issue(self.message(config, later, 0, 1))
             await self.drain()
 
@@ -168,7 +168,7 @@ class HeldBackSequence(ParkedBase):
         async with self.stalled("b"):
             with self.memory(r_stall=1.0):
                 await self.in_order([self.message(config, "store", 0)], 2 * APART)
-            await self.clocks(delay)
+            await self.cycles(delay)
 
     async def after_store(self, config: RegionConfig, kind: str, delay: int) -> None:
         """Send an operation `delay` cycles (-8 to 15) before memory answers a store."""
@@ -177,9 +177,9 @@ class HeldBackSequence(ParkedBase):
             await self.in_order([self.message(config, "store", 0, 1)], 2 * APART)
             if delay < 0:
                 self.mem.b_stall = 0.0
-            await self.clocks(max(-delay, 0))
+            await self.cycles(max(-delay, 0))
             await self.issue(self.message(config, kind, 0, 2))
-            await self.clocks(max(delay, 0))
+            await self.cycles(max(delay, 0))
 
     async def meet_fill(self, config: RegionConfig, kind: str) -> None:
         """Send an operation around the cycle in which the record of its line arrives."""
@@ -198,11 +198,11 @@ class HeldBackSequence(ParkedBase):
             await self.in_order(
                 [self.message(config, "store", 0, worker) for worker in range(3)], 0
             )
-            await self.clocks(4 * APART)
+            await self.cycles(4 * APART)
             for _ in range(3):
                 with self.memory(b_stall=0.0):
-                    await self.clocks(1)
-                await self.clocks(gap - 1)
+                    await self.cycles(1)
+                await self.cycles(gap - 1)
 
 
 class LookupSequence(ParkedBase):
@@ -271,17 +271,17 @@ class LookupSequence(ParkedBase):
             async with self.stalled(channel):
                 for number in range(WORKERS):
                     await self.issue(self.message(self.other, kind, 0, number))
-                await self.clocks(2 * APART)
+                await self.cycles(2 * APART)
                 for _ in range(2):
                     await self.issue(self.message(config, kind, 0, worker))
-                await self.clocks(APART)
+                await self.cycles(APART)
 
     async def meet_list(self, config: RegionConfig, result: str) -> None:
         """Send reads while parked reads of their line, which has arrived, still wait."""
         await self.away(config, 2)
         with self.memory(r_stall=1.0):
             await self.in_order([self.message(config, result, 2) for _ in range(30)], 0)
-            await self.clocks(2 * APART)
+            await self.cycles(2 * APART)
         await self.in_order([self.message(config, result, 2) for _ in range(4)], 0)
         await self.drain()
 
@@ -517,7 +517,7 @@ class StoredStateSequence(StateBase):
         with self.failing(writes=refused, known=True):
             async with self.stalled("b"):
                 await self.fill_lines(config, line, workers, wait=False)
-                await self.clocks(60 + 10 * len(workers))
+                await self.cycles(60 + 10 * len(workers))
 
     async def partial_stores(self, config: RegionConfig) -> None:
         """Send whole and partial stores, clean and poisoned, as first and as second stores."""
@@ -604,12 +604,12 @@ class BurstSequence(ParkedBase):
             for number in range(_BURST):
                 message = self.message(self.config, self.kind, line, number)
                 sent.append(await self.issue(message))
-                await self.clocks(4)
-            await self.clocks(APART)
+                await self.cycles(4)
+            await self.cycles(APART)
         for _ in range(10 * APART):
             if any(one.response for one in sent):
                 break
-            await self.clocks(1)
-        await self.clocks(self.rng.randrange(1, 9))
+            await self.cycles(1)
+        await self.cycles(self.rng.randrange(1, 9))
         left = sum(one.response is None for one in sent)
         assert _BURST // 2 < left < _BURST, f"{left} of {_BURST} operations are unanswered"

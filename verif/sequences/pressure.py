@@ -167,7 +167,7 @@ class StoreBurstSequence(NfSequence):
         await self.drain()
         for _ in range(100):  # a sum ends in the cycle in which another one of its line begins
             await self.read_region(config, 0, 64 + rng.randrange(40))
-            await self.clocks(rng.randint(1, 6))
+            await self.cycles(rng.randint(1, 6))
         await self.drain()
         await self.read_lines(config)
 
@@ -205,7 +205,7 @@ class HammerSequence(NfSequence):
                     await self.read_region(fp32, number % slots, 64, self.racing)
                 else:
                     await self.contribute(fp32, number % 8, number % slots, limit=self.racing)
-                await self.clocks(self.apart)
+                await self.cycles(self.apart)
             assert vote.done, f"a vote waited for {self.most} FP32 operations of other lines"
             await self.drain()
 
@@ -236,7 +236,7 @@ class EvictedSumSequence(NfSequence):
                 await self.drain()
             await self.read_region(config, 0, 0)
             if not missing:
-                await self.clocks(rng.randint(1, 20))
+                await self.cycles(rng.randint(1, 20))
                 await self.crowd_out(crowd)
             low, high = rng.randrange(2 if missing else 40), rng.randrange(50, 64)
             ldid = self.ldid_for(config, low)
@@ -324,7 +324,7 @@ class HeldSequence(PlainTraffic):
         for _ in range(self.waiting):
             await self.issue(M2SReq(ReqOp.MEM_SPEC_RD, 0, rng.randrange(64) * LINE_BYTES))
         held = [await self.plain(self.data, number) for number in range(self.waiting)]
-        await self.clocks(300)  # until every place is taken
+        await self.cycles(300)  # until every place is taken
         for number in range(self.passing):
             await self.plain(not self.data, 1 << 8 | number)
         await self.env.host.drain_if(lambda msg: msg.addr >= 1 << 14)
@@ -377,7 +377,7 @@ class FullExitSequence(ParkedBase):
         """Send more stores or sums of line 0, which is in its slot, than their queue holds."""
         for worker in range(WORKERS):
             await self.issue(self.message(self.fp32, kind, 0, worker))
-        await self.clocks(3 * APART)
+        await self.cycles(3 * APART)
 
     async def no_room(self, kind: str) -> None:
         """Fill the exit queue while an operation waits that a fill would take along, and hits."""
@@ -386,16 +386,16 @@ class FullExitSequence(ParkedBase):
         with self.memory(r_stall=1.0):
             if kind != "store":  # request its record while memory accepts requests
                 await self.issue(self.message(self.fp32, kind, 1))
-                await self.clocks(APART)
+                await self.cycles(APART)
             self.mem.aw_stall, self.mem.ar_stall = float(kind == "store"), float(kind != "store")
             await self.full_exit(kind)
             if kind == "store":
                 await self.issue(self.message(self.fp32, kind, 1))
-                await self.clocks(APART)
-        await self.clocks(3 * APART)
+                await self.cycles(APART)
+        await self.cycles(3 * APART)
         for _ in range(2):  # without a record, then in its slot: it needs no exit
             other = await self.read_region(self.many, 40, 0)
-            await self.clocks(3 * APART)
+            await self.cycles(3 * APART)
             assert other.response is not None, f"another region waits for the exit of each {kind}"
         self.mem.aw_stall = self.mem.ar_stall = 0.0
         await self.drain()
@@ -406,10 +406,10 @@ class FullExitSequence(ParkedBase):
         await self.read_lines(self.fp32, 0, RAW_SELECTOR)
         with self.memory(r_stall=1.0):
             votes = await self.read_lines(self.many, [1] * 3, wait=False)
-            await self.clocks(APART)
+            await self.cycles(APART)
             self.mem.aw_stall = 1.0
             await self.full_exit("store")
-        await self.clocks(3 * APART)
+        await self.cycles(3 * APART)
         left = sum(vote.response is None for vote in votes)
         self.mem.aw_stall = 0.0
         await self.drain()
@@ -421,7 +421,7 @@ class FullExitSequence(ParkedBase):
             await self.away(self.fp32, 1)
             async with self.stalled(channel):
                 await self.issue(self.message(self.fp32, "store", 1))
-                await self.clocks(2 * APART)
+                await self.cycles(2 * APART)
         await self.away(self.fp32, 1)
         await self.issue(self.message(self.fp32, "poisoned store", 1))
         await self.away(self.fp32, 1)
@@ -434,8 +434,8 @@ class FullExitSequence(ParkedBase):
         async with self.stalled("r"):
             for _ in range(MOST_PARKED + 6):
                 await self.read_lines(self.many, range(2), 8, wait=False)
-                await self.clocks(4)
-            await self.clocks(APART)
+                await self.cycles(4)
+            await self.cycles(APART)
 
     async def no_slot(self, first: int, other: int, rounds: int) -> None:
         """Defer line `first`, then `other` and many more, while no slot can be freed.
@@ -447,10 +447,10 @@ class FullExitSequence(ParkedBase):
         async with self.stalled("r"):
             await self.read_lines(self.many, slots, apart=4, wait=False)
             await self.read_lines(self.many, rounds * [*slots], 8, wait=False)
-            await self.clocks(APART)
+            await self.cycles(APART)
             deferred = (first, other, *range(9, 9 + 2 * MOST_PARKED))
             await self.read_lines(self.many, deferred, apart=4, wait=False)
-            await self.clocks(APART)
+            await self.cycles(APART)
 
     async def no_turn(self, kind: str) -> None:
         """Defer an operation without a record whose exit is full, until the exit has room.
@@ -465,12 +465,12 @@ class FullExitSequence(ParkedBase):
         async with self.exit_stalled(kind):
             await self.full_exit(kind)
             await self.issue(self.message(self.fp32, kind, 2))
-            await self.clocks(PATIENCE + APART)
+            await self.cycles(PATIENCE + APART)
             hit = await self.read_region(self.many, 40, 0)
-            await self.clocks(3 * APART)
+            await self.cycles(3 * APART)
             assert hit.response is not None, f"a read that hits waits for a deferred {kind}"
             await self.read_lines(self.many, range(30, 33), wait=False)
-            await self.clocks(APART)
+            await self.cycles(APART)
 
 
 class FullFillSequence(ParkedBase):
@@ -489,9 +489,9 @@ class FullFillSequence(ParkedBase):
             self.mem.latency = (100, 100)  # the window grows
             for place in range(2):  # AR's queue is full before the first fill; 3 would stop all
                 await self.read((50 + place) * LINE_BYTES)
-            await self.clocks(APART)
+            await self.cycles(APART)
             await self.fill_lines(config, lines, 1, apart=6, wait=False)
-            await self.clocks(APART)
+            await self.cycles(APART)
         await self.drain()
         self.mem.latency = (1, 1)  # and shrinks
         for _ in range(4):
@@ -520,7 +520,7 @@ class BetweenBeatsSequence(ParkedBase):
                         await self.read_region(config, line, 0)
                         await self.read((20 + line) * LINE_BYTES)
                     await self.read_region(fp32, 0, 0)
-                    await self.clocks(2 * APART)
+                    await self.cycles(2 * APART)
 
 
 PORT = 2
@@ -629,7 +629,7 @@ class StandstillSequence(ParkedBase):
             most = 0
             await self.read_lines(self.low, lines[:slots], wait=False)
             while self.env.host.flight:
-                await self.clocks(1)
+                await self.cycles(1)
                 most = max(most, self.env.mem.responder.waiting[0].count(RECORDS))
         assert most <= COVER, f"{most} records requested, {COVER} cover a latency of {NEAR}"
 
@@ -649,7 +649,7 @@ class StandstillSequence(ParkedBase):
         async with self.stalled("ar"):
             for number in range(EXITS + MORE):
                 await self.issue(self.message(self.fp32, "raw", 0, number % WORKERS))
-                await self.clocks(APART)
+                await self.cycles(APART)
                 sums += await self.read_lines(kept, 0, apart=2 * APART, wait=False)
             found = [one.done for one in sums]
         assert all(found), f"kept sums wait for reads of workers' lines: {found}"
@@ -671,7 +671,7 @@ class StandstillSequence(ParkedBase):
                 before = await self.registers.read("SLOT_MISS")
                 for line in lines:
                     await self.issue(self.message(self.low, "vote", line))
-                await self.clocks(len(lines) + 8 * APART)
+                await self.cycles(len(lines) + 8 * APART)
                 found = await self.registers.read("SLOT_MISS") - before
             assert found == room, f"{found} lines wait for their records, expected {room}"
 
@@ -694,7 +694,7 @@ class StandstillSequence(ParkedBase):
                         others = await self.fill_lines(self.low, lines, 0, wait=False)
                     else:
                         others = await self.read_lines(self.low, lines, wait=False)
-                    await self.clocks(len(others) + 8 * APART)
+                    await self.cycles(len(others) + 8 * APART)
                     found = await self.registers.read("EVICTION") - before
                     done = sum(other.done for other in others)
                 wanted = room if all_dirty else min(dirty, room + MORE)
@@ -708,7 +708,7 @@ class StandstillSequence(ParkedBase):
             for number in range(ADMITTED + MORE):
                 await self.read(number * LINE_BYTES)
                 await self.write((128 + number) * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
-            await self.clocks(8 * APART)
+            await self.cycles(8 * APART)
             found = [list(ids).count(PLAIN) for ids in self.env.mem.responder.waiting]
         assert found == [ADMITTED] * 2, f"{found} reads and writes admitted, not {ADMITTED}"
 
@@ -733,8 +733,8 @@ class StandstillSequence(ParkedBase):
                             await self.write(number * LINE_BYTES, data)
                         else:
                             await self.read(number * LINE_BYTES)
-                    await self.clocks(APART)
-                await self.clocks(2 * APART)
+                    await self.cycles(APART)
+                await self.cycles(2 * APART)
                 ids = self.env.mem.responder.waiting[write]
             # Some requests of the first client had left when the others arrived; then three wait.
             start = FIRST + 2
@@ -792,7 +792,7 @@ class HeldChannelSequence(TwoRegionBase):
                     else:
                         for number in range(3):
                             await self.request(kind, number)
-                    await self.clocks(APART + HOLD)
+                    await self.cycles(APART + HOLD)
                 if commit is not None:
                     await commit
                 await self.drain()
@@ -831,7 +831,7 @@ class HeldChannelSequence(TwoRegionBase):
                     else:
                         selectors = [RAW_SELECTOR + number % 4 for number in range(10)]
                         await self.read_lines(self.fp32, 0, selectors, wait=False)
-                    await self.clocks(2 * APART + delay)
+                    await self.cycles(2 * APART + delay)
 
     async def fills_not_taken(self, delay: int) -> None:
         """Let responses to stores, one per cycle, precede fetched records."""
@@ -842,10 +842,10 @@ class HeldChannelSequence(TwoRegionBase):
         with self.memory(latency=(3, 3)):
             async with self.stalled("b"):
                 await self.fill_lines(self.fp32, 1, range(WORKERS), wait=False)
-                await self.clocks(8 * APART)
+                await self.cycles(8 * APART)
                 self.mem.latency = (1, 1) if soon else (2 * APART, 2 * APART)
                 await self.read_lines(self.low, lines, wait=False)
-                await self.clocks(delay % WORKERS if soon else APART + delay)
+                await self.cycles(delay % WORKERS if soon else APART + delay)
 
 
 class LatencySequence(ParkedBase):
@@ -905,7 +905,7 @@ class BusyCommitSequence(TwoRegionBase):
         """Commit region 2 while more responses wait than the link accepts."""
         flood = [number % 2 for number in range(160)]
         reader = cocotb.start_soon(self.read_lines(self.low, flood, wait=False))
-        await self.clocks(3 * APART)
+        await self.cycles(3 * APART)
         await self.commit(2)
         await reader
         await self.drain()
@@ -921,9 +921,9 @@ class BusyCommitSequence(TwoRegionBase):
         await self.fill_lines(self.low, range(slots - 1), 1)
         with self.memory(b_stall=1.0, r_stall=1.0):
             await self.begin(kind)
-            await self.clocks(2 * APART)
+            await self.cycles(2 * APART)
             task = cocotb.start_soon(self.commit(2))
-            await self.clocks(3 * APART)
+            await self.cycles(3 * APART)
         await task
         await self.drain()
         await self.initialised()

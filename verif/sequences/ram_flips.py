@@ -85,12 +85,12 @@ class FlipSequence(NfSequence):
         """
         with self.memory(r_stall=1.0):
             await self.read(0)
-            await self.clocks(40)
+            await self.cycles(40)
             waits = cocotb.start_soon(self.drains())
-            await self.clocks(40)
+            await self.cycles(40)
             for config, line, selector in reads:
                 await self.read_region(config, line, selector)
-            await self.clocks(40)
+            await self.cycles(40)
         await waits
         for one in flips:
             await self.inject(*one)
@@ -273,7 +273,7 @@ class FlipTrafficSequence(FlipSequence):
         rng, half = self.rng, len(drawn) // 2
         for ram in drawn[:half]:
             await self.burst(rng.randint(1, 5))
-            await self.clocks(rng.choice((1, 1, rng.randint(1, 30))))
+            await self.cycles(rng.choice((1, 1, rng.randint(1, 30))))
             await self.draw(ram)
             if rng.random() < 0.3:
                 await self.drains()
@@ -313,7 +313,7 @@ class FlipTrafficSequence(FlipSequence):
                 await self.access(config, line)
             for at in dict.fromkeys(self.plain):
                 await self.ordinary(at)
-            await self.clocks(rng.randint(20, 60))
+            await self.cycles(rng.randint(20, 60))
             for ram in drawn:
                 await self.draw(ram)
             link.hold_credits(False)
@@ -386,7 +386,7 @@ class HeldDataSequence(FlipSequence):
         total = 0
         for number in range(self.rounds):
             await self.commit_all(low, fp32)
-            await self.clocks(60 * low.lines)  # the initialiser
+            await self.cycles(60 * low.lines)  # the initialiser
             total += await self.one_round(low, fp32, number)
             if total and number >= 2:
                 break
@@ -406,7 +406,7 @@ class HeldDataSequence(FlipSequence):
             await self.damage(row, number, begun)
         # The damage is found while a commit waits for the data, or without one.
         waits = cocotb.start_soon(self.drains()) if number % 2 else None
-        await self.clocks(900 if self.ram == "ANSWERS" else 20)
+        await self.cycles(900 if self.ram == "ANSWERS" else 20)
         self.mem.aw_stall = self.mem.ar_stall = self.mem.w_stall = self.mem.r_stall = 0.0
         if waits is not None:
             await waits
@@ -497,12 +497,12 @@ class HeldDataSequence(FlipSequence):
         elif ram == "ANSWERS":
             for line in lines + self.plain:
                 await self.read(line * LINE_BYTES, 1)
-            await self.clocks(60)
+            await self.cycles(60)
             mem.ar_stall = 1.0  # a last read, for which a commit has to wait
             await self.read((self.layout.plain_lines - 1) * LINE_BYTES, 1)
         else:
             await self.fill_lines(low, lines[::-1], 1, limit=1, wait=False)
-        await self.clocks(60)
+        await self.cycles(60)
 
     async def parked(self, low: RegionConfig, fp32: RegionConfig, asked: bool, reads: bool) -> None:
         """Park operations in rows 0 to 3: an early store, and three contributions to two lines.
@@ -519,24 +519,24 @@ class HeldDataSequence(FlipSequence):
             await self.contribute(fp32, 1, 0)
         for worker, line in ((1, 0), (1, 1), (2, 1)):
             await self.contribute(low, worker, line)
-        await self.clocks(60)
+        await self.cycles(60)
         if asked:
             await self.contribute(fp32, 1, 0)
         if reads:
-            await self.clocks(60)
+            await self.cycles(60)
             await self.read_region(low, 1, PLANE_SELECTOR)
 
     async def deferred(self, low: RegionConfig) -> None:
         """Defer reads and writes in turn: all slots wait for records or for write-backs."""
         slots = self.hw.slots
         await self.fill_lines(low, range(slots), 1, wait=False)
-        await self.clocks(60)
+        await self.cycles(60)
         for number, line in enumerate(range(slots, low.lines)):
             if number % 2:
                 await self.contribute(low, 1, line)
             else:
                 await self.read_region(low, line, PLANE_SELECTOR)
-            await self.clocks(20)
+            await self.cycles(20)
 
 
 class LostSlotSequence(FlipSequence):
@@ -557,7 +557,7 @@ class LostSlotSequence(FlipSequence):
         self.region = self.any_region()
         await self.registers.write("IRQ_ENABLE", IRQ_STATUS.mask())
         await self.commit(self.region, config)
-        await self.clocks(20 * len(lines))  # the initialiser
+        await self.cycles(20 * len(lines))  # the initialiser
         # Clean slots, which need no write-back until their line is lost.
         clean = rng.sample(lines, len(lines) // 2)
         for line in lines:
@@ -621,7 +621,7 @@ class LostSlotSequence(FlipSequence):
             ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
             what = rng.choice(ways[1:] if reads else ways)
             waits = cocotb.start_soon(self.drains()) if stores and commits else None
-            await self.clocks(40 if stores else 0)
+            await self.cycles(40 if stores else 0)
         if waits is not None:
             await waits
         if not stores:
@@ -765,6 +765,6 @@ class KeptOverDamageSequence(SlotFlipSequence):
                 worker = rng.randrange(self.workers)  # the bitmap denies its contribution now
                 double = self.secded and line % 2 > 0
                 wanted = await self.damage_slot("BOOK", line, double, worker, written=True)
-            await self.clocks(1 + (line + shift) % self.places)
+            await self.cycles(1 + (line + shift) % self.places)
             await self.read_lines(config, line, INFO_SELECTOR)
             await self.expect(wanted, f"bitmap of worker {worker}, slot {line}")

@@ -92,7 +92,7 @@ class CloseSequence(NfSequence):
         self.sent = 0
         writer = cocotb.start_soon(self.writer(config, work))
         readers = [cocotb.start_soon(self.reader(config, host)) for host in range(HOSTS)]
-        await self.clocks(rng.randint(1, len(work) + len(work) // 2 + 1))
+        await self.cycles(rng.randint(1, len(work) + len(work) // 2 + 1))
         await self.close(region)
         first = await self.everything(config, rng.sample(range(HOSTS), 2))
         for task in (writer, *readers):
@@ -127,13 +127,13 @@ class CloseSequence(NfSequence):
             await self.contribute(config, worker, line, data, limit=3, poison=poison, be=be)
             self.sent += 1
             if rng.random() < 0.1:
-                await self.clocks(rng.randint(1, 40))
+                await self.cycles(rng.randint(1, 40))
 
     async def reader(self, config: RegionConfig, host: int) -> None:
         """Send one to four reads of a host at random times."""
         rng = random.Random(self.rng.getrandbits(32))
         for _ in range(rng.randint(1, 4)):
-            await self.clocks(rng.randint(1, 60))
+            await self.cycles(rng.randint(1, 60))
             readable = self.read_selectors(config)
             selector = rng.choice((readable[0], INFO_SELECTOR, *readable))
             line = rng.randrange(config.lines)
@@ -188,10 +188,10 @@ class HeldCloseSequence(NfSequence):
             await self.commit(0, config)
             await self.fill_lines(config, 0, 0)
             flying = await self.read_lines(config, 0, [0] * reads, wait=False)
-            await self.clocks(60)
+            await self.cycles(60)
             if self.retrain:
                 assert host.retrain(), "the link did not start to retrain"
-                await self.clocks(20)
+                await self.cycles(20)
             await self.close(0)
             closed = host.cycle
             await self.drain()
@@ -220,7 +220,7 @@ class InfoSequence(NfSequence):
         lines = rng.sample(range(config.lines), min(config.lines, hw.slots + 4))
         for _ in range(self.commits):
             traffic = cocotb.start_soon(self.traffic(config, lines))
-            await self.clocks(rng.randint(20, 300))
+            await self.cycles(rng.randint(20, 300))
             await self.commit(region)
             await traffic
             await self.drain()
@@ -479,7 +479,7 @@ class EveryStatusSequence(NfSequence):
         for step in steps * 2:
             values = {name: int(name.startswith(step)) for name in names}
             await self.registers.write("DEVLOAD_THRESHOLD", register.pack(**values))
-            await self.clocks(30)
+            await self.cycles(30)
         await self.registers.write("DEVLOAD_THRESHOLD", 0)
 
     async def interrupts(self, enabled: bool) -> None:
