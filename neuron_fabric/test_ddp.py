@@ -88,6 +88,7 @@ def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
     assert attach(captured, env={"NF_CAPTURE_DIR": str(tmp_path / "c")}) is None
     train(plain, 3)
     train(captured, 3)
+    assert Capture.open(tmp_path / "c").steps == (0, 1, 2)
     for one, other in zip(plain.parameters(), captured.parameters(), strict=True):
         assert torch.equal(one, other)
 
