@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.cli import replay, rerun
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.conftest import RECORD
 from scripts.farm.replay_run import write_history
 from scripts.record.database import History
@@ -21,7 +22,8 @@ def test_a_replay_is_recorded_and_driven_again(
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
     words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
     red = with_fields(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
-    write_history([red])
+    spec = RunSpec(BuildSpec(red.sim, TOP, FILELIST), "replay", ("my_grads",), rerun=words)
+    write_history([(spec, red)])
     with History(write=False) as history:
         (one,) = history.runs(globs=["replay::*"])
     assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)
