@@ -215,9 +215,9 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
         if out is not None:
             check_steps(out, [one.step for one in replay.steps])
         rerun = partial(rerun_command, args)
-        code, records = run_replay(args, replay, simulators, start, rerun)
+        code, runs = run_replay(args, replay, simulators, start, rerun)
         if recorded:
-            write_history(records, Dut(args.dut))
+            write_history(runs)
         return code
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from scripts.cli import replay
 from scripts.cli.run import rerun
+from scripts.common.records import FILELIST, TOP, BuildSpec, RunSpec
 from scripts.conftest import RECORD
 from scripts.farm.replay_run import write_history
 from scripts.record.database import History
@@ -22,7 +23,8 @@ def test_a_replay_is_recorded_and_driven_again(
     monkeypatch.setattr("scripts.common.paths.HISTORY", tmp_path / "history.sqlite")
     words = ".venv/bin/nf replay 'my grads' --steps 3 --transport bulk"
     red = with_fields(RECORD, name="replay::my_grads", passed=False, cause="a line", rerun=words)
-    write_history([red])
+    spec = RunSpec(BuildSpec(red.sim, TOP, FILELIST), "replay", ("my_grads",), rerun=words)
+    write_history([(spec, red)])
     with History(write=False) as history:
         (one,) = history.runs(globs=["replay::*"])
     assert (one.result, one.record.cause, one.spec.rerun) == ("failed", "a line", words)

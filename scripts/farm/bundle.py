@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
-# What only the compilers need; the rest of a build directory is the model.
+# Suffixes of intermediate files of the compilers; other files of a build are the model.
 _INTERMEDIATE = frozenset(
     {".a", ".cc", ".cpp", ".d", ".dat", ".gch", ".h", ".hpp", ".mk", ".o", ".ok", ".tree", ".xml"}
 )
@@ -183,7 +183,7 @@ def _entries(data: bytes) -> list[tuple[tarfile.TarInfo, memoryview]]:
                 found.append((entry, memoryview(text)[entry.offset_data :][: entry.size]))
     except BundleError:
         raise
-    # What tarfile raises for a damaged header.
+    # Exceptions of tarfile for damaged headers.
     except (
         tarfile.TarError,
         zlib.error,
@@ -220,7 +220,7 @@ def _write(entry: tarfile.TarInfo, content: memoryview, folder: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two names of a bundle may be the same: the last one counts.
+    # A bundle may contain a name twice: the last entry is used.
     path.unlink(missing_ok=True)
     with path.open("xb") as out:
         out.write(content)

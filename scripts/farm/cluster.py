@@ -44,7 +44,7 @@ from scripts.run import evidence, reduction, simulate
 if TYPE_CHECKING:
     from distributed import Client
 
-# Class of dask_jobqueue, and the command that it submits with.
+# Class of dask_jobqueue, and its submit command.
 BATCH = {
     "slurm": ("SLURMCluster", "sbatch"),
     "lsf": ("LSFCluster", "bsub"),
@@ -57,7 +57,7 @@ _WORKERS_S = 60
 _BATCH_JOBS = 4
 _HERE_ALONE = "127.0.0.1:0"  # any port
 _TRACE = "NF_LINK_TRACE"
-_MEMORY = "2 GiB"  # of a batch job of one core, where Dask's configuration says nothing
+_MEMORY = "2 GiB"  # default memory of a batch job
 
 
 class Farm:
@@ -206,7 +206,7 @@ class Farm:
             coverage=here(record.coverage),
             stimulus=tuple(shown(folder / Path(path).name) for path in record.stimulus),
         )
-        if (folder / "record.json").is_file():  # the worker's, with its paths
+        if (folder / "record.json").is_file():  # written by the worker, with its paths
             simulate.save(record, folder)
         return record
 
@@ -346,7 +346,7 @@ def _batch(name: str, jobs: int) -> Any:
     from distributed import Security
 
     ours = signal.getsignal(signal.SIGINT)
-    import dask_jobqueue  # it takes Ctrl-C for itself
+    import dask_jobqueue  # the import installs a handler for Ctrl-C
 
     signal.signal(signal.SIGINT, ours)
 

@@ -119,7 +119,7 @@ def _end(server: subprocess.Popen[str]) -> None:
             with contextlib.suppress(OSError):
                 pipe.close()
     try:
-        server.wait(timeout=5)  # it ends its simulators
+        server.wait(timeout=5)  # time to end its simulators
     except subprocess.TimeoutExpired:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()

@@ -102,7 +102,7 @@ def _read(requests: queue.SimpleQueue[str]) -> None:
     for line in sys.stdin:
         requests.put(line)
     process.kill_all()
-    time.sleep(1.0)  # the run under way sees its simulator end
+    time.sleep(1.0)  # let the current run notice the end of its simulator
     os._exit(0)
 
 

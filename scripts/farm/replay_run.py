@@ -25,6 +25,7 @@ from scripts.common.records import (
     FailureKind,
     RunRecord,
     RunSpec,
+    Verdict,
 )
 from scripts.farm.cluster import connect
 from scripts.farm.pieces import Pieces
@@ -46,6 +47,8 @@ from verif.replay.runner import Runner
 from verif.replay.stimulus import STIMULUS, Stimulus
 from verif.replay.transport import Transport
 
+Run = tuple[RunSpec, RunRecord]
+
 
 def run_replay(
     args: argparse.Namespace,
@@ -53,7 +56,7 @@ def run_replay(
     simulators: Simulators,
     start: float,
     rerun: Callable[[str], str],
-) -> tuple[int, list[RunRecord]]:
+) -> tuple[int, list[Run]]:
     """Drive a planned replay on every simulator of ``--sim`` and save the record of each run.
 
     Args:
@@ -64,7 +67,7 @@ def run_replay(
         rerun: Function from a simulator to the command that repeats the replay there.
 
     Returns:
-        The exit code of the command, and one record per simulator.
+        The exit code of the command, and one run per simulator.
     """
     out = None if args.out is None else Path(args.out)
     sims, note = simulators.choose(args.sim)
@@ -83,12 +86,12 @@ def run_replay(
                 todo = "go on with the same command and --resume"
                 say(f"nf replay: all returned lines are kept; {todo}", file=sys.stderr)
             raise
-    records = [_record(runner, one, code == 0, Dut(args.dut)) for one in runner.done]
-    for one, record in zip(runner.done, records, strict=True):
+    runs = [_run_of(runner, one, code == 0, Dut(args.dut)) for one in runner.done]
+    for one, (_, record) in zip(runner.done, runs, strict=True):
         for folder in [one.folder, *([Path(args.record)] if args.record is not None else [])]:
             folder.mkdir(parents=True, exist_ok=True)
             save(record, folder)
-    return code, records
+    return code, runs
 
 
 def _transport(
@@ -114,52 +117,41 @@ def _transport(
     )
 
 
-def _record(runner: Runner, one: Transport, passed: bool, dut: Dut) -> RunRecord:
+def _run_of(runner: Runner, one: Transport, passed: bool, dut: Dut) -> Run:
     """Return the outcome on one simulator in the form of any other run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
+    parameters = tuple(sorted(options.parameters.items()))
+    spec = RunSpec(
+        BuildSpec(one.simulator, TOP, FILELIST, parameters=parameters, dut=dut),
+        "replay",
+        (name,),
+        seed=options.seed,
+        build_name=with_dut("default", dut),
+        rerun=f".venv/bin/{secret_values.command()}",
+    )
     cause = "" if passed else (*one.faults, "the simulators returned different lines")[0]
-    return RunRecord(
+    return spec, RunRecord.of(
+        spec,
+        Verdict(passed, None if passed else FailureKind(one.kind), cause),
         id="".join(
             c if c.isalnum() or c in "._-" else "_"
             for c in f"replay.{name}-{with_dut(one.simulator, dut)}"
         ),
-        name=f"replay::{name}",
-        sim=one.simulator,
-        seed=options.seed,
-        build_name=with_dut("default", dut),
-        parameters=tuple(sorted(options.parameters.items())),
-        passed=passed,
-        kind=None if passed else FailureKind(one.kind),
-        cause=cause,
         build_seconds=round(one.build_seconds, 3),
         seconds=round(one.seconds, 3),
-        sim_time_ns=0.0,
         cases=(CaseResult(name, "passed" if passed else "failed", one.seconds, 0.0, cause),),
         log=shown(one.folder),
-        waves=None,
-        coverage=None,
-        rerun=f".venv/bin/{secret_values.command()}",
         cycles=sum(figures["cycles"] for figures in one.figures.values()),
         environment=tool_environment.passed(),
     )
 
 
-def write_history(records: list[RunRecord], dut: Dut = Dut.RTL) -> None:
+def write_history(runs: list[Run]) -> None:
     """Add the runs to the history, where `nf history` and `nf rerun` find them."""
-    specs = [
-        RunSpec(
-            BuildSpec(record.sim, TOP, FILELIST, parameters=record.parameters, dut=dut),
-            "replay",
-            (record.name.partition("::")[2],),
-            seed=record.seed,
-            build_name=record.build_name,
-            rerun=record.rerun,
-        )
-        for record in records
-    ]
+    specs = [spec for spec, _ in runs]
     recorder = Recorder("nf replay", specs, secret_values.command(), revision())
-    for spec, record in zip(specs, records, strict=True):
+    for spec, record in runs:
         recorder.add(replace(record, id=spec.id))
     recorder.close()
 

@@ -21,8 +21,8 @@ from scripts.run import simulate
 
 Runner = Callable[[RunSpec], RunRecord]
 _TICK_S = 0.5
-_SHORT_S = 1.0  # builds that take less are not announced
-_LEAST_S = 0.001  # a run that never started, its build broken, was recorded with 0
+_SHORT_S = 1.0  # shorter builds are not announced
+_LEAST_S = 0.001  # runs with a broken build were recorded with 0 s
 
 
 class RunProgress:
@@ -61,12 +61,12 @@ class RunProgress:
         known = list(self._seconds.values())
         self._usual = sum(known) / len(known) if known else 1.0
         self._all = sum(known) + self._usual * (total - len(known))
-        self._worked = 0.0  # expected seconds of the runs that are done
+        self._worked = 0.0  # expected seconds of finished runs
         self._builds, self._under_way = dict(builds or {}), under_way
-        self._making: dict[str, float] = {}  # builds that were announced: when they began
+        self._making: dict[str, float] = {}  # start time of announced builds
         self._ticked = self.start
-        self._waited = 0.0  # seconds of all jobs together, spent on builds
-        self._estimate = (0, 0.0)  # runs that were done, and the seconds for all of them
+        self._waited = 0.0  # seconds that jobs waited for builds, summed over jobs
+        self._estimate = (0, 0.0)  # finished runs, and estimated seconds of all runs
 
     def finished(self, record: RunRecord) -> None:
         """Print the line of a finished run, and the details of a failure."""
@@ -237,8 +237,8 @@ def run_all(
             if pending:
                 end()
             pool.shutdown(wait=True, cancel_futures=True)
-            process.resume()  # nothing of this is left; whoever runs next may start processes
-        take(pending)  # what was finished in the same moment
+            process.resume()  # later calls may start processes again
+        take(pending)  # runs that finished meanwhile
     return records
 
 

@@ -225,7 +225,7 @@ class IcarusDevice:
         self._map[at : at + sizes[2]] = block.sent.tobytes()
         at += sizes[2]
         counts = (len(block.ops), len(block.sent), len(block.got), block.beside)
-        with contextlib.suppress(BrokenPipeError):  # it has ended, which is seen next
+        with contextlib.suppress(BrokenPipeError):  # the process has ended: `_await` reports it
             self._commands.write(f"run {' '.join(map(str, counts))}\n")
         self._await()
         block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)

@@ -243,7 +243,7 @@ def _numbers() -> Iterator[str]:
     """Iterate over the constants of the Python modules; those of classes are in a namespace."""
     names: dict[str, object] = {}
     for module in (assumptions, crc, flits, messages, slots):
-        names.update(vars(module))  # some are imported by another
+        names.update(vars(module))  # modules import from each other
     yield from (_number(name, value) for name, value in names.items() if name.isupper())
     for kind in (ReqOp, RwdOp, NdrOp, DrsOp, MetaField):
         members = "".join(_number(member.name, member.value) for member in kind)

@@ -37,7 +37,7 @@ COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
 ZERO = tuple(
     name
     for name in REG_MAP.counters(Counts.ACCESS, Counts.LINK)
-    if name not in ("CONTRIBUTION", *COST, "MEM_POISON")  # it is seen in the answers
+    if name not in ("CONTRIBUTION", *COST, "MEM_POISON")  # answers carry poison
 )
 """Counters that must stay 0: every request of a replay is legal, unique and undamaged."""
 COUNTERS = (*ZERO, "CONTRIBUTION", *COST)

@@ -111,7 +111,7 @@ class Journal:
         record = JournalRecord(dict(figures), self._end, len(body), len(data))
         whole = head + body + data
         try:
-            os.ftruncate(self._file, self._end)  # what a kill has cut off
+            os.ftruncate(self._file, self._end)  # drop a record that a kill cut off
             write_all(self._file, whole + _check(self._text, whole), self._end)
         except OSError as error:
             os.ftruncate(self._file, self._end)
@@ -189,7 +189,7 @@ def _read(path: Path, file: int, identity: Mapping[str, Any]) -> dict[Key, Journ
         if _check(text, data[:-_CHECK_BYTES]) != data[-_CHECK_BYTES:]:
             raise _damaged(path, whole)
         if (step, number) in records:
-            raise CaptureError(path, f"step {step} round {number} stands twice", _AGAIN)
+            raise CaptureError(path, f"step {step} round {number} occurs twice", _AGAIN)
         try:
             body = data[_HEAD.size : _HEAD.size + body_size]
             record.figures.update(typed(dict[str, int], parse_json(body), "figures"))

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TextIO
 
 from models.line_packing import LINE_BYTES
 from neuron_fabric.errors import CaptureError, say
@@ -32,10 +31,11 @@ _TERMINAL_SECONDS, _PLAIN_SECONDS = 0.2, 30.0
 
 class Progress:
     """Progress line: redrawn on a terminal, printed every 30 s otherwise. ``done`` of ``total``
-    contribution lines were finished before this run."""
+    contribution lines were finished before this run. Signal-level sessions are short and ``silent``
+    here."""
 
-    def __init__(self, total: int, done: int = 0, out: TextIO | None = None) -> None:
-        self._out = out or sys.stderr
+    def __init__(self, total: int, done: int = 0, silent: bool = False) -> None:
+        self._out, self._silent = sys.stderr, silent
         self._bar = ProgressBar(self._out)
         self._total, self._done, self._before = total, done, done
         self._start = self._last = time.monotonic()
@@ -44,9 +44,14 @@ class Progress:
         """Count finished lines."""
         self._done += lines
         now = time.monotonic()
-        if now - self._last >= (_TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS):
+        if not self._silent and now - self._last >= (
+            _TERMINAL_SECONDS if self._bar.live else _PLAIN_SECONDS
+        ):
             self._last = now
-            self._show(now)
+            if self._bar.live:
+                self._bar.draw(self.text(now))
+            else:
+                say(self.text(now), file=self._out, flush=True)
 
     def finish(self) -> None:
         """Clear the line of the terminal."""
@@ -61,12 +66,6 @@ class Progress:
             f"{filled(share)} {share:4.0%} {self._done:,} of {self._total:,} lines, "
             f"{speed:,.0f} lines/s, {clock(left)} left"
         )
-
-    def _show(self, now: float) -> None:
-        if self._bar.live:
-            self._bar.draw(self.text(now))
-        else:
-            say(self.text(now), file=self._out, flush=True)
 
 
 # -- printed lines --------------------------------------------------------------------------------
@@ -295,22 +294,21 @@ class Runner:
         if records:
             every = len(replay.own_keys())
             say(f"{done.simulator}: {every - len(keys)} rounds are there, {len(keys)} to go")
-        progress = _progress(replay, keys)
+        whole = replay.writes(replay.own_keys())
+        progress = Progress(whole, whole - replay.writes(keys), silent=not replay.options.bulk)
         shown = _Shown(done, todo)
         started = time.monotonic()
 
         def came(piece: Piece) -> None:
-            if progress is not None:
-                progress.finish()
+            progress.finish()
             shown.came(piece)
             say(*done.notes)
             done.notes.clear()
 
         try:
-            self.spread(done, todo, came, progress.add if progress is not None else _no_progress)
+            self.spread(done, todo, came, progress.add)
         finally:
-            if progress is not None:
-                progress.finish()
+            progress.finish()
             shown.rest()
         done.finish()
         done.seconds = time.monotonic() - started
@@ -337,17 +335,6 @@ class Runner:
             _write_step(
                 self.replay, out, one.step, dict.fromkeys(self.replay.own_keys(), kept), clocks
             )
-
-
-def _progress(replay: Replay, keys: Sequence[Key]) -> Progress | None:
-    if not replay.options.bulk:
-        return None
-    whole = replay.writes(replay.own_keys())
-    return Progress(whole, whole - replay.writes(keys))
-
-
-def _no_progress(_lines: int) -> None:
-    """Ignore progress: signal-level sessions print their own."""
 
 
 class _Shown:

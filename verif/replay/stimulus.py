@@ -172,7 +172,7 @@ def _from_json(values: dict[str, Any], place: str) -> Operation:
             return Write(_address(write.write), _below(write.ldid, LDIDS), _line(write.data))
         read = typed(_Read, values)
         return Read(_address(read.read), _below(read.ldid, LDIDS), _line(read.expect))
-    except ValueError as error:  # DataError among them
+    except ValueError as error:  # DataError is one
         raise DataError(f"{place}: {error}") from None
 
 

@@ -82,7 +82,7 @@ def traffic(
     # A read waits for the last contribution of its chunk.
     ends = np.zeros(int(line.max(initial=0)) // chunk + 1, np.int64)
     at = np.flatnonzero(~is_read)
-    ends[line[at] // chunk] = at + 1  # the last assignment of a chunk stays
+    ends[line[at] // chunk] = at + 1  # the last write of a chunk wins
     ops["after"][is_read] = ends[line[is_read] // chunk]
     new = (np.diff(slot, prepend=-1) != 0) | is_read & (np.diff(line, prepend=-1) != 0)
     return Traffic(ops, np.cumsum(new))

@@ -136,7 +136,7 @@ def drawn(
             column += len(sizes)
             for own in parts:
                 lines = rng.integers(0, 256, (sizes.sum(), 64), np.uint8)
-                if route == Route.G_TERNARY:  # a sign without a gate is no code
+                if route == Route.G_TERNARY:  # a sign without a gate is an illegal code
                     lines &= 0xAA | (lines >> 1 & 0x55)
                 own.append(Part(route, net, lines, starts, columns))
     if ordered:

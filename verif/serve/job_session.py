@@ -106,7 +106,7 @@ class JobSession:
         if lines < 1:
             raise Refusal(f"{lines} lines a worker")
         self._modes = modes_of(self.first.routes)
-        # It takes room where it is written, and a bucket seldom fills it: twice the memory is fine.
+        # Pages are allocated when written, and buckets are rarely full: allow twice the memory.
         size, there = bytes_of(world, lines), _memory()
         if lines > MOST_LINES or size > 2 * there:
             what = f"they take {size >> 30:,} GiB, this machine has {there >> 30:,}"

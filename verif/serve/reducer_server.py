@@ -196,7 +196,7 @@ class DeviceThread:
                 word, why = Word.LOST, str(lost)
             except DeviceError as error:
                 word, why = Word.REFUSED, str(error)
-            except Exception as error:  # a fault of this program, told as one
+            except Exception as error:  # a bug in this program
                 word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
             self._until, self.stuck = None, False
             if word == Word.DONE:
@@ -315,7 +315,7 @@ class ReducerServer:
             if came is None:
                 self._drop(peer)
                 return
-            close_all(came[1])  # nobody was asked for one
+            close_all(came[1])  # the protocol sends no files to the server
             self._answer(peer, came[0])
         except BlockingIOError:
             return
@@ -323,7 +323,7 @@ class ReducerServer:
             self._refuse(peer, f"{error}; use the same version of neuron_fabric on both sides")
         except (WireError, RefusedOne) as error:
             self._refuse(peer, str(error))
-        except Exception as error:  # a fault of this program, told as one
+        except Exception as error:  # a bug in this program
             self._refuse(peer, f"the server has a fault ({type(error).__name__}: {error})")
 
     def _answer(self, peer: _Peer, message: Message) -> None:
@@ -355,7 +355,7 @@ class ReducerServer:
             )
         if not 0 <= hello.rank < hello.world:
             raise RefusedOne(f"rank {hello.rank} of {hello.world} workers")
-        if hello.job == self._refused[0]:  # to all of them, also those that come later
+        if hello.job == self._refused[0]:  # a refused job: refuse its late ranks as well
             raise RefusedOne(self._refused[1])
         if session is not None and session.first.job != hello.job:
             if session.whole or not session.ended:
@@ -419,7 +419,7 @@ class ReducerServer:
         for one in self._device.finished():
             if one.why:
                 self._say(f"bucket {one.seq}: {one.word.name}: {one.why}")
-            if self._session is not None and one.owner is self._session:  # else it was abandoned
+            if self._session is not None and one.owner is self._session:  # the session still exists
                 self._session.finished(one.seq, one.word, one.why, one.counters)
 
     def _expire(self) -> None:
@@ -444,7 +444,7 @@ class ReducerServer:
         """End a session for all its peers."""
         session.end(why)
         if not session.idle:
-            return  # the device first
+            return  # wait for the device
         for peer in [one for one in self._peers.values() if one.session is session]:
             if not session.whole:
                 self._say(f"refused {peer.who}: {why}")

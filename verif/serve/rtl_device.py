@@ -195,7 +195,7 @@ class RtlDevice:
         counts = Counts()
         for stretch in bucket.stretches:
             bucket.got[:, stretch.lines] = 0
-        if not self._has(bucket):  # regions of a device that is at work cannot all be moved
+        if not self._has(bucket):  # regions of a running device cannot be moved
             self.close()
             self._modes = bucket.modes
             self._place()

@@ -162,7 +162,7 @@ def _table(shape: BucketShape, sent: U8) -> NDArray[np.int64]:
 def _present(shape: BucketShape, sent: U8) -> NDArray[np.bool_]:
     """Return bool[W, columns]: which workers have a vote on which tensor."""
     first, row = shape.side
-    with np.errstate(invalid="ignore"):  # a NaN that signals
+    with np.errstate(invalid="ignore"):  # signalling NaN
         return np.asarray(row_of(sent, first + row, shape.columns) > 0)
 
 

@@ -96,7 +96,7 @@ def gone(_: Block) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Block], None], type[Exception], str]] = {
     "bit": (wrong_bit, DeviceError, "icarus: step 0 tensor of bucket 0 G_BINARY line 0 element 40"),
-    "poison": (poison, DeviceError, "reads came back poisoned"),
+    "poison": (poison, DeviceError, "reads were poisoned"),
     "fault": (fault, DeviceError, "icarus: assertion in the RTL"),
     "gone": (gone, DeviceLost, "icarus: the simulator ended"),
 }

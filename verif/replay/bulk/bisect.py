@@ -174,7 +174,7 @@ def epoch_operations(block: EpochBlock) -> list[Operation]:
     for use, own in zip(work.uses, work.sent):
         want = reduced_by_words(own, use, work.plan.params)
         parts.append(want.stack.reshape(-1, LINE_BYTES))
-    expect = np.concatenate(parts)  # uint8[m, 64]: what ``EpochLines.returned`` should be
+    expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
     out: list[Operation] = list(_commits(block))
     for op in block.block.ops:
         address, ldid, line = int(op["address"]), int(op["ldid"]), int(op["line"])

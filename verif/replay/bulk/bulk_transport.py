@@ -60,7 +60,7 @@ class BulkTransport(Transport):
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
         """Drive epochs on a fresh device; see Transport."""
-        options, coverage = self.replay.options, NfCoverage()  # of one device, as the hits are
+        options, coverage = self.replay.options, NfCoverage()  # hits of one device
         blocks = (EpochBlock.of(self.replay.epoch(key), options.seed) for key in keys)
         try:
             with closing(self._fresh()) as device:

@@ -61,7 +61,7 @@ class EpochBlock:
             rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
             for use in work.uses
         ]
-        # Few lines at a time: the sums of one chunk are then gathered while the next is written.
+        # Small chunks, so that the device sums one chunk while the next is written.
         chunk = work.lines if apart else max(1, work.plan.params.slots // 16)
         lines = traffic(work, chunk, order, apart).ops
         parts = [register_ops(Kind.REG_WRITE, [(_ADDRESS["CTRL"], 1)])]
@@ -106,7 +106,7 @@ class EpochBlock:
         poisoned = (block.ops["kind"] == Kind.READ) & (block.answers & POISON != 0)
         if poisoned.any():
             first = int(block.ops[int(np.flatnonzero(poisoned)[0])]["address"])
-            out.append(f"{poisoned.sum()} reads came back poisoned, first {first:#x}")
+            out.append(f"{poisoned.sum()} reads were poisoned, first {first:#x}")
         if not (block.answers & ANSWERED).all():
             out.append("an operation was not answered")
         counted = {name: self.value(name) for name in COUNTERS}

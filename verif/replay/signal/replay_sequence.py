@@ -136,7 +136,7 @@ class ReplaySequence(BatchSequence):
             self._problem(f"{where} was answered by {answer}")
             return
         if answer.poison:
-            self._problem(f"{where} came back poisoned")
+            self._problem(f"{where} was poisoned")
         work.returned[line] = np.frombuffer(answer.data, dtype=np.uint8)
 
     # -- registers ----------------------------------------------------------------------------
