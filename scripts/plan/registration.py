@@ -25,7 +25,9 @@ import pyuvm  # type: ignore[import-untyped]
 from cocotb.regression import Test, TestGenerator
 
 _DECORATORS = (cocotb.test, cocotb.parametrize, cocotb.skipif, cocotb.xfail, pyuvm.test)
-_NAMES = {decorator.__name__ for decorator in _DECORATORS}
+_OF_PROJECT = ("nf_test", "link_test", "regs_test")
+"""Names of decorators in verif/tests that register a test with cocotb."""
+_NAMES = {decorator.__name__ for decorator in _DECORATORS} | {*_OF_PROJECT}
 
 Place = tuple[str, int]
 
@@ -117,7 +119,8 @@ def _is_cocotb(mark: ast.expr, module: Any) -> bool:
     value = getattr(module, node.id)
     for name in names:
         value = getattr(value, name, None)
-    return any(value is decorator for decorator in _DECORATORS)
+    known = any(value is decorator for decorator in _DECORATORS)
+    return known or getattr(value, "__name__", "") in _OF_PROJECT
 
 
 def _why(error: BaseException, path: Path, start: str) -> str:

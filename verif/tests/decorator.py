@@ -95,6 +95,8 @@ def nf_test(
             made = pyuvm_class(name, function, base=base, **options)
         else:
             assert work is not None, f"{function.__name__}: no sequence, no test class, no body"
+            if issubclass(work, NfBaseTest) and not options:
+                name = work.__name__  # its figures keep their names
             made = pyuvm_class(name, work, **options)
 
         async def run(_dut: Any, **settings: Any) -> None:

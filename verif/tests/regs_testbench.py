@@ -30,7 +30,7 @@ COUNTED = {
 """Members that a counter counts; the others say where the first of them was."""
 
 
-class Bench:
+class RegsBench:
     """The block with idle inputs, out of reset."""
 
     def __init__(self, dut: Any) -> None:
@@ -48,7 +48,7 @@ class Bench:
         """Clocks since the bench was made."""
         return round((get_sim_time("ns") - self._began) / CLOCK_NS)
 
-    async def start(self) -> Bench:
+    async def start(self) -> RegsBench:
         tie_inputs(self.dut, "nf_regs")
         await clock_and_reset(self.dut, 3)
         cocotb.start_soon(self._close())
@@ -182,7 +182,7 @@ async def raw_read(dut: Any, address: int, held: int = 0) -> int:
 
 
 def regs_test(
-    test: Callable[[Bench], Coroutine[Any, Any, None]], limit_ms: int = 5
+    test: Callable[[RegsBench], Coroutine[Any, Any, None]], limit_ms: int = 5
 ) -> TestGenerator:
     """Register a test of the register block with cocotb; it gets the bench, out of reset.
 
@@ -193,6 +193,6 @@ def regs_test(
 
     @functools.wraps(test)
     async def run(dut: Any) -> None:
-        await test(await Bench(dut).start())
+        await test(await RegsBench(dut).start())
 
     return cocotb.test(timeout_time=limit_ms, timeout_unit="ms")(run)

@@ -14,7 +14,7 @@ from verif.coverage.cover_model import CoverModel
 from verif.coverage.white_box import WhiteBoxPoints
 from verif.env.run_metrics import leave
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench, regs_test
+from verif.tests.regs_testbench import RegsBench, regs_test
 
 _CORE, _LINK, _RAM = (layout(f"{name}_events_t") for name in ("core", "link", "ram"))
 EVENTS: dict[str, tuple[str, int]] = {
@@ -41,7 +41,7 @@ RAISES = {
 
 
 @regs_test
-async def irq_by_each_event(bench: Bench) -> None:
+async def irq_by_each_event(bench: RegsBench) -> None:
     """Every event alone, each value of those that count: it raises its source, or nothing."""
     status = bench.regs["IRQ_STATUS"]
     for port, struct in (("core_events", _CORE), ("link_events", _LINK), ("ram_events", _RAM)):
@@ -56,7 +56,7 @@ async def irq_by_each_event(bench: Bench) -> None:
 
 
 @regs_test
-async def irq_event_in_clock_of_clear(bench: Bench) -> None:
+async def irq_event_in_clock_of_clear(bench: RegsBench) -> None:
     """For every source, masked and enabled: an event before a clear is cleared, one in the same
     clock or later is kept, and the pin follows."""
     status = bench.regs["IRQ_STATUS"]
@@ -73,7 +73,7 @@ async def irq_event_in_clock_of_clear(bench: Bench) -> None:
 
 
 @regs_test
-async def irq_clears(bench: Bench) -> None:
+async def irq_clears(bench: RegsBench) -> None:
     """A write clears exactly those of several pending sources that are written with 1."""
     status = bench.regs["IRQ_STATUS"]
     masks = {source: status.field(source).mask for source in EVENTS}
@@ -90,14 +90,14 @@ async def irq_clears(bench: Bench) -> None:
     _leave(bench)
 
 
-def _leave(bench: Bench) -> None:
+def _leave(bench: RegsBench) -> None:
     points = WhiteBoxPoints(CoverModel())
     points.take(SimpleNamespace(u_regs=bench.dut))
     leave(points.model, {"cycles": bench.cycles})
 
 
 async def _clear_beside(
-    bench: Bench, port: str, event: int, mask: int, enable: int, delay: int
+    bench: RegsBench, port: str, event: int, mask: int, enable: int, delay: int
 ) -> int:
     """Clears a pending source, with a new event after `delay` clocks; returns how many clocks after
     the clear the event came."""

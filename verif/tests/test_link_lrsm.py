@@ -30,14 +30,14 @@ REINIT = 3
 """Code of RETRY_PHY_REINIT in `lrsm`."""
 
 
-class Bench:
+class LrsmBench:
     """Bench of the state machine: `pulse` drives inputs for a clock or more."""
 
     def __init__(self, dut: Any) -> None:
         self.dut = dut
         self.edge = FallingEdge(dut.clk)
 
-    async def start(self) -> Bench:
+    async def start(self) -> LrsmBench:
         """Reset, with the physical layer up; return the bench."""
         tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
         self.dut.rst_n.value = 0
@@ -90,7 +90,7 @@ class Bench:
 async def reset_in_any_state(dut: Any) -> None:
     """A reset leaves nothing over of what was: outputs, frames counted, the wrap value of ESeq."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     fresh = await bench.reset()
     for _ in range(20):
         dut.init_wrap.value = rng.randrange(21, 255)
@@ -109,7 +109,7 @@ async def reset_in_any_state(dut: Any) -> None:
 async def first_training_is_no_retrain(dut: Any) -> None:
     """However long the physical layer takes to come up first, the link is as if it had been up."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     fresh = await bench.reset()
     for clocks in (1, 2, rng.randrange(3, 100)):
         dut.rst_n.value = dut.phy_up.value = 0
@@ -126,7 +126,7 @@ async def first_training_is_no_retrain(dut: Any) -> None:
 @cocotb.test
 async def eseq_wraps(dut: Any) -> None:
     """0..9 until INIT.Param has come, 0..wrap afterwards; frozen from an error to RETRY.Ack."""
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     pulse = bench.pulse
 
     async def count(flits: int) -> list[int]:
@@ -154,7 +154,7 @@ async def eseq_wraps(dut: Any) -> None:
 @cocotb.test
 async def answer_at_the_time_out(dut: Any) -> None:
     """An answer counts up to the clock of the time-out, that one included."""
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for late in (-1, 0, 1):
         await bench.pulse("lost")
         await bench.pulse("req_sent")
@@ -170,7 +170,7 @@ async def answer_at_the_time_out(dut: Any) -> None:
 @cocotb.test
 async def empty_answer_clears_counts(dut: Any) -> None:
     """After a reinit an answer with Empty clears NUM_RETRY and NUM_PHY_REINIT: no flit will."""
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     await bench.pulse("lost")
     while int(dut.lrsm.value) != REINIT:
         await bench.pulse("req_sent")
@@ -192,7 +192,7 @@ async def empty_answer_clears_counts(dut: Any) -> None:
 async def request_waits_for_its_answer(dut: Any) -> None:
     """A RETRY.Req is remembered until its RETRY.Ack begins, however long, and with its fields."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for _ in range(20):
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
         dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
@@ -211,7 +211,7 @@ async def reset_forgets_the_request(dut: Any) -> None:
     """No RETRY.Ack is owed once the physical layer has been down, for a clock or for longer, or the
     link has asked for that: the peer, which sees it too, asks again."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
 
     async def asked() -> None:
         await bench.pulse("got_frame", clocks=5)
@@ -248,7 +248,7 @@ async def request_beside_an_answer(dut: Any) -> None:
     """A RETRY.Req that comes in the very clock in which the answer to the one before it begins is
     owed a second answer."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for clocks in (0, 1, rng.randrange(2, 9)):
         await bench.pulse("got_frame", clocks=5)
         await bench.pulse("got_req", "req_held")
@@ -268,7 +268,7 @@ async def retrains_of_others(dut: Any) -> None:
     """A retrain that the link has not asked for counts in no number and asks for no other one,
     whatever state it comes in and however short it is (the table of §9: no action)."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for clocks in (1, 2, rng.randrange(3, 30)):
         for before in ((), ("lost",), ("lost", "req_sent")):
             await bench.reset()
@@ -293,7 +293,7 @@ async def refused_request_beside_another(dut: Any) -> None:
     """A RETRY.Req that changes no state (without its frames, or for a flit that is gone) does not
     change either what the one before it is answered with."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for frames in [0, 4, *(rng.randrange(8) for _ in range(20))]:
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
         dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
@@ -315,7 +315,7 @@ async def time_outs_counted(dut: Any) -> None:
     """A time-out is reported once for each RETRY.Req without an answer in time; an answer in the
     clock of the time-out is in time."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for late in (-1, 0, 1, rng.randrange(2, 40), 0):
         told = 0
         await bench.pulse("lost")
@@ -345,7 +345,7 @@ async def time_outs_counted(dut: Any) -> None:
 async def time_out_starts_anew(dut: Any) -> None:
     """TIMEOUT begins with each RETRY.Req, also where a retrain has ended the wait before it."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await Bench(dut).start()
+    bench = await LrsmBench(dut).start()
     for _ in range(5):
         await bench.pulse("lost")
         await bench.pulse("req_sent")

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench, regs_test
+from verif.tests.regs_testbench import RegsBench, regs_test
 
 LINK_STATUS = layout("link_status_t")
 
 
 @regs_test
-async def link_error(bench: Bench) -> None:
+async def link_error(bench: RegsBench) -> None:
     """The first link error is captured; the state of the retry is read; CTRL.MULTI_HEADER."""
     dut = bench.dut
     info, state = bench.regs["LINK_ERR_INFO"], bench.regs["LINK_STATE"]

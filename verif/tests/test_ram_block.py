@@ -27,7 +27,7 @@ TOTAL = DATA_W + CHECK_W
 
 
 @dataclass
-class Row:
+class RamRow:
     """Message that waits, and its wrong bits."""
 
     word: int
@@ -69,7 +69,7 @@ class RamBench:
     def __init__(self, dut: Any) -> None:
         self.dut = dut
         self.rng = random.Random(cocotb.RANDOM_SEED)
-        self.rows: deque[Row] = deque()
+        self.rows: deque[RamRow] = deque()
         self.pushed = self.popped = 0
         self.seen = {"clean": 0, "bad": 0, "corrected": 0}
 
@@ -83,8 +83,8 @@ class RamBench:
         dut.rst_n.value = 1
         await FallingEdge(dut.clk)
 
-    async def push(self) -> Row:
-        row = Row(self.rng.choice((0, (1 << WIDTH) - 1, self.rng.getrandbits(WIDTH))))
+    async def push(self) -> RamRow:
+        row = RamRow(self.rng.choice((0, (1 << WIDTH) - 1, self.rng.getrandbits(WIDTH))))
         assert int(self.dut.in_ready.value)
         self.dut.in_valid.value, self.dut.in_data.value = 1, row.word
         await FallingEdge(self.dut.clk)
@@ -97,7 +97,7 @@ class RamBench:
         """Flip a bit of the message `number`."""
         await self.flip_row(number % DEPTH, place, ram)
 
-    async def push_beside(self, row: int, place: int) -> Row:
+    async def push_beside(self, row: int, place: int) -> RamRow:
         """Push a message in the clock in which a bit of a row flips."""
         self.dut.flip.value = pack(FLIP, valid=1, ram=PARAMETERS["RAM"], row=row, place=place)
         pushed = await self.push()
@@ -176,10 +176,10 @@ class FlipLife(RamBench):
 
     def __init__(self, dut: Any) -> None:
         super().__init__(dut)
-        self.flipped: deque[Row] = deque(maxlen=2)
+        self.flipped: deque[RamRow] = deque(maxlen=2)
         self.written_over = self.meanwhile = 0
 
-    def mark(self, row: Row, place: int) -> bool:
+    def mark(self, row: RamRow, place: int) -> bool:
         """Note a flip, for which the oldest one heals; False if this bit is wrong already."""
         if place in row.flips:
             return False
@@ -223,7 +223,7 @@ class FlipLife(RamBench):
         if not 0 < len(self.rows) < DEPTH:
             return False
         own = self.rng.random() < 0.3
-        row, place = Row(0) if own else self.rows[-1], self.rng.randrange(TOTAL)
+        row, place = RamRow(0) if own else self.rows[-1], self.rng.randrange(TOTAL)
         if self.mark(row, place):
             await self.push_beside((self.pushed - (not own)) % DEPTH, place)
             self.meanwhile += not own
@@ -243,7 +243,7 @@ class FlipLife(RamBench):
         """Flip a bit of an empty row, which is written over before anybody reads it."""
         if not len(self.rows) < min(self.pushed, DEPTH):
             return False
-        self.mark(Row(0), 0)
+        self.mark(RamRow(0), 0)
         await self.flip(self.pushed, self.rng.randrange(TOTAL))
         await self.push()
         self.written_over += 1

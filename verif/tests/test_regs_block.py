@@ -18,7 +18,7 @@ from models.register_map import Access, byte_mask
 from verif.axi import Resp
 from verif.tests import register_checks as checks
 from verif.tests.packed_structs import layout, pack, unpack
-from verif.tests.regs_testbench import COUNTED, EVENTS, Bench, raw_read, raw_write, regs_test
+from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, raw_read, raw_write, regs_test
 
 ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
 LINK_STATUS = layout("link_status_t")
@@ -36,7 +36,7 @@ IRQ_OF_EVENT = {
 
 
 @regs_test
-async def map_checks(bench: Bench) -> None:
+async def map_checks(bench: RegsBench) -> None:
     """Resets, access types and decode of the block with this build's parameters."""
     regs = {k: r for k, r in bench.regs.items() if r.access is not Access.COMMIT}
     found = await checks.reset_values(bench.port, bench.regs)
@@ -48,7 +48,7 @@ async def map_checks(bench: Bench) -> None:
 
 
 @regs_test
-async def counters(bench: Bench) -> None:
+async def counters(bench: RegsBench) -> None:
     """Every event counts in its own counter and raises its own interrupt; random bursts add up."""
     dut = bench.dut
     irq = bench.regs["IRQ_STATUS"]
@@ -84,7 +84,7 @@ async def counters(bench: Bench) -> None:
 
 
 @regs_test
-async def event_in_clock_of_clear(bench: Bench) -> None:
+async def event_in_clock_of_clear(bench: RegsBench) -> None:
     """An event before a clear is cleared, one in the same clock or later is kept."""
     last = 1 << (bench.params.regions - 1)
     error = pack(ACCESS_ERROR, valid=1, cause=3, tag=0xBEEF)
@@ -115,7 +115,7 @@ async def event_in_clock_of_clear(bench: Bench) -> None:
 
 
 @regs_test
-async def ram_error(bench: Bench) -> None:
+async def ram_error(bench: RegsBench) -> None:
     """The first bad word of a RAM is captured, a corrected one is not; a flip lasts one clock."""
     dut = bench.dut
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
@@ -157,7 +157,7 @@ async def ram_error(bench: Bench) -> None:
 
 
 @regs_test
-async def ram_error_in_clock_of_clear(bench: Bench) -> None:
+async def ram_error_in_clock_of_clear(bench: RegsBench) -> None:
     """An error before the clear of RAS_ERROR is not captured; one in its clock is the first
     of the next."""
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
@@ -190,7 +190,7 @@ async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
 
 
 @regs_test
-async def access_error(bench: Bench) -> None:
+async def access_error(bench: RegsBench) -> None:
     """The first refused access is captured; writing VALID arms the capture again."""
     info = bench.regs["ERR_INFO"]
 
@@ -222,7 +222,7 @@ async def access_error(bench: Bench) -> None:
 
 
 @regs_test
-async def levels(bench: Bench) -> None:
+async def levels(bench: RegsBench) -> None:
     """Status inputs are read where they belong; configuration reaches the outputs."""
     dut = bench.dut
     regions, rng = bench.params.regions, bench.rng
@@ -275,7 +275,7 @@ async def levels(bench: Bench) -> None:
 
 
 @regs_test
-async def commit(bench: Bench) -> None:
+async def commit(bench: RegsBench) -> None:
     """The write response waits for commit_done, reads go on, the descriptor is as written."""
     dut = bench.dut
     rng = bench.rng
@@ -337,7 +337,7 @@ async def commit(bench: Bench) -> None:
 
 
 @regs_test
-async def close(bench: Bench) -> None:
+async def close(bench: RegsBench) -> None:
     """CTRL.CLOSE reaches the core with its region, is answered after commit_done, no commit."""
     dut = bench.dut
     cases = [(strobe, bit) for strobe in (0xF, 0x1, 0xE) for bit in (0, 1)]
@@ -355,7 +355,7 @@ async def close(bench: Bench) -> None:
 
 
 @regs_test
-async def held_reads(bench: Bench) -> None:
+async def held_reads(bench: RegsBench) -> None:
     """Read data is stable until it is taken, also of a register that changes."""
     dut = bench.dut
     reg = bench.regs["SLOT_HIT"]
@@ -368,7 +368,7 @@ async def held_reads(bench: Bench) -> None:
 
 
 @regs_test
-async def order_and_strobes(bench: Bench) -> None:
+async def order_and_strobes(bench: RegsBench) -> None:
     """AW and W come in any order; all 16 strobes; no other register changes; EPOCH without a strobe
     commits nothing."""
     dut = bench.dut

@@ -12,11 +12,11 @@ from cocotb.triggers import ClockCycles
 
 from models.nf_regs import REG_MAP
 from verif.tests.packed_structs import pack
-from verif.tests.regs_testbench import COUNTED, EVENTS, Bench, regs_test
+from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, regs_test
 
 
 @functools.partial(regs_test, limit_ms=100)
-async def long_counts(bench: Bench) -> None:
+async def long_counts(bench: RegsBench) -> None:
     """Every event in every clock, of a million or so: carries reach the upper bits of counters."""
     dut = bench.dut
     held = {port: {event: 1 for event, _ in COUNTED[port]} for port in EVENTS}

@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_ti
 from models.regions import CommitCode
 from verif.axi import Resp
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import Bench, raw_read, raw_write, raw_write_held, regs_test
+from verif.tests.regs_testbench import RegsBench, raw_read, raw_write, raw_write_held, regs_test
 
 HOLE = 3
 """Line of the control window without registers."""
@@ -18,7 +18,7 @@ HOLE = 3
 class Turns:
     """Steps of the control window and of AXI4-Lite on the registers of one region."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: RegsBench) -> None:
         self.bench, self.dut, self.rng = bench, bench.dut, bench.rng
         self.low, self.high, self.epoch, self.control = (
             bench.regs[f"REGION[0].{leaf}"].address
@@ -137,7 +137,7 @@ class Turns:
 
 
 @regs_test
-async def window_turns(bench: Bench) -> None:
+async def window_turns(bench: RegsBench) -> None:
     """The control window and AXI4-Lite take turns, an access at a time; reads pass its commits."""
     turns = Turns(bench)
     for _ in range(60):
@@ -147,7 +147,7 @@ async def window_turns(bench: Bench) -> None:
 
 
 @regs_test
-async def move_code(bench: Bench) -> None:
+async def move_code(bench: RegsBench) -> None:
     """CTRL_WINDOW_LO reads as of the last move, whatever the core has said of others, until the
     next one is decided. A write without a strobe moves nothing."""
     dut = bench.dut
