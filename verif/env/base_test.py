@@ -32,7 +32,9 @@ _SETTINGS = "settings"
 
 
 class NfBaseTest(uvm_test):
-    """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
+    """Base class of tests; override `configure` and `scenario`. `found`: findings of the last
+    run.
+    """
 
     found: ClassVar[Sequence[str]] = []
     reset_clocks = 5

@@ -46,7 +46,9 @@ class Ram(NamedTuple):
 
 
 def parameter(name: str) -> int:
-    """Return a parameter of the build, or its default in the top module; KeyError if there is none."""
+    """Return a parameter of the build, or its default in the top module; KeyError if there is
+    none.
+    """
     if name in (built := build_parameters()):
         return built[name]
     found = re.search(rf"parameter int {name}\s*=\s*(\d+)", TOP.read_text(encoding="utf-8"))

@@ -172,7 +172,9 @@ def _cancelling(shape: tuple[int, int], rng: Random) -> Words:
 
 
 def _rounding(shape: tuple[int, int], rng: Random) -> Words:
-    """Draw a first operand, then halves of its last place: exact ties, and ties with a sticky bit."""
+    """Draw a first operand, then halves of its last place: exact ties, and ties with a sticky
+    bit.
+    """
     base = rng.integers(30, 220, shape[1])
     exponent = np.tile(base, (shape[0], 1)) - 24 + rng.integers(-1, 2, shape)
     fraction = rng.choice(np.array([0, 0, 1, 1 << 22, (1 << 23) - 1]), shape)

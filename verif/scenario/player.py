@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a scenario through the environment: a sequence that waits where the scenario says so.
+"""Player of a scenario: a sequence that waits where the scenario says so.
 
 It also waits where the scoreboard could not judge: any scenario, also one that was cut down,
 may be played.
@@ -51,7 +51,7 @@ def apply_link(target: CxlConfig, link: Link) -> None:
 
 
 class ScenarioSequence(NfSequence):
-    """`scenario`: what is played. `done`: operations that were begun."""
+    """Sequence that plays `scenario`; `done`: operations that were begun."""
 
     scenario: Scenario | None = None
     done: int = 0
@@ -192,7 +192,9 @@ class ScenarioSequence(NfSequence):
             poisoned.difference_update([line for line in poisoned if first <= line < end])
 
     async def _clear(self, operation: Operation) -> None:
-        """Clear the counters; under traffic the clear is not exact, so repeat it once all is quiet."""
+        """Clear the counters; under traffic the clear is not exact, so repeat it once all is
+        quiet.
+        """
         await self.env.registers.write("CTRL.CLEAR_COUNTERS", 1)
         if not operation.idle:
             await self.quiet()

@@ -24,13 +24,15 @@ LEVELS = (DevLoad.OPTIMAL, DevLoad.MODERATE, DevLoad.SEVERE)
 
 
 def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
-    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a level."""
+    """Return the level of an occupancy: the worst whose threshold is reached; 0 disables a
+    level.
+    """
     reached = [one for one, least in zip(LEVELS, thresholds, strict=True) if 0 < least <= occupancy]
     return max(reached, default=DevLoad.LIGHT)
 
 
 class DevLoadRule:
-    """Follows requests and responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
+    """Check of DevLoad, from requests, responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
 
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS

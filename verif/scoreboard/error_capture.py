@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ERR_INFO, ERR_ADDR and ERR_TAG: the first refused access since the capture was armed.
+"""Check of ERR_INFO, ERR_ADDR and ERR_TAG: the first refused access since the capture was armed.
 
 Which one was first is known when it was alone. Of several in flight at once any may have been
 (spec: controller §6); what the registers show must be one of them, and the same in all registers.
@@ -50,7 +50,7 @@ def shown(error: AccessError, register: str) -> dict[str, int]:
 
 
 class ErrorCapture:
-    """Feed it with refused requests and with the writes that arm the capture."""
+    """Predicted capture, from refused requests and the writes that arm it."""
 
     def __init__(self) -> None:
         self._candidates: list[_Candidate] = []
@@ -79,7 +79,9 @@ class ErrorCapture:
         self._arms += 1
 
     def arm_end(self) -> None:
-        """End a write that arms the capture: a request in flight may be captured before or after."""
+        """End a write that arms the capture: a request in flight may be captured before or
+        after.
+        """
         since = self._arming or 0
         shown = [one.error for one in self._first()] if self._known is None else self._known
         certain = self._certain(since + 1)
@@ -102,7 +104,9 @@ class ErrorCapture:
         return [one for one in self._candidates if one.op.start <= limit]
 
     def _certain(self, now: int) -> bool:
-        """Return whether a refused access was answered before `now`, since the capture was armed."""
+        """Return whether a refused access was answered before `now`, since the capture was
+        armed.
+        """
         return any(one.certain and 0 <= one.op.end < now for one in self._candidates)
 
     def begin(self, now: int) -> tuple[bool, int]:

@@ -35,7 +35,7 @@ from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 
 class Interrupts:
-    """Sources by the name of their bit; each gives least and most events since the start."""
+    """Sticky interrupt bits by name; each source returns least and most events since the start."""
 
     def __init__(
         self, status: Register, enable: Register, sources: Mapping[str, Callable[[], Span]]
@@ -122,7 +122,7 @@ UNCOMPARED: dict[str, str] = {}
 
 
 class Rule(NamedTuple):
-    """`begin(name)` gives what `end(register, data, that)` compares with."""
+    """Check of a read: `end(register, data, that)` compares with the result of `begin(name)`."""
 
     begin: Callable[[str], Any]
     end: Callable[[Register, int, Any], str | None]
@@ -134,7 +134,7 @@ def own_value(register: Register) -> bool:
 
 
 class Rules:
-    """The rule of each register, by its name without the number of the region."""
+    """Read rule of each register, by its name without the number of the region."""
 
     def __init__(self, predictor: RegisterPredictor) -> None:
         self.predictor = predictor
@@ -393,7 +393,7 @@ class Rules:
 
 
 class _Anything:
-    """A counter of which nothing is known: the link's, in a bench that does not watch it."""
+    """Counter with an unknown value: the link's, in a bench that does not watch it."""
 
     def begin(self) -> None:
         """Begin a read."""
@@ -409,7 +409,7 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A write of a register: its data, the mask of written bits, and the access that writes."""
+    """Write of a register: its data, the mask of written bits, and the access that writes."""
 
     register: Register
     data: int
@@ -422,7 +422,9 @@ class Write:
 
     @property
     def rule(self) -> str:
-        """Return the name of the register without the number of a region: the key of `WriteRule`s."""
+        """Return the name of the register without the number of a region: the key of
+        `WriteRule`s.
+        """
         return re.sub(r"\[\d+\]", "", self.register.name)
 
     @property
@@ -448,7 +450,10 @@ class WriteRule(NamedTuple):
 
 
 class RegisterPredictor:
-    """Follows the writes and judges the reads. Without a `link` its registers are not known."""
+    """Predictor of registers: follows writes and judges reads.
+
+    Without `link` the link's registers are unknown.
+    """
 
     def __init__(
         self, scoreboard: Scoreboard, params: DeviceParams, link: LinkState | None = None
@@ -462,7 +467,7 @@ class RegisterPredictor:
         self.before: dict[str, set[int]] = {}
         """Registers with a write under way: what they may have held before."""
         self.others: dict[str, set[int]] = {}
-        """What registers may hold beside their value, because writes of them raced."""
+        """Other values that registers may hold, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
         self._commits: dict[tuple[AxiLiteAccess | Op, str], Commit] = {}

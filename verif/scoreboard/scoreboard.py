@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scoreboard, without a simulator: requests and responses in, findings out.
+"""Scoreboard without a simulator: requests and responses in, findings out.
 
 Everything it knows comes from monitors: requests and responses decoded from the link's pins, and
 transfers seen on the register bus. Per (channel, tag, LD-ID) a response is matched to its request;
@@ -47,14 +47,15 @@ from verif.scoreboard.region_status import RegionStatusRanges, RegionViews
 #
 # Both are commits, or one of them is a CLOSE. The register bus takes one access at a time, so
 # each of the two is wholly before or wholly after the other (spec: controller, second edition,
-# section 9). The pins do not show which comes first; a read behind both does: EPOCH returns the
+# section 9). The pins do not show which comes first; a read after both does: EPOCH returns the
 # value of the later commit, and STATUS.CLOSED is 1 if the close was the later. Until then nothing
 # of the region is judged; from then on everything is, in that order alone.
 
 
 class CommitRaces:
-    """Feed it with each commit and close that begins, and with reads of EPOCH and of CLOSED; both
-    say what is wrong."""
+    """Races between two commits, or a commit and a close, of one region; reads of EPOCH and CLOSED
+    settle them.
+    """
 
     def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
         """Start without races; `settled` is called with the first and the last commit once their
@@ -145,7 +146,9 @@ RESET_CAPACITY = (_REGISTERS["CAP_WINDOW"].reset, _REGISTERS["CAP_THRESHOLD"].re
 
 
 class Scoreboard:
-    """Feed it with `request`, `response`, `commit_begin`, `commit_end`; end with `finish`."""
+    """Checker of the device, by `request`, `response`, `commit_begin`, `commit_end` and so on; end
+    with `finish`.
+    """
 
     quiescence_type: type[Quiescence] = Quiescence
     """A negative twin puts a subclass with a fault here."""
@@ -246,7 +249,9 @@ class Scoreboard:
         self.capacity.reset(*RESET_CAPACITY)
 
     def mode_of(self, access: Access) -> str:
-        """Return the mode of the region of an access, or "plain memory": a part of a cause's key."""
+        """Return the mode of the region of an access, or "plain memory": a part of a cause's
+        key.
+        """
         config = None if access.region is None else self.configs[access.region]
         return config.mode.name if config else "plain memory"
 

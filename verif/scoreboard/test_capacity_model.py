@@ -97,7 +97,9 @@ def test_requests_in_flight_may_exceed_the_threshold() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 def test_limits_that_change_under_a_contribution(before: bool) -> None:
-    """Check that a contribution may meet the old or the new threshold: FALLBACK may be set or not."""
+    """Check that a contribution may meet the old or the new threshold: FALLBACK may be set or
+    not.
+    """
     old, new = (0, 255) if before else (255, 0)
     check = CapacityCheck(1, 256, old)
     check.change(256, new, False)
@@ -127,7 +129,9 @@ def test_former_limits_end_when_nothing_is_in_flight() -> None:
 
 
 def test_a_request_within_the_write_of_the_window_is_open() -> None:
-    """Check a request that begins and ends during the write: it comes before or after the restart."""
+    """Check a request that begins and ends during the write: it comes before or after the
+    restart.
+    """
     check = CapacityCheck(1, 4, 1)
     check.change(5, 1, True)
     check.operation()

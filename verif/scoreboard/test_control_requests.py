@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is told."""
+"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANAGER = 9
 
 
 class Bus(RegisterBench):
-    """Both ways to the registers; the answers are the caller's."""
+    """Both ways to the registers; the caller gives the answers."""
 
     def __init__(self) -> None:
         super().__init__(Scoreboard(DeviceModel(HW), HW.regions), HW)

@@ -118,7 +118,9 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
 
 
 def test_a_read_around_two_commits() -> None:
-    """Check that the read may come before, between or after the commits, and excludes older ones."""
+    """Check that the read may come before, between or after the commits, and excludes older
+    ones.
+    """
     bench = Bench(ONE_LINE)
     status, scoreboard = bench.scoreboard.status, bench.scoreboard
     old = scoreboard.epochs[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins of CLOSE, INFO and STATUS: what the device may say passes, the rest is flagged."""
+"""Negative twins of CLOSE, INFO and STATUS: legal answers pass, all others are reported."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_comes_late_must_not_count() -> None:
     assert "MISMATCH" in str(bench.scoreboard.errors[0])
 
 
-def test_a_read_behind_the_close_must_be_final() -> None:
+def test_a_read_after_the_close_must_be_final() -> None:
     """Check a read that was in flight before CLOSE and is answered after its response."""
     for link_repeats in (False, True):
         bench = Bench(STRICT)
@@ -135,7 +135,7 @@ def test_a_region_without_a_round_cannot_be_closed() -> None:
     assert not close(bench, 5)
 
 
-def test_a_close_behind_an_unsettled_commit() -> None:
+def test_a_close_after_an_unsettled_commit() -> None:
     """Check a close of a region whose first round is a commit that is not judged yet."""
     bench = Bench()
     held = bench.begin(read(BINARY.address(0, 0)))
@@ -181,9 +181,9 @@ def test_status_is_compared_in_every_figure(name: str) -> None:
         assert name in status(bench, BINARY, figures(**{name: wrong}))[0]
 
 
-def test_words_behind_the_last_are_zero() -> None:
+def test_words_after_the_last_are_zero() -> None:
     bench = Bench(BINARY)
-    assert "words behind" in status(bench, BINARY, word(7, 1))[0]
+    assert "words after" in status(bench, BINARY, word(7, 1))[0]
 
 
 def test_lines_of_each_worker_are_compared() -> None:

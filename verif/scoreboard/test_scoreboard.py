@@ -35,7 +35,7 @@ TWO = b"\x02" * 64
 
 
 class Bench:
-    """A scoreboard, and a second model that plays the device."""
+    """Scoreboard, and a second model in place of the device."""
 
     def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
         params = DeviceParams(mem_lines_log2=MEM)
@@ -393,7 +393,7 @@ def test_devload_follows_what_is_outstanding() -> None:
         rule.thresholds_end(bench.scoreboard.now)
         others = [bench.begin(write(64 * (2 + k))) for k in range(more)]
         msg = bench.begin(write(64))
-        for other in others:  # they may have been admitted beside it
+        for other in others:  # they may have been admitted with it
             bench.answer(other)
         bench.answer(msg, wrong(devload=devload))
         return not any(f"DEVLOAD {int(devload)}" in one for one in bench.scoreboard.errors[-1:])
