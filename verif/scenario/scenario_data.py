@@ -88,9 +88,9 @@ class Operation:
     on its line (0: it does not wait). `idle`: waits until every request is answered.
     `background`: a commit or register access goes on while the next operations follow. `value`:
     EPOCH, a register's value, or clocks to wait. `read_errors`, `write_errors`: lines of memory
-    that fail until the next such operation, in addition to random lines by the rates. `poisoned`: lines of
-    host data that the medium poisons; `spoilt`: the same of the device's records, healed by the
-    next such operation.
+    that fail until the next such operation, in addition to random lines by the rates. `poisoned`:
+    lines of host data that the medium poisons; `spoilt`: the same of the device's records, healed
+    by the next such operation.
     """
 
     do: Do

@@ -408,7 +408,7 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class RegisterWrite:
     """Write of a register: its data, the mask of written bits, and the access that writes."""
 
     register: Register
@@ -445,8 +445,8 @@ class Write:
 class WriteRule(NamedTuple):
     """Effect of a write: `begin` when it is accepted, `end` when it is answered."""
 
-    begin: Callable[[Write], None] | None
-    end: Callable[[Write], None] | None
+    begin: Callable[[RegisterWrite], None] | None
+    end: Callable[[RegisterWrite], None] | None
 
 
 class RegisterPredictor:
@@ -635,19 +635,19 @@ class RegisterPredictor:
         name = f"REGION[{region}].OWNER_LD"
         return self.field(name, "LDID") if self.field(name, "VALID") else None
 
-    def _managers_begin(self, write: Write) -> None:
+    def _managers_begin(self, write: RegisterWrite) -> None:
         control = self.scoreboard.model.control
         self.scoreboard.control.change_begin(replace(control, ld_mask=self.values[write.name]))
 
-    def _owner_begins(self, _write: Write) -> None:
+    def _owner_begins(self, _write: RegisterWrite) -> None:
         owners = tuple(self._owner(region) for region in range(self.regions))
         control = self.scoreboard.model.control
         self.scoreboard.control.change_begin(replace(control, owners=owners))
 
-    def _window_changed(self, _write: Write) -> None:
+    def _window_changed(self, _write: RegisterWrite) -> None:
         self.scoreboard.control.change_end()
 
-    def _move_begins(self, write: Write) -> None:
+    def _move_begins(self, write: RegisterWrite) -> None:
         """Predict CTRL_WINDOW_LO, which reads the place of the window and the code of the move."""
         if not write.lanes:
             return
@@ -691,7 +691,7 @@ class RegisterPredictor:
         self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op
     ) -> None:
         """Follow a write that was accepted; `who`: the access that writes."""
-        write = Write(register, data, lanes, who)
+        write = RegisterWrite(register, data, lanes, who)
         self._store_begins(register, data, lanes, write.in_band)
         rule = self.writes.get(write.rule)
         if rule is not None and rule.begin is not None:
@@ -699,14 +699,14 @@ class RegisterPredictor:
 
     def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
         """Follow a write that was answered: its effect is complete."""
-        write = Write(register, data, lanes, who)
+        write = RegisterWrite(register, data, lanes, who)
         self._store_ends(register.name, write.in_band)
         rule = self.writes.get(write.rule)
         if rule is not None and rule.end is not None:
             rule.end(write)
 
     def _write_rules(self) -> dict[str, WriteRule]:
-        """Return the effect of each write beyond the stored value, by `Write.rule`."""
+        """Return the effect of each write beyond the stored value, by `RegisterWrite.rule`."""
         interrupts = self.interrupts
         capacity = WriteRule(self._capacity_begins, self._capacity_ends)
         return {
@@ -733,7 +733,7 @@ class RegisterPredictor:
         }
 
     # -- effects of writes --------------------------------------------------------------------
-    def _epoch_begins(self, write: Write) -> None:
+    def _epoch_begins(self, write: RegisterWrite) -> None:
         if not write.lanes:
             return
         region, scoreboard = self.region_of(write.name), self.scoreboard
@@ -741,11 +741,11 @@ class RegisterPredictor:
         self._known(region)
         self._commit_begins(write, scoreboard.commit_begin(region, self.config(region), epoch))
 
-    def _close_begins(self, write: Write) -> None:
+    def _close_begins(self, write: RegisterWrite) -> None:
         if write.sets("CLOSE"):
             self._commit_begins(write, self.scoreboard.close_begin(self.region_of(write.name)))
 
-    def _commit_begins(self, write: Write, commit: Commit | None) -> None:
+    def _commit_begins(self, write: RegisterWrite, commit: Commit | None) -> None:
         """Follow a commit or a close, which may race with one from the other register port."""
         if commit is None:
             return
@@ -758,7 +758,7 @@ class RegisterPredictor:
         if wrong is not None:
             self.rules.report(wrong)
 
-    def _commit_ends(self, write: Write) -> None:
+    def _commit_ends(self, write: RegisterWrite) -> None:
         commit = self._commits.pop((write.who, write.name), None)
         if commit is None:
             return
@@ -767,58 +767,58 @@ class RegisterPredictor:
         if not commit.in_band and not commit.closes:
             self.rules.committed()
 
-    def _fallback_clears(self, write: Write) -> None:
+    def _fallback_clears(self, write: RegisterWrite) -> None:
         self.scoreboard.devload.clear_fallback(write.ones)
         for flag in self._fallen(write.ones):
             flag.clear_begin()
 
-    def _fallback_cleared(self, write: Write) -> None:
+    def _fallback_cleared(self, write: RegisterWrite) -> None:
         for flag in self._fallen(write.ones):
             flag.clear_end()
 
     def _fallen(self, ones: int) -> list[Cleared]:
         return [one for region, one in enumerate(self.scoreboard.fallback) if ones >> region & 1]
 
-    def _counters_clear(self, write: Write) -> None:
+    def _counters_clear(self, write: RegisterWrite) -> None:
         if write.sets("CLEAR_COUNTERS"):
             self.scoreboard.clear_counters_begin()
             for counter in self.link_counters.values():
                 counter.clear_begin()
 
-    def _counters_cleared(self, write: Write) -> None:
+    def _counters_cleared(self, write: RegisterWrite) -> None:
         if write.sets("CLEAR_COUNTERS"):
             self.scoreboard.clear_counters_end()
             self.counters.clear()  # earlier reads say nothing about later ones
             for counter in self.link_counters.values():
                 counter.clear_end()
 
-    def _capture_arms(self, write: Write) -> None:
+    def _capture_arms(self, write: RegisterWrite) -> None:
         if write.sets("VALID"):
             self.scoreboard.capture.arm_begin(self.scoreboard.now)
 
-    def _capture_armed(self, write: Write) -> None:
+    def _capture_armed(self, write: RegisterWrite) -> None:
         if write.sets("VALID"):
             self.scoreboard.capture.arm_end()
 
-    def _ram_flips(self, write: Write) -> None:
+    def _ram_flips(self, write: RegisterWrite) -> None:
         if write.sets("GO"):
             place = write.register.unpack(self.values[write.name])
             self.scoreboard.ram.injected(place["RAM"], place["ROW"])
 
-    def _thresholds_begin(self, write: Write) -> None:
+    def _thresholds_begin(self, write: RegisterWrite) -> None:
         levels = [self.field(write.name, level) for level in ("OPTIMAL", "MODERATE", "SEVERE")]
         self.scoreboard.devload.thresholds_begin(*levels)
 
-    def _thresholds_end(self, _write: Write) -> None:
+    def _thresholds_end(self, _write: RegisterWrite) -> None:
         self.scoreboard.devload.thresholds_end(self.scoreboard.now)
 
-    def _capacity_begins(self, _write: Write) -> None:
+    def _capacity_begins(self, _write: RegisterWrite) -> None:
         scoreboard = self.scoreboard
         limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
         scoreboard.devload.set_capacity(*limits)
         scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
 
-    def _capacity_ends(self, _write: Write) -> None:
+    def _capacity_ends(self, _write: RegisterWrite) -> None:
         self.scoreboard.capacity.changed(quiet=self.scoreboard.waiting == 0)
 
     def _known(self, region: int) -> None:

@@ -207,7 +207,6 @@ class Scoreboard:
         self.epochs: dict[int, int] = {}
         self.requests = 0
         self.responses = 0
-        self.dropped = 0
         self.engine_ops = 0
         self._engine_doubts = 0
         self._waiting: dict[tuple[bool, int, int], deque[Op]] = {}
@@ -277,7 +276,6 @@ class Scoreboard:
         self.requests += 1
         completion = completion_of(msg)
         if completion is Completion.NONE:
-            self.dropped += 1
             return
         access = self.model.decode(msg, misframed)
         op = Op(msg, self.now, access, read=isinstance(msg, M2SReq), misframed=misframed)
