@@ -139,10 +139,7 @@ def test_a_close_after_an_unsettled_commit() -> None:
     """Check a close of a region whose first round is a commit that is not judged yet."""
     bench = Bench()
     held = bench.begin(read(BINARY.address(0, 0)))
-    bench.scoreboard.commit_begin(0, BINARY, 3)
-    bench.answer(held)  # before the commit: unmapped
-    bench.device.commit(0, BINARY, 3)
-    bench.scoreboard.commit_end(0)
+    bench.commit_during(held, 0, BINARY)  # answered before the commit: unmapped
     assert close(bench)
     bench.do(read(BINARY.address(1, 2)))
     assert bench.scoreboard.errors == []
@@ -215,10 +212,7 @@ def test_a_contribution_in_flight_may_count_in_status() -> None:
 def test_a_refusal_that_races_with_a_commit_counts_on_either_side() -> None:
     bench = Bench(BINARY)
     racing = bench.begin(read(BINARY.address(200, 0)))
-    bench.scoreboard.commit_begin(0, BINARY, 2)
-    bench.answer(racing)
-    bench.device.commit(0, BINARY, 2)
-    bench.scoreboard.commit_end(0)
+    bench.commit_during(racing, 0, BINARY)
     assert status(bench, BINARY) == []
     bench.do(read(BINARY.address(200, 0)))
     assert status(bench, BINARY) == []
