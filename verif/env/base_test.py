@@ -210,7 +210,7 @@ async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "st
         text = str(found)
     # A stop at the first finding leaves requests open: other checkers then complain as well.
     text = "\n".join([*test.found, text])
-    assert text.strip(), f"nobody noticed the fault ({test.__doc__})"
+    assert text.strip(), f"no checker reported the fault ({test.__doc__})"
     other = f"caught, but not by the checker of this fault: {text[:600]}"
     assert expected in text, other
     assert "time-out: no " not in text, other

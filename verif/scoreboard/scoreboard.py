@@ -84,7 +84,7 @@ class CommitRaces:
             return None
         alike = bool(rivals) and not (commit.closes or rivals[0].closes)
         if unsettled or len(rivals) > 1 or (alike and rivals[0].epoch == commit.epoch):
-            return f"bench: nobody can tell in which order region {region} was committed"
+            return f"bench: the order of the commits of region {region} cannot be observed"
         commit.rival, rivals[0].rival = rivals[0], commit
         return None
 
