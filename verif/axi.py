@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What both AXI ports share: handles bound by name, response codes, the rule of VALID and READY."""
+"""Common parts of both AXI ports: handles bound by name, response codes, the rule of VALID and
+READY.
+"""
 
 from __future__ import annotations
 

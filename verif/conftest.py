@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device model in the place of both simulators, for tests of replay, and a capture for it."""
+"""Device model in place of both simulators, for tests of replay, and captures for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 # -- signal level -------------------------------------------------------------------------------
 @dataclass
 class StepResult:
-    """What the bench leaves of a step."""
+    """Results of one step of the bench."""
 
     works: list[EpochLines]
     figures: Counter[str]
@@ -60,7 +60,7 @@ Spoil = Callable[[str, StepResult], bool | None]
 
 
 class SignalModel(Simulators):
-    """Plays both simulators through the same files as the bench."""
+    """Model of both simulators that uses the same files as the bench."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(files=folder)
@@ -124,7 +124,7 @@ Damage = Callable[[int, M2SRwD], M2SRwD | None]
 
 
 class ModelDevice:
-    """The device model, one operation after the other."""
+    """Device model that runs one operation after the other."""
 
     def __init__(self, params: DeviceParams, damage: Damage) -> None:
         self.model = DeviceModel(params)
@@ -192,8 +192,11 @@ class ModelDevice:
 
 
 class BulkModel(Simulators):
-    """Plays both simulators. `damage` and `twice` (contributions come twice) break the device,
-    `dies_at` ends it after some epochs."""
+    """Model of both simulators in bulk.
+
+    `damage` and `twice` (contributions come twice) break the device; `dies_at` ends it after some
+    epochs.
+    """
 
     def __init__(self, folder: Path) -> None:
         super().__init__(files=folder)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the build that is being simulated, as the runner hands them over."""
+"""Parameters of the simulated build, as the runner passes them."""
 
 from __future__ import annotations
 

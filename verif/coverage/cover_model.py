@@ -24,7 +24,7 @@ def _no_action(text: str) -> None:
 
 @dataclass(slots=True)
 class CoverPoint:
-    """A named set of bins; `reason` tells what a hole would leave untested.
+    """Named set of bins; `reason` says what a hole would leave untested.
 
     `test` is the one that is meant to hit the bins, each `at_least` times in the merged nightly
     suite. An `illegal` bin is none of the bins: a hit calls `on_illegal`, which fails the test.
@@ -81,7 +81,7 @@ class CoverCross:
 
 
 class CoverModel:
-    """All points of a run. `on_illegal` hears of each hit of an illegal bin, in one line."""
+    """All points of a run; `on_illegal` is called with one line for each hit of an illegal bin."""
 
     def __init__(self, on_illegal: Callable[[str], None] = _no_action) -> None:
         self.points: dict[str, CoverPoint] = {}
@@ -152,7 +152,7 @@ class CoverModel:
     def add(self, hits: Mapping[str, Mapping[str, int]]) -> None:
         """Add the hits of another run; keep an unplanned point without bins.
 
-        An illegal bin of that run has failed it already: nobody hears of it again.
+        An illegal bin of that run has failed it already: it is not reported again.
         """
         for name, bins in hits.items():
             point = self.points.setdefault(name, CoverPoint(name, "not planned"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must have been seen, sampled from judged operations, commits, registers and memory beats.
+"""Functional coverage of the controller, sampled from judged operations, commits, registers and
+memory beats.
 
 The points lie in a file for each feature; here they are composed into one model, and what the
 monitors and the scoreboard say goes to those who want it.

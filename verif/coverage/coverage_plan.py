@@ -28,7 +28,9 @@ def entries() -> dict[str, PlanEntry]:
 
 
 class Planned:
-    """Adds points to a model as the plan describes them; KeyError for a point without a plan."""
+    """Factory of points that takes reason, test and floor from the plan; KeyError for a point
+    without a plan.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         self.model = model

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregation: what an operation met on its line, in which mode, and where the state had been.
+"""Cover points of aggregation: operations by the state of their line, the mode, and the place of
+the state.
 
 Sampled from operations that raced with none: of a race nobody knows the order. What only the
 pipeline knows (hits, forwarding, queues) is sampled inside the design.
@@ -60,7 +61,7 @@ MARKS = (
 
 
 class EnginePoints:
-    """Feed it with `judged`, `write_back` and `register`."""
+    """State of lines, sampled by `judged`, `write_back` and `register`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -203,7 +204,9 @@ FILLS = ("part", "all")
 
 
 class CountPoints:
-    """Feed it with `result` and `plane`, once for each line that a host has read."""
+    """Counts, votes and planes, sampled by `result` and `plane` for each line that a host has
+    read.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -358,7 +361,9 @@ def operand_classes(bits: U32) -> NDArray[np.intp]:
 
 
 class Fp32Points:
-    """Feed it with `sum`, and call `flush` before the hits are read."""
+    """Operands, rounding and results of FP32 sums, sampled by `sum`; call `flush` before reading
+    the hits.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -477,7 +482,7 @@ SELECTORS = ("0", "7", "15", "16", "17", "18", "19", "20", "32", "33", "34")
 
 
 class IntPoints:
-    """Feed it with `op`, `judged` and `committed`."""
+    """Integer modes, sampled by `op`, `judged` and `committed`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -590,7 +595,7 @@ _TEST = "test_tern5::codes"
 
 
 class Tern5Points:
-    """Feed it with `judged` and `committed`."""
+    """Mode G_TERN5, sampled by `judged` and `committed`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The link at flit level, sampled from its pins: packing, credits, acknowledgements, retry.
+"""Cover points of the link at flit level, sampled from its pins: packing, credits,
+acknowledgements, retry.
 
 A tracker of cocotbext.cxl decodes the pins and keeps what both ends have said; each of its events
 is one sample. What needs the state of the retry inside the device is in `link_state_points`.
@@ -86,7 +87,9 @@ def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
 
 
 class LinkPoints:
-    """Sampling: `bind` a tracker, then `flit` for each of its events and `phy` for each level."""
+    """Flits on the pins: `bind` a tracker, then sample each of its events by `flit` and each level
+    by `phy`.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -395,7 +398,9 @@ def event_name(event: FlitEvent, frames: int) -> str | None:
 
 
 class LinkStatePoints:
-    """Sampling: `clock` once a clock, before the flit of that clock."""
+    """State of the link retry inside the device: call `clock` once per clock, before the flit of
+    that clock.
+    """
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -459,7 +464,7 @@ _OF_RETRIES = frozenset(
 
 
 class LinkFaultPoints:
-    """Feed it with `fault` when one is injected."""
+    """Injected link faults, sampled by `fault`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device-memory port: its beats, waiting times, errors and poison, by who asked for them."""
+"""Cover points of the device-memory port: beats, waiting times, errors and poison, by the path of
+the device.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ BEATS = ("bookkeeping", *(f"plane {plane}" for plane in range(7)))
 
 
 class MemoryPortPoints:
-    """Feed it with `beat`."""
+    """Beats on the device-memory port, sampled by `beat`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)

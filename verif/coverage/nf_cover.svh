@@ -7,7 +7,7 @@
 `define NF_COVER_SVH
 
 // A mode as part of an index. Integer modes count as G_BINARY: the pipeline treats their lines
-// alike, and the points of int_points.py tell them apart.
+// alike, and the points of engine_points.py tell them apart.
 `define NF_COVER_MODE(MODE) (is_int(MODE) ? 2'd1 : 2'(MODE))
 
 // A point with one index.

@@ -86,7 +86,7 @@ module nf_miss_cover
   input wire logic               fill_pop,     // the oldest has come
   input wire logic [8:0]         fill_flight,
   input wire logic [8:0]         fill_window,
-  input wire logic               fill_back,    // the head goes behind the others
+  input wire logic               fill_back,    // the head goes after the others
   input wire logic               fill_alone,   // and is alone
   input wire logic               fill_grows,
   input wire logic               fill_calm,    // the window shrinks, if it can
@@ -166,7 +166,7 @@ module nf_miss_cover
     reason = 3'd0;
     if (do_wait && lk_open && op_settled)                  reason = no_room;
     else if (do_defer && behind)                           reason = 3'd3;
-    else if (do_defer && gives_way)                        reason = 3'd0;  // a point of its own
+    else if (do_defer && gives_way)                        reason = 3'd0;  // a separate point
     else if (do_defer && !victim_ok)                       reason = 3'd4;
     else if (do_defer && victim_dirty && !evict_room)      reason = 3'd6;
     else if (do_defer && !empty && !fill_room)             reason = 3'd5;

@@ -32,7 +32,7 @@ module nf_ram_cover
     assign corrected[i] = faults[i*RAM_FAULT_W + RAM_FAULT_W - 2];
   end
 
-  // ---- when: the first, behind one that RAS_ERROR holds, during a commit; one that was corrected
+  // ---- when: the first, after one that RAS_ERROR holds, during a commit; one that was corrected
   logic [RAMS-1:0]      moment_on;
   logic [RAMS-1:0][5:0] moment_at;
   assign moment_on = bad | corrected;

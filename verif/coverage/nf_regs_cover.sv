@@ -16,7 +16,7 @@ module nf_regs_cover (
   input wire logic [6:0] raised,
   input wire logic [6:0] cleared
 );
-  // Events of each source, and what a write to IRQ_STATUS does to it beside the others.
+  // Events of each source, and what a write to IRQ_STATUS does to it and to the others.
   logic [6:0]      irq_on, clear_on;
   logic [6:0][5:0] irq_at;
   logic [6:0][4:0] clear_at;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Region numbers: everything that the device keeps for each region was seen in each of them."""
+"""Cover points of regions: region numbers, epochs, views and capacity."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _KINDS = {Kind.RESULT: "result ", Kind.CONTRIBUTION: "write "}
 
 
 class RegionPoints:
-    """Feed it with `op`, `judged`, `committed` and `record`."""
+    """Events of each region number, sampled by `op`, `judged`, `committed` and `record`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -144,7 +144,7 @@ _SHAPE = {
 
 
 class EpochPoints:
-    """Feed it with `committed` and `judged`."""
+    """Descriptors, commits and first touches, sampled by `committed` and `judged`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -246,7 +246,7 @@ _FIGURES = ("complete lines", "done", "FALLBACK", "refused", "late", "poisoned l
 
 
 class ViewPoints:
-    """Feed it with `op`, `judged`, `closed` and `status`."""
+    """Closed rounds, INFO and STATUS, sampled by `op`, `judged`, `closed` and `status`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -366,7 +366,7 @@ LEVELS = ("0", "1", "2..128", "above 128")  # 128: every answer that may be unde
 
 
 class CapacityPoints:
-    """Feed it with `op`, `register` (a read) and `written`."""
+    """DevLoad, FALLBACK and interrupts, sampled by `op`, `register` (a read) and `written`."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)

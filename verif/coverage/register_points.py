@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Event counters and status fields that a test has read as 0 and as another value.
+"""Cover points of event counters and status fields that a test has read as 0 and as another value.
 
 A checker compares each read with a range, which a field that never changes may well satisfy. So
 every field that the hardware changes has bins here, made from the register map: one that is added
@@ -87,7 +87,7 @@ def fields() -> dict[str, str]:
 
 
 class RegisterPoints:
-    """Feed it with the reads on the register bus."""
+    """Values of fields that the hardware changes, sampled by `read`."""
 
     def __init__(self, model: CoverModel) -> None:
         tests = fields()

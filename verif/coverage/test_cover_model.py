@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage bins: hits, holes, merging; and that the subscriber's names are planned ones."""
+"""Coverage bins: hits, holes, merging; names that the sampling uses are planned."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Value classes: counts beside majority and threshold, FP32 operands, rounding and results."""
+"""Value classes: counts around majority and threshold, FP32 operands, rounding and results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions: opcodes, modes, refusals, poison, byte enables, races; from judged operations."""
+"""Cover points of transactions: opcodes, modes, refusals, poison, byte enables, races."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def be_kind(be: int) -> str:
 
 
 class TransactionPoints:
-    """Feed it with `op`, with `unmapped` accesses, and with the regions where they are `placed`."""
+    """Requests, sampled by `op` and `unmapped`; `placed` tells where the regions are."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)
@@ -297,7 +297,7 @@ _LINES = ("device", "region", "none")
 
 
 class ControlPoints:
-    """Feed it with answered operations, and with reads of CTRL_WINDOW_LO."""
+    """Accesses through the control window, sampled by `op`, `raced` and reads of CTRL_WINDOW_LO."""
 
     def __init__(self, model: CoverModel) -> None:
         plan = Planned(model)

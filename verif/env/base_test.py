@@ -32,7 +32,9 @@ _SETTINGS = "settings"
 
 
 class NfBaseTest(uvm_test):
-    """Override `configure` and `scenario`. `found`: what the scoreboard of the last run said."""
+    """Base class of tests; override `configure` and `scenario`. `found`: findings of the last
+    run.
+    """
 
     found: ClassVar[Sequence[str]] = []
     reset_clocks = 5
@@ -208,7 +210,7 @@ async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "st
         text = str(found)
     # A stop at the first finding leaves requests open: other checkers then complain as well.
     text = "\n".join([*test.found, text])
-    assert text.strip(), f"nobody noticed the fault ({test.__doc__})"
+    assert text.strip(), f"no checker reported the fault ({test.__doc__})"
     other = f"caught, but not by the checker of this fault: {text[:600]}"
     assert expected in text, other
     assert "time-out: no " not in text, other

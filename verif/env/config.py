@@ -22,7 +22,7 @@ CLOCK_NS = 2
 
 
 class Profile(enum.StrEnum):
-    """How the outside of the device behaves. Every sequence runs under all of them."""
+    """Behaviour of the device's surroundings. Every sequence runs under all profiles."""
 
     STREAMING = "streaming"  # the host packs as densely as the link allows, fast memory
     IDLE = "idle"  # gaps between flits and sparse packing
@@ -51,7 +51,7 @@ class Parts:
 
 @dataclass(slots=True)
 class EnvConfig:
-    """One run. Tests change it in `configure` before the environment is built.
+    """Configuration of one run, which tests change in `configure` before the environment is built.
 
     `shape_link` may change the host link partner that the profile has chosen.
     """

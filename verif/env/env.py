@@ -35,7 +35,7 @@ def clock_now() -> int:
 
 
 class Sink(uvm_analysis_export):
-    """An analysis export that calls a function."""
+    """Analysis export that calls a function."""
 
     def __init__(self, name: str, parent: Any, function: Callable[[Any], None]) -> None:
         super().__init__(name, parent)
@@ -46,7 +46,7 @@ class Sink(uvm_analysis_export):
 
 
 class NfEnv(uvm_env):
-    """Set `dut` and `cfg` before the build phase.
+    """Environment of the controller; set `dut` and `cfg` before the build phase.
 
     `trace` collects what the link monitor sees, once a test makes it a list.
     """

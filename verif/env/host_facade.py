@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host as sequences see it: issue a request, wait for its answer, wait for all.
+"""Host facade of sequences: issue a request, wait for its answer, wait for all.
 
 Requests go through the sequencer of the CXL agent; answers are the driver's. Checking is not done
 here: the scoreboard has its own view, from the monitor.
@@ -49,7 +49,7 @@ def cxl_config(cfg: EnvConfig) -> CxlConfig:
 
 
 class Host:
-    """Facade over the agent's sequencer; `limit` bounds the requests in flight on one line."""
+    """Facade of the agent's sequencer; `limit` bounds the requests in flight on one line."""
 
     def __init__(self, line_key: Callable[[M2SMessage], Hashable | None]) -> None:
         """Start with no request in flight; `line_key` returns the line whose state a request

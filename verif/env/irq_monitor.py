@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interrupt pin against IRQ_STATUS and IRQ_ENABLE, in every clock.
+"""Check of the interrupt pin against IRQ_STATUS and IRQ_ENABLE, in every clock.
 
 The pin is looked at when it changes, and now and then in between: what it must be changes with
 events on other ports only, so nothing happens to it that this does not see.
@@ -20,7 +20,7 @@ PERIOD = 200
 
 
 class IrqMonitor(uvm_component):
-    """Set `dut` and `predictor` before the run phase; findings go to the scoreboard."""
+    """Monitor of the interrupt pin; set `dut` and `predictor` before the run phase."""
 
     dut: Any
     predictor: RegisterPredictor

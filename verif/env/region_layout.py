@@ -16,7 +16,7 @@ WINDOW_SPACE = 1 << 44
 
 
 class RegionLayout:
-    """Hands out descriptors. The lower half of the memory stays ordinary memory."""
+    """Allocator of descriptors. The lower half of the memory stays ordinary memory."""
 
     def __init__(self, params: DeviceParams, rng: random.Random) -> None:
         self.params = params
@@ -53,7 +53,7 @@ class RegionLayout:
         while True:
             if self.rng.random() < 0.5 or not self.windows:
                 start = self.rng.randrange(self.params.mem_lines, WINDOW_SPACE)
-            else:  # right behind another window: the edges touch
+            else:  # directly after another window: the edges touch
                 start = sum(self.rng.choice(self.windows))
             start += -start % size
             if all(start >= s + n or s >= start + size for s, n in self.windows):

@@ -12,7 +12,7 @@ from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
 class Registers:
-    """Reads and writes by name over the register agent's sequencer."""
+    """Register accesses by name over the register agent's sequencer."""
 
     def __init__(self, sequencer: Any, predictor: RegisterPredictor) -> None:
         self.sequencer = sequencer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaves what a test has measured where the runner looks for the metrics of its run."""
+"""Metrics of a test, written to the file that the runner reads."""
 
 from __future__ import annotations
 

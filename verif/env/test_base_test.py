@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a test may leave as a figure; no simulator."""
+"""Figures that a test may record; no simulator."""
 
 from __future__ import annotations
 

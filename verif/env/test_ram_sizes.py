@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RAMs that tests flip bits in are those of the elaborated design."""
+"""Sizes of the RAMs that tests flip bits in, compared with the elaborated design."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the simulators do for proofs."""
+"""Simulations for proofs."""

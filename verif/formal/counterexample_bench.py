@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays a counterexample of a proof: the inputs of each clock at the ports of its wrapper.
+"""Replay of a counterexample of a proof: the inputs of each clock at the ports of its wrapper.
 
 The assertions of the wrapper and of the module print their names when they fail (`nf_assert.svh`),
 and the runner reads them in the log. An assumption that is broken makes it no counterexample.

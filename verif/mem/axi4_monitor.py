@@ -22,7 +22,10 @@ _Rule = Callable[[int, bool, bool, tuple[int, ...]], None]
 
 
 class MemMonitor(uvm_component):
-    """`pins` and `rules` are set by the agent. Publishes `MemBeat` items on `ap`."""
+    """Monitor of the memory port.
+
+    The agent sets `pins` and `rules`; `ap` publishes `MemBeat` items.
+    """
 
     pins: SimpleNamespace
     rules: AxiRules

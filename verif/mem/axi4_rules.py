@@ -29,7 +29,7 @@ class _Burst:
 
 
 class AxiRules:
-    """Checks one AXI4 port and rebuilds its beats."""
+    """Checker of one AXI4 port, which also rebuilds its beats."""
 
     def __init__(self, lines_log2: int, stuck_timeout: int = 20000) -> None:
         self.lines = 1 << lines_log2

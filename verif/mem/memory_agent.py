@@ -15,7 +15,8 @@ from verif.mem.store import MemStore
 
 
 class MemAgent(uvm_agent):
-    """Set `pins`, `cfg`, `seed` and `store_type` between construction and the build phase.
+    """Memory agent; set `pins`, `cfg`, `seed` and `store_type` between construction and the build
+    phase.
 
     A type override of `MemResponder` by the UVM factory changes what the memory answers.
     """

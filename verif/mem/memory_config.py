@@ -13,7 +13,7 @@ FULL_STROBE = (1 << 64) - 1
 
 
 class Background(enum.Enum):
-    """What a line holds that nobody has written: a device must never take it for its own state."""
+    """Content of lines that were never written, which a device must not take for its state."""
 
     ZEROS = "zeros"
     ONES = "ones"
@@ -22,7 +22,7 @@ class Background(enum.Enum):
 
 @dataclass(slots=True)
 class MemConfig:
-    """Behaviour of the memory; every knob may be changed while the simulation runs.
+    """Behaviour of the memory; every setting may change while the simulation runs.
 
     `latency` is the inclusive range of clocks from the last request beat to the first response
     beat. `beat` is the number of clocks that a beat of data takes, each way. The `*_stall` figures
@@ -51,7 +51,7 @@ class MemConfig:
 
 @dataclass(frozen=True, slots=True)
 class MemBeat:
-    """One data beat seen by the monitor: what the device wrote to, or read from, one line.
+    """One data beat on the memory port: a line that the device wrote or read.
 
     `answered`: a response came with it: with every beat read, and the last one of a burst written.
     `clocks`: from the request's address to the beat read, or to the response of the burst written.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast device memory is in replays and benches, at signal level and in bulk."""
+"""Timing of device memory in replays and benches, at signal level and in bulk."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ LATENCIES = (3, 48, 100, 300)
 
 @dataclass(frozen=True)
 class MemoryTiming:
-    """``latency``: clocks from a request to its answer; ``beat``: clocks that a beat of read or
-    write data takes; ``stall``: percent of the clocks in which memory takes no request and no
-    write data. ValueError out of range."""
+    """Memory timing.
+
+    ``latency``: clocks from a request to its answer; ``beat``: clocks per beat of read or write
+    data; ``stall``: percent of the clocks in which memory accepts no request and no write data.
+    ValueError if out of range.
+    """
 
     latency: int = 100
     beat: int = 1

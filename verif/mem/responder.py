@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives the subordinate side of the device-memory port.
+"""Subordinate side of the device-memory port.
 
 One loop, one step a clock. When nothing is pending it sleeps until the device raises a VALID, so
 that an idle memory costs nothing. AXI gives no order between reads and writes, nor between IDs:
@@ -60,7 +60,7 @@ def _known(pin: Any) -> int:
 
 
 class MemResponder(uvm_component):
-    """The memory itself: `pins`, `cfg` and `store` are set by the agent before the run phase.
+    """Memory responder; the agent sets `pins`, `cfg` and `store` before the run phase.
 
     `read_fails`, `write_fails` and `next_read` may be overridden to make another memory of it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse backing store of the memory agent: one int a line, and the poison kept beside it."""
+"""Sparse backing store of the memory agent: one int per line, and the set of poisoned lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ALL_ONES = (1 << LINE_BITS) - 1
 
 
 class MemStore:
-    """Lines that were written, over a configurable background for those that were not."""
+    """Written lines over a configurable background."""
 
     def __init__(self, background: Background = Background.GARBAGE, seed: int = 0) -> None:
         self.background = background

@@ -25,7 +25,7 @@ from verif.regs.axil import FULL_STROBE, AxiLitePort
 
 
 class AxiLiteItem(uvm_sequence_item):
-    """One access. `data` is what is written, or what a read returned; `resp` is the answer.
+    """One access: `data` to write or returned by a read, and the answer `resp`.
 
     `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
     has been answered.
@@ -60,7 +60,7 @@ class AxiLiteSequence(uvm_sequence):
 
 @dataclass(slots=True, eq=False)
 class AxiLiteAccess:
-    """An access, as the monitor sees it on the pins; `data` of a read and `resp` come at its end.
+    """Access on the pins; `data` of a read and `resp` are known at its end.
 
     `since` is for who listens to `begin_port`: any figure that it wants to have at the end.
     """
@@ -74,7 +74,7 @@ class AxiLiteAccess:
 
 
 class AxiLiteDriver(uvm_driver):
-    """Issues items. Reads do not wait for writes: a read may pass a commit that takes long."""
+    """Driver of items. Reads do not wait for writes: a read may pass a long commit."""
 
     port: AxiLitePort
 
@@ -93,8 +93,10 @@ class AxiLiteDriver(uvm_driver):
 
 
 class AxiLiteMonitor(uvm_component):
-    """Publishes every access on `begin_port` when it is accepted (a write: address and data), and
-    on `ap` when it is answered; checks the channel rules; texts go to `errors`.
+    """Monitor of the register port.
+
+    `begin_port` publishes every access when it is accepted (a write: address and data), `ap` when
+    it is answered; violations of the channel rules are added to `errors`.
 
     Rules: VALID is known, and stays with an unchanged payload until READY; a response answers an
     accepted request.

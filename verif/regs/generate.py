@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generate the register package, the map as data and the documentation from the RDL.
+"""Generator of the register package, the map as data and the documentation from the RDL.
 
     python -m verif.regs.generate           write the files
     python -m verif.regs.generate --check   exit 1 with one line when a file is stale
@@ -37,12 +37,12 @@ MARKDOWN = "docs/registers.md"
 
 
 class RdlError(LineError):
-    """The RDL is wrong, or uses something that the generator does not support."""
+    """Error of the RDL: wrong, or outside the subset that the generator supports."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the generator takes from the RDL."""
+    """Content of the RDL that the generator uses."""
 
     map: RegMap
     text: dict[str, str]  # "REG", "REG.FIELD", "REGION.REG...": description
@@ -65,7 +65,7 @@ def load(path: Path | None = None, params: DeviceParams | None = None) -> Source
 
 
 class _Reader:
-    """Collects registers, texts and enumerations from the elaborated RDL."""
+    """Reader of registers, texts and enumerations of the elaborated RDL."""
 
     def __init__(self) -> None:
         self.text: dict[str, str] = {}

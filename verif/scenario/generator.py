@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws a whole scenario: regions, then a stream of operations, by the weights of the knobs."""
+"""Generator of scenarios: regions, then a stream of operations, drawn by the weights of the
+knobs.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,10 @@ tries all orders of racing requests, so few of them may race with reads or with 
 
 @dataclass
 class LiveRegion:
-    """`index`: its descriptor in the scenario. `work`: (worker, line) still to be contributed."""
+    """Committed region while a scenario is drawn.
+
+    `index`: its descriptor in the scenario; `work`: (worker, line) still to be contributed.
+    """
 
     index: int
     number: int
@@ -318,7 +323,7 @@ _LINES = {
 
 
 class RegionDraws:
-    """Descriptors for a device; `others` are the ones that are committed in other regions."""
+    """Random descriptors for a device; `others`: those committed in other regions."""
 
     def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
         self.params = params
@@ -502,7 +507,7 @@ _ODD_OPCODES = (*(int(op) for op in ReqOp), 5, 6, 7, 10, 15)
 
 
 class AccessDraws:
-    """Appends operations to `out`. `pool`: the lines of ordinary memory that are used."""
+    """Random accesses, appended to `out`; `pool`: the lines of ordinary memory in use."""
 
     def __init__(
         self, params: DeviceParams, weights: Weights, rng: random.Random, out: list[Operation]

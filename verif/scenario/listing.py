@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario as people read it: the surroundings that are not ordinary, regions, an operation a
-line."""
+"""Readable listing of a scenario: unusual surroundings, regions, one operation per line."""
 
 from __future__ import annotations
 

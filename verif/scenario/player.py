@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plays a scenario through the environment: a sequence that waits where the scenario says so.
+"""Player of a scenario: a sequence that waits where the scenario says so.
 
 It also waits where the scoreboard could not judge: any scenario, also one that was cut down,
 may be played.
@@ -51,7 +51,7 @@ def apply_link(target: CxlConfig, link: Link) -> None:
 
 
 class ScenarioSequence(NfSequence):
-    """`scenario`: what is played. `done`: operations that were begun."""
+    """Sequence that plays `scenario`; `done`: operations that were begun."""
 
     scenario: Scenario | None = None
     done: int = 0

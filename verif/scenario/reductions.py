@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a failing scenario smaller while it still fails: delta debugging (Zeller and Hildebrandt:
-docs/references.md) over operations, after the cuts that remove most at once.
+"""Reduction of a failing scenario by delta debugging (Zeller and Hildebrandt: docs/references.md)
+over operations, after the cuts that remove most at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ZEROS = "00" * LINE_BYTES
 
 
 class OutOfTime(Exception):
-    """The time limit of a reduction has come."""
+    """End of the time limit of a reduction."""
 
 
 def reduce(scenario: Scenario, fails: Fails, keep: Callable[[Scenario], None]) -> Scenario:

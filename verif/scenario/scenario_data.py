@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scenario is plain data: what is built, which regions there are, what the host does in which
-order, how memory and link behave. JSON in and out; nothing in it refers to a simulator.
+"""Scenario as plain data: build, regions, operations of the host in order, behaviour of memory and
+link.
+
+It converts to and from JSON, and nothing in it refers to a simulator.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ VERSION = 1
 
 
 class Do(StrEnum):
-    """What an operation does."""
+    """Kinds of operations."""
 
     WRITE = "write"
     READ = "read"
@@ -70,8 +72,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A descriptor for region `number` of the device. A region that is committed with another shape
-    has several of them."""
+    """Descriptor for region `number` of the device; a region that changes its shape has several."""
 
     number: int
     config: RegionConfig
@@ -79,7 +80,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step of the host; only the fields of its kind count.
+    """One step of the host, of which only the fields of its kind count.
 
     An access goes to (`selector`, `line`) of the descriptor `regions[region]`, or to the byte
     address `addr` when `region` is -1. `data`: 64 bytes in hex, byte 0 first. `be`: byte enables of
@@ -87,9 +88,9 @@ class Operation:
     on its line (0: it does not wait). `idle`: waits until every request is answered.
     `background`: a commit or register access goes on while the next operations follow. `value`:
     EPOCH, a register's value, or clocks to wait. `read_errors`, `write_errors`: lines of memory
-    that fail until the next such operation, beside any line by the rates. `poisoned`: lines of
-    host data that the medium poisons; `spoilt`: the same of the device's records, healed by the
-    next such operation.
+    that fail until the next such operation, in addition to random lines by the rates. `poisoned`:
+    lines of host data that the medium poisons; `spoilt`: the same of the device's records, healed
+    by the next such operation.
     """
 
     do: Do

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base test of every use of the scenario generator: draws (or reads) the scenario, keeps it beside
-the log, plays it.
+"""Base test of all uses of the scenario generator: draw or read a scenario, store it with the log,
+play it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ has to be told before the run's own time-out."""
 
 
 class ScenarioTest(NfBaseTest):
-    """`use`: a directed use (`uses.USES`), or "mixed"; NF_WEIGHTS wins over its weights."""
+    """Test of one use of the generator.
+
+    `use`: a directed use (`weights.USES`) or "mixed"; NF_WEIGHTS overrides its weights.
+    """
 
     use: ClassVar[str] = "mixed"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints name existing knobs, choices, points and words, and change what is drawn."""
+"""Hints of bins: existing knobs, choices, points and words, and their effect on draws."""
 
 from __future__ import annotations
 

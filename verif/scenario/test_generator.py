@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generator without a simulator: what it draws is legal data, reproducible, and everywhere."""
+"""Scenario generator without a simulator: draws are legal, reproducible, and reach every choice."""
 
 from __future__ import annotations
 

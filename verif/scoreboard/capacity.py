@@ -42,7 +42,7 @@ class _Made(NamedTuple):
 
 
 class Capacity:
-    """One region: how often the misses in its window were above the threshold."""
+    """Capacity check of one region: how often the misses in its window exceeded the threshold."""
 
     def __init__(self) -> None:
         self._made: list[_Made] = []
@@ -116,7 +116,7 @@ class Capacity:
 
 
 class CapacityCheck:
-    """All regions. The limits are those that the registers hold, and may have held."""
+    """Capacity checks of all regions, with the limits that the registers hold and may have held."""
 
     def __init__(self, regions: int, window: int, threshold: int) -> None:
         self.regions = [Capacity() for _ in range(regions)]

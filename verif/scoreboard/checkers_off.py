@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkers that are switched off on purpose, to measure what each of them is worth.
+"""Checkers that a mutation run disables, to measure the worth of each.
 
 NF_CHECKERS_OFF names them, separated by commas. Only a mutation run may set it: `nf` itself refuses
 to start with it in its environment.

@@ -2,7 +2,7 @@
 """Requests to the control window, and changes of the window while requests are in flight.
 
 A change takes effect between the acceptance and the answer of the write that asks for it, so a
-request that overlaps this time may have met the window before or behind it.
+request that overlaps this time may have met the window before or after it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def level(occupancy: int, thresholds: tuple[int, ...]) -> DevLoad:
 
 
 class DevLoadRule:
-    """Follows requests and responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
+    """Check of DevLoad, from requests, responses, DEVLOAD_THRESHOLD, CAP_* and FALLBACK."""
 
     def __init__(self) -> None:
         self.thresholds = RESET_THRESHOLDS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ERR_INFO, ERR_ADDR and ERR_TAG: the first refused access since the capture was armed.
+"""Check of ERR_INFO, ERR_ADDR and ERR_TAG: the first refused access since the capture was armed.
 
 Which one was first is known when it was alone. Of several in flight at once any may have been
 (spec: controller §6); what the registers show must be one of them, and the same in all registers.
@@ -50,7 +50,7 @@ def shown(error: AccessError, register: str) -> dict[str, int]:
 
 
 class ErrorCapture:
-    """Feed it with refused requests and with the writes that arm the capture."""
+    """Predicted capture, from refused requests and the writes that arm it."""
 
     def __init__(self) -> None:
         self._candidates: list[_Candidate] = []

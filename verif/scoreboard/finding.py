@@ -27,7 +27,7 @@ def link_rule(text: str) -> str:
 
 
 class Finding(str):
-    """A text with a `key`. `text` explains; `data` are the values, which come last."""
+    """Text with a `key`. `text` explains; `data` are the values, which come last."""
 
     key: str
     text: str
@@ -44,7 +44,7 @@ class Finding(str):
 
 
 class CheckFailed(AssertionError):
-    """Raised with everything that was found, the first of which is the cause.
+    """Failure of a test with all findings, the first of which is the cause.
 
     `run` names seed and profile; it stands between the explanation and the data, so that a line
     that has to be cut loses data alone.

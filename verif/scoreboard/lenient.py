@@ -31,7 +31,9 @@ def owns_up(op: Op) -> bool:
 
 
 class LenientQuiescence(Quiescence):
-    """Takes poison for an answer; every other answer must be that of a device without a fault."""
+    """Quiescence that accepts poison as an answer; every other answer must be that of a device
+    without a fault.
+    """
 
     losses = 0
 
@@ -45,7 +47,9 @@ class LenientQuiescence(Quiescence):
 
 
 class LenientScoreboard(Scoreboard):
-    """Judges answers, not what was lost: a device without a check may be wrong (`wrong`)."""
+    """Scoreboard that judges answers and accepts losses; a device without a check may be wrong
+    (`wrong`).
+    """
 
     quiescence_type = LenientQuiescence
 

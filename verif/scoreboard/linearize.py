@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linearization: searches for an order of racing operations that explains every response.
+"""Linearization: search for an order of racing operations that explains every response.
 
 Operations that do not overlap in time keep their order; those that do may have taken effect in
 either. The search walks the linear extensions of that partial order, merges equal states, and
@@ -26,7 +26,7 @@ ZERO: Counts = (0,) * len(COUNTERS)
 
 
 class OverBudget(Exception):
-    """The orders of one cluster are too many to try."""
+    """Failure of a search: one cluster has too many orders to try."""
 
 
 def identity(snap: Snapshot) -> Hashable:
@@ -42,7 +42,7 @@ def identity(snap: Snapshot) -> Hashable:
 
 @dataclass(slots=True)
 class State:
-    """A state that the line can be in.
+    """Possible state of a line.
 
     The counters moved by `low`..`high` on the paths to it; `own` of that is in the snapshot.
     `came` is the state before on one of these paths, the operation, and what it was to answer.
@@ -68,7 +68,7 @@ class State:
 
 @dataclass(slots=True)
 class Bucket:
-    """States reached with the same set of operations, equal ones merged."""
+    """States reached by the same set of operations, with equal ones merged."""
 
     states: dict[Hashable, State] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Bucket:
 
 @dataclass(slots=True)
 class Failure:
-    """The first operation that no order explains."""
+    """First operation that no order explains."""
 
     op: Op
     expected: StepResult
@@ -120,7 +120,7 @@ def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
 
 
 class Linearizer:
-    """Explores one cluster of operations on the line `key`.
+    """Search over one cluster of operations on the line `key`.
 
     With `may_lose` the state of the line may have been lost before any of them.
     """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Link counters, LINK_STATE and LINK_ERR_INFO against the flits on the pins (spec: link spec §9).
+"""Check of link counters, LINK_STATE and LINK_ERR_INFO against the flits on the pins (spec: link
+spec §9).
 
 The link tracker of the monitor counts what the device's registers should count. What depends on
 when the device notices a loss (a retrain catches flits on their way, a time-out ends a wait) has a
@@ -28,7 +29,9 @@ UNBOUNDED = 1 << 32
 
 
 class LinkState:
-    """Feed it with the flits; `tracked`: the counters of the link tracker, which judges them."""
+    """Predicted link state, from the flits; `tracked`: the counters of the link tracker, which
+    judges them.
+    """
 
     def __init__(self, clock: Callable[[], int], tracked: Callable[[], Counter[str]]) -> None:
         self.tracked = tracked

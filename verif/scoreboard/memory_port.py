@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors and poison on the memory port: which line each belongs to, and what the line loses.
+"""Errors and poison on the memory port: the line that each belongs to, and its loss.
 
 The record of a line (bookkeeping, and in the low-bit modes count planes) is the device's own: when
-it is fetched and written back is micro-architecture. So the model is told here what was lost
+it is fetched and written back is micro-architecture. So this module tells the model what was lost
 on that way (hdl/README.md, Trust): a record that was read with an error or poison, or whose write
 was refused. Errors and poison are also counted here, response by response: the registers that
 count them have to agree exactly.
@@ -23,15 +23,17 @@ from verif.scoreboard.ranges import Recent, Span
 # STATUS.INIT_BUSY against the writes of the record initialiser on the memory port.
 #
 # A commit that claims a state area has its bookkeeping lines overwritten (hdl/README.md, Trust),
-# each by one write with an AXI ID of its own. Until the last of them is answered INIT_BUSY is 1.
+# each by one write with a separate AXI ID. Until the last of them is answered INIT_BUSY is 1.
 
 INIT_ID = 3
 """AXI ID of the initialiser."""
 
 
 class _Area:
-    """Lines of a region that are still to be overwritten, by index. What has been written is kept:
-    an area of 2^30 lines is legal, and never written whole."""
+    """Lines of a region that are still to be overwritten.
+
+    The written ones are stored: an area of 2^30 lines is legal, and never written whole.
+    """
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
@@ -51,7 +53,7 @@ class _Area:
 
 
 class Initialiser:
-    """Feed it with commits and with the writes of INIT_ID."""
+    """Predicted record initialiser, from commits and the writes of INIT_ID."""
 
     def __init__(self) -> None:
         self._left: dict[int, _Area] = {}
@@ -136,7 +138,7 @@ OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Whose record a line of memory belongs to; `beat` 0 is the bookkeeping, then the planes.
+    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes.
 
     A sum that is kept lies where plane 0 of a low-bit line does; it may be left out.
     """
@@ -154,7 +156,9 @@ class Record:
 
 
 class MemoryPort:
-    """Feed it with `beat`. `configs` are the committed descriptors, kept by the scoreboard."""
+    """Check of the device-memory port by `beat`; `configs`: the committed descriptors of the
+    scoreboard.
+    """
 
     def __init__(
         self,

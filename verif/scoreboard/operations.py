@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations as the scoreboard sees them."""
+"""Operations of the scoreboard: requests with their responses, and their texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WINDOW_SHIFT = 8 + 6
 
 @dataclass(slots=True, eq=False)
 class Op:
-    """One request from the moment it was seen on the pins (`start`) to its response (`end`).
+    """One request from its first view on the pins (`start`) to its response (`end`).
 
     Times are positions in the stream of monitor events; `end` is -1 while in flight. `window` is
     the region whose window holds the address, whatever the access may do there. `misframed`: the

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What quiescence keeps of a line, of a commit under way, and of what is not known."""
+"""Pending lines, commits and doubts of quiescence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from verif.scoreboard.operations import Op
 
 @dataclass(slots=True)
 class PendingLine:
-    """One line with requests that are not judged yet."""
+    """Line with requests that are not judged yet."""
 
     key: Hashable
     region: int | None
@@ -27,7 +27,7 @@ class PendingLine:
 
 @dataclass(slots=True)
 class Doubt:
-    """Lines of a region that may count less, or more, than they do in the model.
+    """Lines of a region that may count less, or more, than in the model.
 
     Each for complete, saturated and illegal.
     """
@@ -38,7 +38,7 @@ class Doubt:
 
 @dataclass(slots=True, eq=False)
 class Commit:
-    """A write of EPOCH, or of CLOSE: takes effect at once, somewhere between `start` and `end`.
+    """Write of EPOCH or of CLOSE, which takes effect at once, between `start` and `end`.
 
     A close leaves the descriptor as it is. A read that is answered after it has found the round
     closed; not so if it is not `strict`, because the link repeats answers. One that is
@@ -74,7 +74,7 @@ class Commit:
 
 @dataclass(slots=True)
 class Item:
-    """A line whose requests race with a commit."""
+    """Line whose requests race with a commit."""
 
     line: PendingLine
     linearizer: Linearizer

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request that is not judged yet may have done to the counters of the device."""
+"""Effects that a request without a verdict may have had on the counters of the device."""
 
 from __future__ import annotations
 

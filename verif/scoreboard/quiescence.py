@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quiescence: decides when the operations on a line can be checked, and keeps open ambiguity.
+"""Quiescence: decides when the operations on a line can be judged, and keeps ambiguity open.
 
 A request that is alone on its line is judged at once. Requests that overlap wait until none of
 them is in flight. A commit of a region makes all requests of that region wait, until those that
@@ -88,7 +88,7 @@ def settle(
     return over
 
 
-# Trust: regions of which memory refused the write of a record, and lines that need theirs.
+# Record trust: regions of which memory refused the write of a record, and lines that need theirs.
 #
 # From a refusal to the next commit nothing that is read from the region's records is taken for
 # state (hdl/README.md, Trust). A line that is in a slot of the device is not touched by that, and
@@ -96,8 +96,8 @@ def settle(
 # backs, and that nobody has asked for a line: such a line is in no slot, and lost for certain.
 
 
-class Trust:
-    """Fed by quiescence. A key is (region, line)."""
+class RecordTrust:
+    """Trust in the records of each region, from refused writes; a key is (region, line)."""
 
     def __init__(self) -> None:
         self._refused: dict[int, bool] = {}
@@ -143,7 +143,7 @@ class Trust:
 
 
 class Quiescence:
-    """Owns the order of events on each line; results go to the callbacks."""
+    """Order of events on each line; verdicts are passed to the callbacks."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Quiescence:
         self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self.unknown: set[Hashable] = set()
-        self.trust = Trust()
+        self.record_trust = RecordTrust()
         self._losing: set[Hashable] = set()
         """Lines whose record was lost before or after any of their requests in flight."""
         self._lines: dict[Hashable, PendingLine] = {}
@@ -191,7 +191,7 @@ class Quiescence:
         line = self._lines.get(op.key)
         if line is None:
             line = self._lines[op.key] = PendingLine(op.key, region)
-            line.gone = not op.inert and self.trust.requested(op.key, region)
+            line.gone = not op.inert and self.record_trust.requested(op.key, region)
         elif line.open:
             op.overlapped = True
             for other in line.ops:
@@ -224,7 +224,7 @@ class Quiescence:
         if losing:
             self._losing.difference_update(losing)
             self.distrust(region)
-        self.trust.commit_begun(region)
+        self.record_trust.commit_begun(region)
         return self._commits[region][-1]
 
     def close_begin(self, region: int, epoch: int, now: int) -> Commit | None:
@@ -273,7 +273,7 @@ class Quiescence:
             self._lose(key, ops)
             return
         losing = key in self._losing
-        may_lose = losing or (line.region in self.trust and not (line.gone or ops[0].inert))
+        may_lose = losing or (line.region in self.record_trust and not (line.gone or ops[0].inert))
         if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
@@ -398,12 +398,12 @@ class Quiescence:
 
     def distrust(self, region: int) -> None:
         """Record a refused write of a record."""
-        self.trust.refused(region, region in self._commits)
+        self.record_trust.refused(region, region in self._commits)
 
     def evicted(self, region: int, line: int) -> None:
         """Record the write-back of the record of a line."""
         if (region, line) not in self._lines:
-            self.trust.evicted((region, line))
+            self.record_trust.evicted((region, line))
 
     def pending(self, region: int) -> list[Commit]:
         """Return the commits that are not settled."""
@@ -444,7 +444,7 @@ class Quiescence:
                 inert += line.ops
                 continue
             states = self._alternatives.pop(line.key, None)
-            may_lose = region in self.trust
+            may_lose = region in self.record_trust
             linearizer = Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
             start = {0: states or [State(self.model.snapshot(line.key))]}
             items.append(Item(line, linearizer, start, line.key in self.unknown))
@@ -463,7 +463,7 @@ class Quiescence:
                 for key in settle(self.model, before, commit.config, ambiguous, kept):
                     self._alternatives.pop(key, None)
                     self.unknown.discard(key)
-                self.trust.committed(region, [item.line.key for item in items])
+                self.record_trust.committed(region, [item.line.key for item in items])
                 self._forget(region, commit)
             for item in items if code == 0 else ():
                 item.after_commit(self.model, commit.config)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bits that flip in the device's RAMs: what counters and capture may show, and what they cost.
+"""Bit flips in the device's RAMs: allowed values of counters and capture.
 
 spec: controller, second edition, section 8. A bit flips when RAS_INJECT says so, and never by
 itself: without an injection nothing is counted. Whether a flipped bit is read before it is written
@@ -22,7 +22,7 @@ MOST = (1 << 32) - 1
 
 
 class RamFaults:
-    """Fed with the writes of RAS_INJECT and RAS_ERROR."""
+    """Predicted RAM errors, from the writes of RAS_INJECT and RAS_ERROR."""
 
     def __init__(self, params: DeviceParams) -> None:
         self.ecc = params.ecc

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranges of what a register may show while things are in flight, and clears by software.
+"""Ranges of register values while requests are in flight, and clears by software.
 
 What the pins tell of an event is the clock in which it must be over, or the clock before which it
 cannot have happened; between the two a register may show either. Nothing is skipped: while nothing
@@ -18,7 +18,7 @@ SETTLE_CLOCKS = 6
 
 
 class Span(NamedTuple):
-    """Values `low`..`high`, and those of `also`."""
+    """Range of values `low`..`high`, and the values of `also`."""
 
     low: int
     high: int
@@ -44,7 +44,7 @@ def either(*values: int) -> Span:
 
 
 class Recent:
-    """A number of events on a port, and what it was SETTLE_CLOCKS ago."""
+    """Number of events on a port, now and SETTLE_CLOCKS ago."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self.clock = clock
@@ -72,7 +72,7 @@ class Recent:
 
 @dataclass(slots=True)
 class Before:
-    """What was known when a read began."""
+    """Knowledge at the begin of a read."""
 
     low: int
     base: int
@@ -80,7 +80,7 @@ class Before:
 
 
 class Cleared:
-    """What software sees of a source of events that it may clear.
+    """Events since software cleared them last.
 
     Call `clear_begin` when the device has accepted the write that clears, `clear_end` when it has
     answered. What happens in between may be cleared or not.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the status registers of a region may show, and how often a region was done.
+"""Ranges of the status registers of a region, and of the number of completed regions.
 
 The model's status holds for the requests that are judged. Those in flight, a commit under way,
 lines of which more than one state is possible and lines that nobody could judge widen it, each in
@@ -31,7 +31,7 @@ LEVELS = ("done", "complete_lines", "saturated", "illegal_seen", "closed")
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A commit of a region, and what `_commits` counted when it was settled."""
+    """Settled commit of a region, and the value of `_commits` at that time."""
 
     count: int
     epoch: int
@@ -41,7 +41,7 @@ class Settled:
 
 @dataclass(slots=True)
 class Glimpse:
-    """What a region's registers could show when a read began."""
+    """Possible values of a region's registers at the begin of a read."""
 
     values: dict[str, Span]
     commits: int
@@ -49,7 +49,7 @@ class Glimpse:
 
 
 class RegionStatusRanges:
-    """`configs`: the committed descriptors; `epochs`: the last accepted value of each EPOCH."""
+    """Ranges of region status; `configs`: the committed descriptors."""
 
     def __init__(
         self, model: DeviceModel, quiescence: Quiescence, configs: Sequence[RegionConfig | None]
@@ -216,7 +216,7 @@ def _line_counts(line: AggregatedLine) -> list[int]:
 
 @dataclass(slots=True)
 class Seen:
-    """What was known when a read of STATUS began."""
+    """Knowledge at the begin of a read of STATUS."""
 
     status: Glimpse
     counts: list[Span]
@@ -225,7 +225,7 @@ class Seen:
 
 
 class RegionViews:
-    """Feed it with `request`, `raced`, `committed`, `response`."""
+    """Check of STATUS, by `request`, `raced`, `committed` and `response`."""
 
     def __init__(
         self,
@@ -309,7 +309,7 @@ class RegionViews:
             if words[index] not in span:
                 return f"STATUS of region {region}: {name} is {words[index]}, expected {span}"
         if any(words[len(want) :]):
-            return f"STATUS of region {region}: words behind the last are {words[len(want) :]}"
+            return f"STATUS of region {region}: words after the last are {words[len(want) :]}"
         return None
 
     def _figures(self, region: int, before: Seen, counts: list[Span]) -> dict[str, Span]:

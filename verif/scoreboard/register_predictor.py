@@ -35,7 +35,7 @@ from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 
 class Interrupts:
-    """Sources by the name of their bit; each gives least and most events since the start."""
+    """Sticky interrupt bits by name; each source returns least and most events since the start."""
 
     def __init__(
         self, status: Register, enable: Register, sources: Mapping[str, Callable[[], Span]]
@@ -122,7 +122,7 @@ UNCOMPARED: dict[str, str] = {}
 
 
 class Rule(NamedTuple):
-    """`begin(name)` gives what `end(register, data, that)` compares with."""
+    """Check of a read: `end(register, data, that)` compares with the result of `begin(name)`."""
 
     begin: Callable[[str], Any]
     end: Callable[[Register, int, Any], str | None]
@@ -134,7 +134,7 @@ def own_value(register: Register) -> bool:
 
 
 class Rules:
-    """The rule of each register, by its name without the number of the region."""
+    """Read rule of each register, by its name without the number of the region."""
 
     def __init__(self, predictor: RegisterPredictor) -> None:
         self.predictor = predictor
@@ -393,7 +393,7 @@ class Rules:
 
 
 class _Anything:
-    """A counter of which nothing is known: the link's, in a bench that does not watch it."""
+    """Counter with an unknown value: the link's, in a bench that does not watch it."""
 
     def begin(self) -> None:
         """Begin a read."""
@@ -408,8 +408,8 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
-    """A write of a register: its data, the mask of written bits, and the access that writes."""
+class RegisterWrite:
+    """Write of a register: its data, the mask of written bits, and the access that writes."""
 
     register: Register
     data: int
@@ -445,12 +445,15 @@ class Write:
 class WriteRule(NamedTuple):
     """Effect of a write: `begin` when it is accepted, `end` when it is answered."""
 
-    begin: Callable[[Write], None] | None
-    end: Callable[[Write], None] | None
+    begin: Callable[[RegisterWrite], None] | None
+    end: Callable[[RegisterWrite], None] | None
 
 
 class RegisterPredictor:
-    """Follows the writes and judges the reads. Without a `link` its registers are not known."""
+    """Predictor of registers: follows writes and judges reads.
+
+    Without `link` the link's registers are unknown.
+    """
 
     def __init__(
         self, scoreboard: Scoreboard, params: DeviceParams, link: LinkState | None = None
@@ -464,7 +467,7 @@ class RegisterPredictor:
         self.before: dict[str, set[int]] = {}
         """Registers with a write under way: what they may have held before."""
         self.others: dict[str, set[int]] = {}
-        """What registers may hold beside their value, because writes of them raced."""
+        """Other values that registers may hold, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
         self._commits: dict[tuple[AxiLiteAccess | Op, str], Commit] = {}
@@ -632,19 +635,19 @@ class RegisterPredictor:
         name = f"REGION[{region}].OWNER_LD"
         return self.field(name, "LDID") if self.field(name, "VALID") else None
 
-    def _managers_begin(self, write: Write) -> None:
+    def _managers_begin(self, write: RegisterWrite) -> None:
         control = self.scoreboard.model.control
         self.scoreboard.control.change_begin(replace(control, ld_mask=self.values[write.name]))
 
-    def _owner_begins(self, _write: Write) -> None:
+    def _owner_begins(self, _write: RegisterWrite) -> None:
         owners = tuple(self._owner(region) for region in range(self.regions))
         control = self.scoreboard.model.control
         self.scoreboard.control.change_begin(replace(control, owners=owners))
 
-    def _window_changed(self, _write: Write) -> None:
+    def _window_changed(self, _write: RegisterWrite) -> None:
         self.scoreboard.control.change_end()
 
-    def _move_begins(self, write: Write) -> None:
+    def _move_begins(self, write: RegisterWrite) -> None:
         """Predict CTRL_WINDOW_LO, which reads the place of the window and the code of the move."""
         if not write.lanes:
             return
@@ -688,7 +691,7 @@ class RegisterPredictor:
         self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op
     ) -> None:
         """Follow a write that was accepted; `who`: the access that writes."""
-        write = Write(register, data, lanes, who)
+        write = RegisterWrite(register, data, lanes, who)
         self._store_begins(register, data, lanes, write.in_band)
         rule = self.writes.get(write.rule)
         if rule is not None and rule.begin is not None:
@@ -696,14 +699,14 @@ class RegisterPredictor:
 
     def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
         """Follow a write that was answered: its effect is complete."""
-        write = Write(register, data, lanes, who)
+        write = RegisterWrite(register, data, lanes, who)
         self._store_ends(register.name, write.in_band)
         rule = self.writes.get(write.rule)
         if rule is not None and rule.end is not None:
             rule.end(write)
 
     def _write_rules(self) -> dict[str, WriteRule]:
-        """Return the effect of each write beyond the stored value, by `Write.rule`."""
+        """Return the effect of each write beyond the stored value, by `RegisterWrite.rule`."""
         interrupts = self.interrupts
         capacity = WriteRule(self._capacity_begins, self._capacity_ends)
         return {
@@ -730,7 +733,7 @@ class RegisterPredictor:
         }
 
     # -- effects of writes --------------------------------------------------------------------
-    def _epoch_begins(self, write: Write) -> None:
+    def _epoch_begins(self, write: RegisterWrite) -> None:
         if not write.lanes:
             return
         region, scoreboard = self.region_of(write.name), self.scoreboard
@@ -738,11 +741,11 @@ class RegisterPredictor:
         self._known(region)
         self._commit_begins(write, scoreboard.commit_begin(region, self.config(region), epoch))
 
-    def _close_begins(self, write: Write) -> None:
+    def _close_begins(self, write: RegisterWrite) -> None:
         if write.sets("CLOSE"):
             self._commit_begins(write, self.scoreboard.close_begin(self.region_of(write.name)))
 
-    def _commit_begins(self, write: Write, commit: Commit | None) -> None:
+    def _commit_begins(self, write: RegisterWrite, commit: Commit | None) -> None:
         """Follow a commit or a close, which may race with one from the other register port."""
         if commit is None:
             return
@@ -755,7 +758,7 @@ class RegisterPredictor:
         if wrong is not None:
             self.rules.report(wrong)
 
-    def _commit_ends(self, write: Write) -> None:
+    def _commit_ends(self, write: RegisterWrite) -> None:
         commit = self._commits.pop((write.who, write.name), None)
         if commit is None:
             return
@@ -764,58 +767,58 @@ class RegisterPredictor:
         if not commit.in_band and not commit.closes:
             self.rules.committed()
 
-    def _fallback_clears(self, write: Write) -> None:
+    def _fallback_clears(self, write: RegisterWrite) -> None:
         self.scoreboard.devload.clear_fallback(write.ones)
         for flag in self._fallen(write.ones):
             flag.clear_begin()
 
-    def _fallback_cleared(self, write: Write) -> None:
+    def _fallback_cleared(self, write: RegisterWrite) -> None:
         for flag in self._fallen(write.ones):
             flag.clear_end()
 
     def _fallen(self, ones: int) -> list[Cleared]:
         return [one for region, one in enumerate(self.scoreboard.fallback) if ones >> region & 1]
 
-    def _counters_clear(self, write: Write) -> None:
+    def _counters_clear(self, write: RegisterWrite) -> None:
         if write.sets("CLEAR_COUNTERS"):
             self.scoreboard.clear_counters_begin()
             for counter in self.link_counters.values():
                 counter.clear_begin()
 
-    def _counters_cleared(self, write: Write) -> None:
+    def _counters_cleared(self, write: RegisterWrite) -> None:
         if write.sets("CLEAR_COUNTERS"):
             self.scoreboard.clear_counters_end()
             self.counters.clear()  # earlier reads say nothing about later ones
             for counter in self.link_counters.values():
                 counter.clear_end()
 
-    def _capture_arms(self, write: Write) -> None:
+    def _capture_arms(self, write: RegisterWrite) -> None:
         if write.sets("VALID"):
             self.scoreboard.capture.arm_begin(self.scoreboard.now)
 
-    def _capture_armed(self, write: Write) -> None:
+    def _capture_armed(self, write: RegisterWrite) -> None:
         if write.sets("VALID"):
             self.scoreboard.capture.arm_end()
 
-    def _ram_flips(self, write: Write) -> None:
+    def _ram_flips(self, write: RegisterWrite) -> None:
         if write.sets("GO"):
             place = write.register.unpack(self.values[write.name])
             self.scoreboard.ram.injected(place["RAM"], place["ROW"])
 
-    def _thresholds_begin(self, write: Write) -> None:
+    def _thresholds_begin(self, write: RegisterWrite) -> None:
         levels = [self.field(write.name, level) for level in ("OPTIMAL", "MODERATE", "SEVERE")]
         self.scoreboard.devload.thresholds_begin(*levels)
 
-    def _thresholds_end(self, _write: Write) -> None:
+    def _thresholds_end(self, _write: RegisterWrite) -> None:
         self.scoreboard.devload.thresholds_end(self.scoreboard.now)
 
-    def _capacity_begins(self, _write: Write) -> None:
+    def _capacity_begins(self, _write: RegisterWrite) -> None:
         scoreboard = self.scoreboard
         limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
         scoreboard.devload.set_capacity(*limits)
         scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
 
-    def _capacity_ends(self, _write: Write) -> None:
+    def _capacity_ends(self, _write: RegisterWrite) -> None:
         self.scoreboard.capacity.changed(quiet=self.scoreboard.waiting == 0)
 
     def _known(self, region: int) -> None:

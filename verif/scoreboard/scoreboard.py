@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scoreboard, without a simulator: requests and responses in, findings out.
+"""Scoreboard without a simulator: requests and responses in, findings out.
 
 Everything it knows comes from monitors: requests and responses decoded from the link's pins, and
 transfers seen on the register bus. Per (channel, tag, LD-ID) a response is matched to its request;
@@ -47,14 +47,15 @@ from verif.scoreboard.region_status import RegionStatusRanges, RegionViews
 #
 # Both are commits, or one of them is a CLOSE. The register bus takes one access at a time, so
 # each of the two is wholly before or wholly after the other (spec: controller, second edition,
-# section 9). The pins do not show which comes first; a read behind both does: EPOCH returns the
+# section 9). The pins do not show which comes first; a read after both does: EPOCH returns the
 # value of the later commit, and STATUS.CLOSED is 1 if the close was the later. Until then nothing
 # of the region is judged; from then on everything is, in that order alone.
 
 
 class CommitRaces:
-    """Feed it with each commit and close that begins, and with reads of EPOCH and of CLOSED; both
-    say what is wrong."""
+    """Races between two commits, or a commit and a close, of one region; reads of EPOCH and CLOSED
+    settle them.
+    """
 
     def __init__(self, quiescence: Quiescence, settled: Callable[[Commit, Commit], None]) -> None:
         """Start without races; `settled` is called with the first and the last commit once their
@@ -83,7 +84,7 @@ class CommitRaces:
             return None
         alike = bool(rivals) and not (commit.closes or rivals[0].closes)
         if unsettled or len(rivals) > 1 or (alike and rivals[0].epoch == commit.epoch):
-            return f"bench: nobody can tell in which order region {region} was committed"
+            return f"bench: the order of the commits of region {region} cannot be observed"
         commit.rival, rivals[0].rival = rivals[0], commit
         return None
 
@@ -145,7 +146,9 @@ RESET_CAPACITY = (_REGISTERS["CAP_WINDOW"].reset, _REGISTERS["CAP_THRESHOLD"].re
 
 
 class Scoreboard:
-    """Feed it with `request`, `response`, `commit_begin`, `commit_end`; end with `finish`."""
+    """Checker of the device, by `request`, `response`, `commit_begin`, `commit_end` and so on; end
+    with `finish`.
+    """
 
     quiescence_type: type[Quiescence] = Quiescence
     """A negative twin puts a subclass with a fault here."""
@@ -204,7 +207,6 @@ class Scoreboard:
         self.epochs: dict[int, int] = {}
         self.requests = 0
         self.responses = 0
-        self.dropped = 0
         self.engine_ops = 0
         self._engine_doubts = 0
         self._waiting: dict[tuple[bool, int, int], deque[Op]] = {}
@@ -274,7 +276,6 @@ class Scoreboard:
         self.requests += 1
         completion = completion_of(msg)
         if completion is Completion.NONE:
-            self.dropped += 1
             return
         access = self.model.decode(msg, misframed)
         op = Op(msg, self.now, access, read=isinstance(msg, M2SReq), misframed=misframed)

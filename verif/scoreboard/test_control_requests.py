@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is told."""
+"""In-band register accesses in the scoreboard: right ones pass, and each wrong one is reported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MANAGER = 9
 
 
 class Bus(RegisterBench):
-    """Both ways to the registers; the answers are the caller's."""
+    """Both ways to the registers; the caller gives the answers."""
 
     def __init__(self) -> None:
         super().__init__(Scoreboard(DeviceModel(HW), HW.regions), HW)
@@ -216,7 +216,7 @@ def test_commits_of_which_nobody_can_tell_the_order() -> None:
         for epoch in epochs[1:]:
             bus.commit(epoch)
         bus.write("REGION[1].EPOCH", epochs[0])
-        assert "bench: nobody can tell in which order" in bus.errors
+        assert "bench: the order of the commits of region 1" in bus.errors
 
 
 def test_a_race_that_no_read_has_told() -> None:

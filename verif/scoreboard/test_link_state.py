@@ -19,7 +19,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 
 class LinkBench(RegisterBench):
-    """A link of which the flits are told by hand."""
+    """Link whose flits are given by hand."""
 
     def __init__(self) -> None:
         self.now = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the memory port costs a line, and negative twins of what is asked of the device for it."""
+"""Losses of lines by the memory port, and negative twins of its rules."""
 
 from __future__ import annotations
 

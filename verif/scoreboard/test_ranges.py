@@ -12,7 +12,7 @@ STATUS, ENABLE = REGS["IRQ_STATUS"], REGS["IRQ_ENABLE"]
 
 
 class Events:
-    """A source of which least and most are set by hand."""
+    """Source of events with least and most set by hand."""
 
     def __init__(self) -> None:
         self.now = exactly(0)

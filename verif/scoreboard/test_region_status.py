@@ -107,10 +107,7 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
     closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
     bench = Bench(closed)
     msg = bench.begin(write(closed.address(0, 0)))
-    bench.scoreboard.commit_begin(0, dataclasses.replace(closed, ld_mask=mask), 2)
-    bench.answer(msg)
-    bench.device.commit(0, dataclasses.replace(closed, ld_mask=mask), 2)
-    bench.scoreboard.commit_end(0)
+    bench.commit_during(msg, 0, dataclasses.replace(closed, ld_mask=mask))
     same = mask == closed.ld_mask
     assert bench.scoreboard.quiescence.unjudged == (not same)
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Negative twins of CLOSE, INFO and STATUS: what the device may say passes, the rest is flagged."""
+"""Negative twins of CLOSE, INFO and STATUS: legal answers pass, all others are reported."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_comes_late_must_not_count() -> None:
     assert "MISMATCH" in str(bench.scoreboard.errors[0])
 
 
-def test_a_read_behind_the_close_must_be_final() -> None:
+def test_a_read_after_the_close_must_be_final() -> None:
     """Check a read that was in flight before CLOSE and is answered after its response."""
     for link_repeats in (False, True):
         bench = Bench(STRICT)
@@ -135,14 +135,11 @@ def test_a_region_without_a_round_cannot_be_closed() -> None:
     assert not close(bench, 5)
 
 
-def test_a_close_behind_an_unsettled_commit() -> None:
+def test_a_close_after_an_unsettled_commit() -> None:
     """Check a close of a region whose first round is a commit that is not judged yet."""
     bench = Bench()
     held = bench.begin(read(BINARY.address(0, 0)))
-    bench.scoreboard.commit_begin(0, BINARY, 3)
-    bench.answer(held)  # before the commit: unmapped
-    bench.device.commit(0, BINARY, 3)
-    bench.scoreboard.commit_end(0)
+    bench.commit_during(held, 0, BINARY)  # answered before the commit: unmapped
     assert close(bench)
     bench.do(read(BINARY.address(1, 2)))
     assert bench.scoreboard.errors == []
@@ -181,9 +178,9 @@ def test_status_is_compared_in_every_figure(name: str) -> None:
         assert name in status(bench, BINARY, figures(**{name: wrong}))[0]
 
 
-def test_words_behind_the_last_are_zero() -> None:
+def test_words_after_the_last_are_zero() -> None:
     bench = Bench(BINARY)
-    assert "words behind" in status(bench, BINARY, word(7, 1))[0]
+    assert "words after" in status(bench, BINARY, word(7, 1))[0]
 
 
 def test_lines_of_each_worker_are_compared() -> None:
@@ -215,10 +212,7 @@ def test_a_contribution_in_flight_may_count_in_status() -> None:
 def test_a_refusal_that_races_with_a_commit_counts_on_either_side() -> None:
     bench = Bench(BINARY)
     racing = bench.begin(read(BINARY.address(200, 0)))
-    bench.scoreboard.commit_begin(0, BINARY, 2)
-    bench.answer(racing)
-    bench.device.commit(0, BINARY, 2)
-    bench.scoreboard.commit_end(0)
+    bench.commit_during(racing, 0, BINARY)
     assert status(bench, BINARY) == []
     bench.do(read(BINARY.address(200, 0)))
     assert status(bench, BINARY) == []

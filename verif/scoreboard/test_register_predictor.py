@@ -19,7 +19,7 @@ from verif.scoreboard.scoreboard import Scoreboard
 
 
 class Bus(RegisterBench):
-    """A device with default parameters."""
+    """Device with default parameters."""
 
     def __init__(self) -> None:
         super().__init__(Scoreboard(DeviceModel(DeviceParams()), 8), DeviceParams())

@@ -35,7 +35,7 @@ TWO = b"\x02" * 64
 
 
 class Bench:
-    """A scoreboard, and a second model that plays the device."""
+    """Scoreboard, and a second model in place of the device."""
 
     def __init__(self, *configs: RegionConfig, budget: int = 4000) -> None:
         params = DeviceParams(mem_lines_log2=MEM)
@@ -49,6 +49,18 @@ class Bench:
         self.scoreboard.commit_begin(region, config, epoch)
         self.device.commit(region, config, epoch)
         self.scoreboard.commit_end(region)
+
+    def commit_during(
+        self, msg: M2SMessage, region: int, config: RegionConfig, before: bool = True
+    ) -> None:
+        """Commit epoch 2 while `msg` is in flight; the device answers `msg` before or after it."""
+        self.scoreboard.commit_begin(region, config, 2)
+        if before:
+            self.answer(msg)
+        self.device.commit(region, config, 2)
+        self.scoreboard.commit_end(region)
+        if not before:
+            self.answer(msg)
 
     def begin(self, msg: M2SMessage) -> M2SMessage:
         self.tag += 1
@@ -282,15 +294,7 @@ def test_write_racing_with_a_commit(lost: bool) -> None:
     address = BINARY.address(0, 0)
     bench.do(write(address, TWO))
     msg = bench.begin(write(BINARY.address(1, 0), ONE))
-    bench.scoreboard.commit_begin(0, BINARY, 2)
-    if lost:
-        bench.answer(msg)
-        bench.device.commit(0, BINARY, 2)
-        bench.scoreboard.commit_end(0)
-    else:
-        bench.device.commit(0, BINARY, 2)
-        bench.scoreboard.commit_end(0)
-        bench.answer(msg)
+    bench.commit_during(msg, 0, BINARY, before=lost)
     bench.do(read(address))
     bench.scoreboard.finish()
     assert bench.scoreboard.errors == []
@@ -300,10 +304,7 @@ def test_write_racing_with_a_commit(lost: bool) -> None:
 def test_counters_of_a_read_racing_with_a_commit() -> None:
     bench = Bench(BINARY)
     early = bench.begin(read(BINARY.address(0, 0)))
-    bench.scoreboard.commit_begin(0, BINARY, 2)
-    bench.device.commit(0, BINARY, 2)
-    bench.scoreboard.commit_end(0)
-    bench.answer(early)
+    bench.commit_during(early, 0, BINARY, before=False)
     bench.do(read(BINARY.address(0, 0)))
     assert bench.scoreboard.errors == []
     assert bench.scoreboard.counter_range("EARLY_READ") == (2, 2)
@@ -313,13 +314,7 @@ def test_counters_stay_exact_when_an_alternative_comes_true() -> None:
     for lost in (False, True):
         bench = Bench(BINARY)
         msg = bench.begin(write(BINARY.address(1, 0), ONE))
-        bench.scoreboard.commit_begin(0, BINARY, 2)
-        if lost:
-            bench.answer(msg)
-        bench.device.commit(0, BINARY, 2)
-        bench.scoreboard.commit_end(0)
-        if not lost:
-            bench.answer(msg)
+        bench.commit_during(msg, 0, BINARY, before=lost)
         bench.do(read(BINARY.address(0, 0)))
         assert bench.scoreboard.errors == []
         assert bench.scoreboard.counter_range("CONTRIBUTION") == (1, 1)
@@ -393,7 +388,7 @@ def test_devload_follows_what_is_outstanding() -> None:
         rule.thresholds_end(bench.scoreboard.now)
         others = [bench.begin(write(64 * (2 + k))) for k in range(more)]
         msg = bench.begin(write(64))
-        for other in others:  # they may have been admitted beside it
+        for other in others:  # they may have been admitted with it
             bench.answer(other)
         bench.answer(msg, wrong(devload=devload))
         return not any(f"DEVLOAD {int(devload)}" in one for one in bench.scoreboard.errors[-1:])

@@ -11,7 +11,7 @@ from models.control_window import ControlWindow
 from models.register_map import Register
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.scoreboard.operations import Op
-from verif.scoreboard.register_predictor import RegisterPredictor, Write
+from verif.scoreboard.register_predictor import RegisterPredictor, RegisterWrite
 from verif.sequences.control_lines import (
     ControlLinesSequence,
     EveryOwnerSequence,
@@ -48,7 +48,7 @@ class OpenWindow(ControlWindow):
 class OpenPredictor(RegisterPredictor):
     """Believes that everybody may write through the window."""
 
-    def _move_begins(self, write: Write) -> None:
+    def _move_begins(self, write: RegisterWrite) -> None:
         control = self.scoreboard.model.control
         self.scoreboard.model.control = OpenWindow(control.base, control.ld_mask, control.owners)
         super()._move_begins(write)

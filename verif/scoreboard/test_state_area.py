@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in the memory that a region leaves: known where it is known, never older content."""
+"""State area that a region leaves: certain content is compared, older content is refused."""
 
 from __future__ import annotations
 
