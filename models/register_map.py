@@ -27,7 +27,7 @@ class Counts(StrEnum):
     RAM = "ram"  # stored bits that flip
 
 
-class Access(Enum):
+class FieldAccess(Enum):
     """Access of software to a field."""
 
     RO = "RO"  # read only; a write changes nothing
@@ -44,7 +44,7 @@ class Field:
     name: str
     lsb: int
     width: int
-    access: Access
+    access: FieldAccess
     reset: int = 0
     volatile: bool = False  # the hardware changes it
     enum: str | None = None  # name of the enumeration of its values
@@ -91,7 +91,7 @@ class Register:
         """Return the value after reset, reserved bits 0."""
         return sum(f.reset << f.lsb for f in self.fields)
 
-    def mask(self, *access: Access) -> int:
+    def mask(self, *access: FieldAccess) -> int:
         """Return the bits whose access is one of `access`; without arguments, all bits that are
         not reserved.
         """
@@ -102,7 +102,7 @@ class Register:
 
         Only read-write fields change; fields with a maximum saturate. `old` is the previous value.
         """
-        lanes &= self.mask(Access.RW)
+        lanes &= self.mask(FieldAccess.RW)
         word = (old & ~lanes) | (data & lanes)
         for f in self.fields:
             if f.maximum is not None:
@@ -120,12 +120,12 @@ class Register:
         return sum(f.mask for f in self.fields if f.volatile)
 
     @property
-    def access(self) -> Access:
+    def access(self) -> FieldAccess:
         """Return the access of the whole register: the widest access of any field."""
-        for kind in (Access.COMMIT, Access.PULSE, Access.RW, Access.W1C):
+        for kind in (FieldAccess.COMMIT, FieldAccess.PULSE, FieldAccess.RW, FieldAccess.W1C):
             if self.mask(kind):
                 return kind
-        return Access.RO
+        return FieldAccess.RO
 
     def pack(self, **values: int) -> int:
         """Pack field values into a word, others 0. Raise KeyError, or ValueError if one does not

@@ -7,7 +7,7 @@ import pytest
 
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
-from models.register_map import WORD_MASK, Access, Counts, Field, byte_mask
+from models.register_map import WORD_MASK, Counts, Field, FieldAccess, byte_mask
 
 SMALL = DeviceParams(regions=3, slots=16, cnt_w=4, mem_lines_log2=12)
 
@@ -32,18 +32,18 @@ def test_known_registers() -> None:
     assert regs["DEVLOAD_THRESHOLD"].reset == 0x60_30_10
     assert regs["TX_FLIT"].address == 0x160
     assert regs["REGION[7].COMPLETE_LINES"].address == 0x400 + 7 * 0x40 + 0x2C
-    assert regs["REGION[2].BASE_LO"].mask(Access.RW) == 0xFFFF_FFC0
+    assert regs["REGION[2].BASE_LO"].mask(FieldAccess.RW) == 0xFFFF_FFC0
     assert regs["REGION[2].LD_MASK"].reset == 0xFFFF
-    assert regs["ERR_INFO"].access is Access.W1C
-    assert regs["CTRL"].access is Access.PULSE
-    assert regs["REGION[0].EPOCH"].access is Access.COMMIT
+    assert regs["ERR_INFO"].access is FieldAccess.W1C
+    assert regs["CTRL"].access is FieldAccess.PULSE
+    assert regs["REGION[0].EPOCH"].access is FieldAccess.COMMIT
     assert len(REG_MAP.counters()) == 31
 
 
 def test_parameters_scale_resets_and_widths() -> None:
     regs = REG_MAP.expand(SMALL)
     assert regs["PARAMS0"].reset == 4 << 24 | 16 << 8 | 3
-    assert regs["FALLBACK"].mask(Access.W1C) == 0b111
+    assert regs["FALLBACK"].mask(FieldAccess.W1C) == 0b111
     assert "REGION[3].STATUS" not in regs
 
 
@@ -81,7 +81,7 @@ def test_byte_mask(strobe: int, bits: int) -> None:
 
 
 def test_field_insert_and_extract() -> None:
-    f = Field("F", lsb=4, width=3, access=Access.RW)
+    f = Field("F", lsb=4, width=3, access=FieldAccess.RW)
     assert f.insert(0xFFFF_FFFF, 0b010) == 0xFFFF_FFAF
     assert f.extract(0xFFFF_FFAF) == 0b010
     for wrong in (-1, 8):

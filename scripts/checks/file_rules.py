@@ -13,48 +13,7 @@ from scripts.checks import tree
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 # Names that are still shared, by top folder.
-KNOWN: dict[str, tuple[str, ...]] = {
-    "models": ("Access",),
-    "neuron_fabric": (
-        "Report",
-        "Choice",
-        "Seen",
-        "Limits",
-        "Watch",
-        "Signal",
-        "Verdict",
-        "Status",
-    ),
-    "scripts": (
-        "Goal",
-        "Design",
-        "Ended",
-        "Place",
-        "Line",
-        "Way",
-        "Choice",
-        "Progress",
-        "Judged",
-        "Parcel",
-        "Result",
-        "Budget",
-        "Found",
-        "Outcome",
-        "Mutant",
-        "Recorder",
-        "Answer",
-        "Invocation",
-        "Row",
-    ),
-    "verif": (
-        "Op",
-        "Finding",
-        "Record",
-        "Commit",
-        "CapacityCheck",
-        "DuplicateSequence",
-    ),
-}
+KNOWN: dict[str, tuple[str, ...]] = {}
 
 
 def without_licence(root: Path) -> list[str]:

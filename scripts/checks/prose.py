@@ -24,7 +24,6 @@ CLEAN = ("scripts/checks", "scripts/fuzz", "scripts/benchmarks", "scripts/cli")
 NOT_YET = (
     "scripts/cli/cluster_check.py",
     "scripts/cli/replay.py",
-    "scripts/cli/replay_options.py",
     "scripts/cli/serve.py",
     "scripts/cli/test_cluster_check.py",
     "scripts/cli/test_serve.py",

@@ -151,12 +151,12 @@ def _longest_first(chosen: Sequence[Proof]) -> list[RunSpec]:
     return [one.spec for one in sorted(chosen, key=lambda one: -one.timeout_s)]
 
 
-def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.Row]:
+def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.ProofRow]:
     whole = result(one, record)
     names = {case.name: case.status for case in record.cases} or {"-": record.status}
     some = any(status == "failed" for status in names.values())
     return [
-        reported.Row(
+        reported.ProofRow(
             proof=one.id,
             property=name,
             method=str(one.method),

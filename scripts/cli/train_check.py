@@ -25,7 +25,14 @@ from scripts.common import process
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown, writable
-from scripts.report.train_targets import CHECKS, Calibrated, Found, Row, lines_of, missed
+from scripts.report.train_targets import (
+    CHECKS,
+    Calibrated,
+    CheckFindings,
+    TrainingRow,
+    lines_of,
+    missed,
+)
 
 ALL = "all"
 FOLDER = BUILD / "train-check"
@@ -120,7 +127,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         "within": info.within,
     }
     write_text(folder / "plan.json", json.dumps(plan))
-    found, start = Found(name, args.seeds, args.others), time.monotonic()
+    found, start = CheckFindings(name, args.seeds, args.others), time.monotonic()
     failed = _trained(folder, found, {reducer: shown_as})
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
@@ -131,7 +138,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
     return int(missed(found, steps))
 
 
-def _trained(folder: Path, found: Found, names: Mapping[str, str]) -> str:
+def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> str:
     """Run all trainings, telling each as it comes; why they have ended early, if so. ``names``: of
     reducers, in the printed lines."""
     command = [sys.executable, "-m", MODULE, str(folder)]
@@ -165,7 +172,7 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
         yield data.splitlines()
 
 
-def _take(found: Found, lines: list[bytes], names: Mapping[str, str]) -> None:
+def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) -> None:
     for line in lines:
         try:
             values = dict(parse_json(line))
@@ -177,7 +184,7 @@ def _take(found: Found, lines: list[bytes], names: Mapping[str, str]) -> None:
                 found.calibrated = typed(Calibrated, values)
                 say(f"calibrated in {found.calibrated.seconds:.0f} s", flush=True)
                 continue
-            row = typed(Row, values)
+            row = typed(TrainingRow, values)
         except (DataError, KeyError) as error:
             raise NfError(f"{MODULE} has written a line that is none: {error}.") from None
         row = replace(row, reducer=names.get(row.reducer, row.reducer))
@@ -189,7 +196,7 @@ def _take(found: Found, lines: list[bytes], names: Mapping[str, str]) -> None:
         )
 
 
-def _pages(folder: Path, found: Found) -> Iterator[Path]:
+def _pages(folder: Path, found: CheckFindings) -> Iterator[Path]:
     """A page of every run with a monitor, of the first seed."""
     for row in found.rows:
         if row.log is None or row.seed != found.seeds[0] or row.signals_off:

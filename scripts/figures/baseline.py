@@ -13,7 +13,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from scripts.common import data
-from scripts.figures.result_file import Result
+from scripts.figures.result_file import FigureResult
 
 FILE = Path(__file__).with_name("baseline.json")
 SLIP = 0.05
@@ -26,7 +26,7 @@ def read() -> Baseline:
     return data.load_json(FILE, Baseline)
 
 
-def accept(result: Result) -> None:
+def accept(result: FigureResult) -> None:
     """Accept the figures of a result; figures that it has not measured keep their values."""
     known = read() if FILE.exists() else {}
     known[result.figure] = {**known.get(result.figure, {}), **result.followed}

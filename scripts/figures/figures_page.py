@@ -15,7 +15,7 @@ from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.figures.baseline import Baseline, slipped
-from scripts.figures.result_file import NO_CLAIM, Line, Plot, Result, title_of
+from scripts.figures.result_file import NO_CLAIM, FigureResult, Line, Plot, title_of
 from scripts.record.database import History
 from scripts.report.invocation import CHANGED
 
@@ -140,7 +140,7 @@ class Followed:
     commits: int
 
 
-def course(result: Result) -> dict[str, list[float]]:
+def course(result: FigureResult) -> dict[str, list[float]]:
     """Return the history of a result's figures: the latest values of each commit, then the result's
     own.
 
@@ -162,7 +162,7 @@ def course(result: Result) -> dict[str, list[float]]:
 
 
 def page(
-    results: Sequence[Result],
+    results: Sequence[FigureResult],
     accepted: Baseline,
     courses: Mapping[str, Course],
     seconds: float = 0.0,
@@ -190,7 +190,7 @@ def page(
     )
 
 
-def _followed(result: Result, accepted: Mapping[str, float], of: Course) -> list[Followed]:
+def _followed(result: FigureResult, accepted: Mapping[str, float], of: Course) -> list[Followed]:
     return [
         Followed(name, value, accepted.get(name), spark(of[name]), len(of[name]))
         for name, value in result.followed.items()

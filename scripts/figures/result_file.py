@@ -88,7 +88,7 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class Result:
+class FigureResult:
     """Result of a figure.
 
     Attributes:
@@ -132,7 +132,7 @@ def measure(
     folder: Path = FOLDER,
     part: bool = False,
     commit: str = "",
-) -> Result:
+) -> FigureResult:
     """Measure a figure, write its result file and print it; record it in the history unless it is a
     part.
 
@@ -150,7 +150,7 @@ def measure(
     found = action()
     if revision().partition(",")[0] != commit.partition(",")[0]:
         commit = f"{commit.partition(',')[0]}{CHANGED}"
-    result = Result(
+    result = FigureResult(
         figure,
         command or secret_values.command(),
         commit,
@@ -167,7 +167,7 @@ def measure(
     return result
 
 
-def _into_history(result: Result) -> None:
+def _into_history(result: FigureResult) -> None:
     """Record the followed figures; if the history cannot be written, print one line."""
     try:
         with History() as history:
@@ -182,13 +182,13 @@ def title_of(figure: str) -> str:
     return f"nf measure figures {figure}"
 
 
-def read(figure: str, folder: Path = FOLDER) -> Result:
+def read(figure: str, folder: Path = FOLDER) -> FigureResult:
     """Read the result file of a figure. Raise NfError if it cannot be read."""
-    return data.load_json(path_of(figure, folder), Result)
+    return data.load_json(path_of(figure, folder), FigureResult)
 
 
 # -- on the terminal ----------------------------------------------------------------------------
-def lines(result: Result) -> list[str]:
+def lines(result: FigureResult) -> list[str]:
     """Format a result for the terminal."""
     out = [f"{what}: {how}" for what, how in result.set_up]
     for table in result.tables:

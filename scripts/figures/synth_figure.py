@@ -265,7 +265,7 @@ TARGETS = {
 
 
 @dataclass(frozen=True)
-class Goal:
+class SynthGoal:
     """Goal: ``figure`` of a design and target is at most (``at_least``: at least) ``times`` that of
     ``against``, or ``times`` the number ``told`` in the goal.
     """
@@ -295,9 +295,12 @@ _DATAPATH_MHZ = 60.0
 integer sums.
 """
 GOALS = (
-    *(Goal(one, "ecp5", LUTS, 0.6, against=FP32) for one in (FIRST, LOW_BIT)),
-    *(Goal(one, "ecp5", FMAX, 2.0, told=_DATAPATH_MHZ, at_least=True) for one in (FIRST, LOW_BIT)),
-    Goal(ENGINE, "ecp5_short", FMAX, 2.0, against=EARLIER_ENGINE, at_least=True),
+    *(SynthGoal(one, "ecp5", LUTS, 0.6, against=FP32) for one in (FIRST, LOW_BIT)),
+    *(
+        SynthGoal(one, "ecp5", FMAX, 2.0, told=_DATAPATH_MHZ, at_least=True)
+        for one in (FIRST, LOW_BIT)
+    ),
+    SynthGoal(ENGINE, "ecp5_short", FMAX, 2.0, against=EARLIER_ENGINE, at_least=True),
 )
 
 
@@ -336,7 +339,7 @@ def goals(
     return (Table("Goals of area and clock", heads, tuple(rows), tuple(notes)),)
 
 
-def _verdict(goal: Goal, value: float, wanted: float | None) -> str:
+def _verdict(goal: SynthGoal, value: float, wanted: float | None) -> str:
     if wanted is None:
         return "open: what it is held against was not measured"
     lacks = wanted - value if goal.at_least else value - wanted
@@ -577,7 +580,7 @@ def run(args: argparse.Namespace) -> Measured:
     work = [one for one in work if one not in late] + sorted(late, key=lambda one: -_longest(*one))
     left: list[str] = []
     done: dict[tuple[str, str], _Done] = {}
-    budget = Budget(args.effort)
+    budget = SharedBudget(args.effort)
     with ThreadPoolExecutor(args.jobs) as pool:
         try:
             waits = {one: pool.submit(_one, *one, budget, routes) for one in work}
@@ -685,7 +688,7 @@ class _Done:
     lacks: str = ""
 
 
-class Budget:
+class SharedBudget:
     """Processor time shared by several runs, of which ``used`` is spent."""
 
     def __init__(self, effort_s: float) -> None:
@@ -704,7 +707,7 @@ class Budget:
             self.used += seconds
 
 
-def _one(name: str, target: str, budget: Budget, routes: bool) -> _Done:
+def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     """Map a design, and place and route it if it fits and finishes."""
     design = DESIGNS[name]
     effort_s = budget.left(design.effort_s)

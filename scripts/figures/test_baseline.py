@@ -11,7 +11,7 @@ from scripts.cli.main import make_parser
 from scripts.common.errors import OptionError
 from scripts.figures import baseline, command, synth_figure, traffic_figure
 from scripts.figures.command import FIGURES
-from scripts.figures.result_file import Result
+from scripts.figures.result_file import FigureResult
 
 ACCEPTED = {"area: LUTs": 1000.0, "clock: MHz": 60.0}
 
@@ -42,9 +42,9 @@ def test_accepting_keeps_what_was_not_measured(
 ) -> None:
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     for followed in (ACCEPTED, {"area: LUTs": 900.0}):
-        baseline.accept(Result("synth", "nf", "", "", 0.0, (), (), followed=followed))
+        baseline.accept(FigureResult("synth", "nf", "", "", 0.0, (), (), followed=followed))
     assert baseline.read() == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
-    baseline.accept(Result("timing", "nf", "", "", 0.0, (), (), followed={"clocks": 3.5}))
+    baseline.accept(FigureResult("timing", "nf", "", "", 0.0, (), (), followed={"clocks": 3.5}))
     text = baseline.FILE.read_text(encoding="utf-8")
     assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted behind it
     assert '"clocks": 3.5' in text

@@ -14,7 +14,7 @@ import pytest
 
 from scripts.common import paths
 from scripts.figures import baseline, command, figures_page, result_file
-from scripts.figures.result_file import Column, Line, Measured, Plot, Result, Table
+from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
 from scripts.record.database import History
 
 PLOT = Plot(
@@ -25,7 +25,7 @@ PLOT = Plot(
         Line("formula", ((100.0, 5.0), (600.0, 0.0)), formula=True),
     ),
 )
-RESULT = Result(
+RESULT = FigureResult(
     *("timing", "nf measure figures timing", "abc", "2026-11-22T18:00:00+00:00", 1.5),
     set_up=(("device", "<b>as it is</b>"),),
     tables=(

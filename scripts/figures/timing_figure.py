@@ -66,7 +66,7 @@ class Bench:
 
 
 @dataclass
-class Found:
+class TimingFindings:
     """Findings of all parts."""
 
     tables: list[Table] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Found:
     followed: dict[str, float] = field(default_factory=dict)
 
 
-Part = Callable[[Bench, Found], None]
+Part = Callable[[Bench, TimingFindings], None]
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ CASES = tuple(
 )
 
 
-def under_pressure(bench: Bench, found: Found) -> None:
+def under_pressure(bench: Bench, found: TimingFindings) -> None:
     """Measure the clocks of every mode in every case, with the limit of plain memory."""
     rows: list[tuple[Cell, ...]] = []
     bounds: list[tuple[Cell, ...]] = []
@@ -493,7 +493,7 @@ AT = MemoryTiming(LATENCY)
 TILED = Setting(AT, 8, lines=TILES[-1])
 
 
-def over_load(bench: Bench, found: Found) -> None:
+def over_load(bench: Bench, found: TimingFindings) -> None:
     """Measure clocks per access over the number of outstanding accesses."""
     for access in (LAST, READ):
         lines = [
@@ -509,7 +509,7 @@ def over_load(bench: Bench, found: Found) -> None:
         )
 
 
-def over_working_set(bench: Bench, found: Found) -> None:
+def over_working_set(bench: Bench, found: TimingFindings) -> None:
     """Measure all contributions of eight workers, worker by worker, over the number of lines."""
     shares = [lines / SLOTS for lines in WORKING_SETS]
     lines = [curve(name, shares, partial(_worker_after_worker, bench, name)) for name in _SHOWN]
@@ -521,7 +521,7 @@ def over_working_set(bench: Bench, found: Found) -> None:
     )
 
 
-def over_tile_and_skew(bench: Bench, found: Found) -> None:
+def over_tile_and_skew(bench: Bench, found: TimingFindings) -> None:
     """Measure all contributions of eight workers in tiles, or with a skew of lines between
     workers.
     """
@@ -576,7 +576,7 @@ def loaded_setting(access: Access) -> Setting:
     return Setting(MemoryTiming(LATENCY), access.workers, lines=4 * SLOTS)
 
 
-def stages_under_load(bench: Bench, found: Found) -> None:
+def stages_under_load(bench: Bench, found: TimingFindings) -> None:
     """Measure clocks of each kind of access by stage: percentiles of every mode, and one histogram
     for all identical modes.
     """
@@ -664,7 +664,7 @@ def formula(access: Access, latency: float) -> float:
     return 100 * added(access) / (latency + PLAIN_CLOCKS)
 
 
-def one_at_a_time(bench: Bench, found: Found) -> None:
+def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
     """Measure the overhead of each mode and kind of access, and the clocks of each part of it."""
     rows: list[tuple[Cell, ...]] = []
     parts: list[tuple[Cell, ...]] = []
@@ -740,7 +740,7 @@ def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str
     return {f"{key} over plain memory": round(over, 2)}
 
 
-def over_latency(bench: Bench, found: Found) -> None:
+def over_latency(bench: Bench, found: TimingFindings) -> None:
     """Measure exposed overhead over memory latency, with the formula."""
     for access in (LAST, READ):
         lines = [
@@ -819,7 +819,7 @@ def run(args: argparse.Namespace) -> Measured:
     with telling("nf measure figures: building the design with its stage probe"):
         model = bulk_build.build(_simulator(), stages=True)
     assert isinstance(model, VerilatedModel)
-    found = Found()
+    found = TimingFindings()
     with tempfile.TemporaryDirectory(prefix="nf-figures-") as folder:
         bench = Bench(model, Path(folder))
         for name, part in parts.items():

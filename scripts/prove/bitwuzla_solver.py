@@ -23,7 +23,7 @@ parser.parse(sys.argv[1], False, True)
 
 
 @dataclass(frozen=True)
-class Answer:
+class SatAnswer:
     """Answer; ``satisfiable`` is None if time ran out; ``values`` are the requested ones."""
 
     satisfiable: bool | None
@@ -32,17 +32,17 @@ class Answer:
     log: Path
 
 
-def ask(text: str, folder: Path, budget: Budget) -> Answer:
+def ask(text: str, folder: Path, budget: Budget) -> SatAnswer:
     """Ask a question. Raise NfError if the answer cannot be understood."""
     question, log = folder / "question.smt2", folder / "bitwuzla.log"
     question.write_text(text, encoding="utf-8")
     done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
     said, _, values = log.read_text(errors="replace", encoding="utf-8").partition("\n")
     if done.timed_out:
-        return Answer(None, "", done.seconds, log)
+        return SatAnswer(None, "", done.seconds, log)
     if said not in ("sat", "unsat"):
         raise NfError(f"bitwuzla: {' '.join((said, values))[:300]} (log {shown(log)})")
-    return Answer(said == "sat", " ".join(values.split()), done.seconds, log)
+    return SatAnswer(said == "sat", " ".join(values.split()), done.seconds, log)
 
 
 def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:

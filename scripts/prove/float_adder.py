@@ -78,7 +78,7 @@ _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact
 
 
 @dataclass(frozen=True)
-class Answer:
+class AdderAnswer:
     """Requested properties, and those that are wrong or unknown."""
 
     properties: tuple[str, ...]
@@ -88,7 +88,7 @@ class Answer:
     classes: str = ""
 
 
-def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
+def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
     """Prove the operand class that the proof is named after."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
@@ -109,14 +109,16 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> Answer:
         said = bitwuzla_solver.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
-            return Answer((prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name)
+            return AdderAnswer(
+                (prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name
+            )
         text += f"(assert {cases[said.index('sat')]})\n"
     answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
     if answer.satisfiable is None:
-        return Answer((prop,), unknown=(prop,), classes=name)
+        return AdderAnswer((prop,), unknown=(prop,), classes=name)
     if answer.satisfiable:
-        return Answer((prop,), (prop,), answer.values, classes=name)
-    return Answer((prop,), classes=name)
+        return AdderAnswer((prop,), (prop,), answer.values, classes=name)
+    return AdderAnswer((prop,), classes=name)
 
 
 def twin_cases(name: str) -> list[str]:

@@ -24,7 +24,7 @@ from scripts.run import evidence, simulate
 
 
 @dataclass
-class Outcome:
+class ProofOutcome:
     """Intermediate result of a proof; ``kind`` is None as long as nothing failed."""
 
     properties: tuple[str, ...] = ()
@@ -37,7 +37,9 @@ class Outcome:
     stimulus: Path | None = None
     facts: dict[str, object] = field(default_factory=dict)
 
-    def red(self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None) -> Outcome:
+    def red(
+        self, kind: FailureKind, cause: str, answer: smtbmc.Answer | None = None
+    ) -> ProofOutcome:
         """Return the failed result with its cause."""
         self.kind, self.cause = kind, cause
         if answer is not None:
@@ -56,11 +58,11 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
     try:
         found = _TRIES[proof.method](proof, folder, budget)
     except UsedUp as error:
-        found = Outcome().red(FailureKind.TIME_OUT, str(error))
+        found = ProofOutcome().red(FailureKind.TIME_OUT, str(error))
     except BuildError as error:
-        found = Outcome().red(FailureKind.BUILD, str(error))
+        found = ProofOutcome().red(FailureKind.BUILD, str(error))
     except (NfError, OSError) as error:
-        found = Outcome().red(FailureKind.INFRASTRUCTURE, str(error))
+        found = ProofOutcome().red(FailureKind.INFRASTRUCTURE, str(error))
     found.facts = {
         "method": str(proof.method),
         "depth": proof.depth,
@@ -74,11 +76,11 @@ def not_tried(spec: RunSpec, cause: str, runs: Path) -> RunRecord:
     """Return the record of a proof that could not be run, as `run` would write it."""
     folder = runs / spec.id
     evidence.empty(folder)
-    return _record(spec, folder, Outcome().red(FailureKind.INFRASTRUCTURE, cause))
+    return _record(spec, folder, ProofOutcome().red(FailureKind.INFRASTRUCTURE, cause))
 
 
 def _record(
-    spec: RunSpec, folder: Path, found: Outcome, seconds: float = 0.0, used: float = 0.0
+    spec: RunSpec, folder: Path, found: ProofOutcome, seconds: float = 0.0, used: float = 0.0
 ) -> RunRecord:
     status = "passed" if found.kind is None else "failed"
     record = RunRecord.of(
@@ -99,12 +101,12 @@ def _record(
     return simulate.save(record, folder)
 
 
-def _clocked(proof: Proof, folder: Path, budget: Budget) -> Outcome:
+def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     """Prove the assertions of a wrapper from reset, by induction if requested, and check its
     covers.
     """
     made = model.make(proof, folder, budget)
-    out = Outcome(made.asserts, covers=made.covers)
+    out = ProofOutcome(made.asserts, covers=made.covers)
     answer = _first(made, proof, budget)
     if answer.holds is None:
         return out.red(*_no_answer("bmc", proof, answer))
@@ -162,9 +164,9 @@ def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureK
     return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {limit}"
 
 
-def _linear(proof: Proof, folder: Path, budget: Budget) -> Outcome:
+def _linear(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     found = crc_matrix.prove(proof, folder, budget)
-    out = Outcome(tuple(found), facts={"argument": crc_matrix.ARGUMENT})
+    out = ProofOutcome(tuple(found), facts={"argument": crc_matrix.ARGUMENT})
     wrong = {name: why for name, why in found.items() if why}
     if wrong:
         out.red(FailureKind.ASSERTION, "; ".join(f"{n}: {why}" for n, why in wrong.items()))
@@ -172,9 +174,9 @@ def _linear(proof: Proof, folder: Path, budget: Budget) -> Outcome:
     return out
 
 
-def _float(proof: Proof, folder: Path, budget: Budget) -> Outcome:
+def _float(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     answer = float_adder.prove(proof, folder, budget)
-    out = Outcome(answer.properties, facts={"classes": answer.classes})
+    out = ProofOutcome(answer.properties, facts={"classes": answer.classes})
     if answer.unknown:
         out.red(FailureKind.TIME_OUT, f"unknown: {', '.join(answer.unknown)}")
     if answer.wrong:

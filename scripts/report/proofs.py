@@ -19,7 +19,7 @@ RESULTS = ("proved", "bounded", "broken", "unknown")
 
 
 @dataclass(frozen=True)
-class Row:
+class ProofRow:
     """One property at a ``revision`` of the tree; ``seconds`` are those of its whole proof.
 
     `bounded`: proved in the first ``depth`` clocks; `unknown`: not proved in time, or of a proof in
@@ -40,9 +40,9 @@ class Proofs:
     """Last result of each proof, and the last command."""
 
     command: str
-    rows: tuple[Row, ...]
+    rows: tuple[ProofRow, ...]
 
-    def renewed(self, command: str, rows: Sequence[Row], listed: Collection[str]) -> Proofs:
+    def renewed(self, command: str, rows: Sequence[ProofRow], listed: Collection[str]) -> Proofs:
         """Return the results with the rows of repeated proofs; proofs that are no longer listed
         go.
         """
@@ -56,10 +56,10 @@ class Proofs:
         return {word: sum(row.result == word for row in self.rows) for word in RESULTS}
 
     @property
-    def grouped(self) -> list[tuple[tuple[str, str, int, str], list[Row]]]:
+    def grouped(self) -> list[tuple[tuple[str, str, int, str], list[ProofRow]]]:
         """Group the rows of a proof with one result: (proof, method, depth, result), rows."""
 
-        def key(row: Row) -> tuple[str, str, int, str]:
+        def key(row: ProofRow) -> tuple[str, str, int, str]:
             return row.proof, row.method, row.depth, row.result
 
         return [(name, list(rows)) for name, rows in groupby(sorted(self.rows, key=key), key)]

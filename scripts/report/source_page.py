@@ -25,7 +25,7 @@ _TEMPLATE, _STYLE = (
 
 
 @dataclass(frozen=True)
-class Row:
+class SourceRow:
     """Source line; `hits` is None if nothing is counted; `state` is "hit", "part", "missed" or "".
 
     `notes` lists what was not reached, `waived` what need not be, with the reason.
@@ -61,7 +61,7 @@ def _anchor(file: FileCoverage) -> str:
     return file.file.replace("/", ".")
 
 
-def _rows(counted: Counted) -> dict[str, list[Row]]:
+def _rows(counted: Counted) -> dict[str, list[SourceRow]]:
     """Return every line of every file."""
     hits: dict[str, dict[int, int]] = defaultdict(dict)
     notes: dict[tuple[str, int], list[str]] = defaultdict(list)
@@ -89,8 +89,8 @@ def _rows(counted: Counted) -> dict[str, list[Row]]:
 
 def _row(
     number: int, line: str, hits: int | None, notes: list[str], waived: tuple[str, ...]
-) -> Row:
+) -> SourceRow:
     state = "" if hits is None else "missed" if hits == 0 else "part" if notes else "hit"
     only = None if hits is None or hits < 0 else hits
     order = sorted(notes, key=lambda note: note.startswith(TOGGLE))
-    return Row(number, line, only, state, tuple(order), waived)
+    return SourceRow(number, line, only, state, tuple(order), waived)

@@ -18,7 +18,7 @@ from scripts.coverage import synthetic
 from scripts.coverage.synthetic import key
 from scripts.report import functional, mutation, proofs, test_mutation_score
 from scripts.report.page import link
-from scripts.report.proofs import Proofs, Row
+from scripts.report.proofs import ProofRow, Proofs
 from scripts.report.test_browser import Page
 from scripts.report.test_report import NASTY, RECORDS, RED
 from scripts.report.trend import HistoryPoint
@@ -53,7 +53,9 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     points = [(key("line", "hdl/nf_core.sv", 1, "block", "1-3"), 0)]
     wide[0] = synthetic.run(folder / "run", wide[0], points)
     records = [covered, *RECORDS[1:], *wide]
-    row = Row("name_of_a_proof/sum_path", LONG, "induction", 20, "bounded", 1234.5, "0123456789ab")
+    row = ProofRow(
+        "name_of_a_proof/sum_path", LONG, "induction", 20, "bounded", 1234.5, "0123456789ab"
+    )
     with pytest.MonkeyPatch.context() as patch:  # what this tree has measured is not looked at
         patch.setattr(proofs, "read", lambda: Proofs("nf prove", (row,)))
         patch.setattr(mutation, "read", lambda: test_mutation_score.FOUND)

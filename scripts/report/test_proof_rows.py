@@ -12,15 +12,15 @@ from scripts import report
 from scripts.conftest import RECORD
 from scripts.report import document, page, proofs
 from scripts.report.invocation import describe
-from scripts.report.proofs import Proofs, Row
+from scripts.report.proofs import ProofRow, Proofs
 
 FOUND = Proofs(
     command="nf prove",
     rows=(
-        Row("fifo/three", "Order_A", "induction", 3, "proved", 1.5, "0123456789ab"),
-        Row("fifo/three", "Lost_A", "induction", 3, "proved", 1.5, "0123456789ab"),
-        Row("park/two", "Order_A", "bmc", 12, "broken", 9.0, "0123456789ab"),
-        Row("park/two", "Count_A", "bmc", 12, "unknown", 9.0, "0123456789ab"),
+        ProofRow("fifo/three", "Order_A", "induction", 3, "proved", 1.5, "0123456789ab"),
+        ProofRow("fifo/three", "Lost_A", "induction", 3, "proved", 1.5, "0123456789ab"),
+        ProofRow("park/two", "Order_A", "bmc", 12, "broken", 9.0, "0123456789ab"),
+        ProofRow("park/two", "Count_A", "bmc", 12, "unknown", 9.0, "0123456789ab"),
     ),
 )
 
@@ -45,7 +45,7 @@ def test_page_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_ran_again_is_renewed() -> None:
-    again = Row("park/two", "Order_A", "bmc", 12, "bounded", 8.0, "next")
+    again = ProofRow("park/two", "Order_A", "bmc", 12, "bounded", 8.0, "next")
     found = FOUND.renewed("nf prove park", [again], {"fifo/three", "park/two"})
     assert [(row.proof, row.result) for row in found.rows] == [
         ("fifo/three", "proved"),

@@ -16,15 +16,15 @@ from scripts.report.train_targets import (
     FP32,
     GUIDED,
     Calibrated,
-    Found,
-    Row,
+    CheckFindings,
+    TrainingRow,
     goals,
     lines_of,
     missed,
     resnet18,
 )
 
-ROW = Row(
+ROW = TrainingRow(
     FP32,
     1,
     "torch",
@@ -76,9 +76,9 @@ CASES = [
 ]
 
 
-def found(check: str, values: dict[str, float], **words: Any) -> Found:
+def found(check: str, values: dict[str, float], **words: Any) -> CheckFindings:
     rows = [replace(ROW, variant=name, seed=1, value=value) for name, value in values.items()]
-    return Found(check, (1,), rows=rows, calibrated=HEAD, **words)
+    return CheckFindings(check, (1,), rows=rows, calibrated=HEAD, **words)
 
 
 @pytest.mark.parametrize(("check", "values", "other", "wrong"), CASES)
@@ -123,7 +123,7 @@ def test_a_spike() -> None:
     decided = [[130, "", "LOWBIT", "FALLBACK", "loss_spike"], [180, "", "RECOVERY", "LOWBIT", "x"]]
     row = replace(ROW, variant=GUIDED, steps=300, value=95.0, decisions=decided)
     rows = [replace(ROW, value=96.0), row]
-    good = Found("spike", (1,), rows=rows, calibrated=HEAD)
+    good = CheckFindings("spike", (1,), rows=rows, calibrated=HEAD)
     assert all(one.reached for one in goals(good))
     for change in (
         {"decisions": [[146, *decided[0][1:]]]},
@@ -135,7 +135,7 @@ def test_a_spike() -> None:
         assert sum(not one.reached for one in goals(replace_row(good, change))) == 1
 
 
-def replace_row(of: Found, change: dict[str, Any]) -> Found:
+def replace_row(of: CheckFindings, change: dict[str, Any]) -> CheckFindings:
     return replace(of, rows=[of.rows[0], replace(of.rows[1], **change)])
 
 
@@ -147,21 +147,21 @@ def test_two_reducers() -> None:
         for variant in (GUIDED, BINARY)
         for one in ("rtl (x)", "torch")
     ]
-    both = goals(Found("digits", (1,), rows=[ROW, *rows]))[-2:]
+    both = goals(CheckFindings("digits", (1,), rows=[ROW, *rows]))[-2:]
     assert [one.reached for one in both] == [True, True]
     assert all("by rtl (x) and torch; 1,234 bytes low-bit" in one.text for one in both)
     rows[3] = replace(rows[3], weights="other")
-    wrong = Found("digits", (1,), rows=[ROW, *rows])
+    wrong = CheckFindings("digits", (1,), rows=[ROW, *rows])
     assert [one.reached for one in goals(wrong)[-2:]] == [True, False]
     assert missed(wrong, 30)
     silent = [replace(one, sent={"FP32": 900}) for one in rows[:2]]
-    assert goals(Found("digits", (1,), rows=[ROW, *silent]))[-1].reached is None
+    assert goals(CheckFindings("digits", (1,), rows=[ROW, *silent]))[-1].reached is None
 
 
 def test_ranks_that_differ() -> None:
     wrong = found("digits", {FP32: 90.0, GUIDED: 90.0})
     wrong.rows[0] = replace(wrong.rows[0], ranks_differ=1)
-    assert goals(wrong)[0] == targets.Goal(
+    assert goals(wrong)[0] == targets.TrainingGoal(
         "weights equal on all ranks: 1 trainings differ", False, True
     )
     assert missed(wrong, 30)
@@ -197,7 +197,7 @@ def test_bytes() -> None:
         received={"FP32": 500, "G_BINARY": 60},
         tail={"steps": 40, "sent": low, "received": {"FP32": 100, "G_BINARY": 30}},
     )
-    lines = [line.split() for line in lines_of(Found("digits", (1,), rows=[ROW, row]), 96)]
+    lines = [line.split() for line in lines_of(CheckFindings("digits", (1,), rows=[ROW, row]), 96)]
     assert [*GUIDED.split(), "G_BINARY", "0", "1"] in lines
     shares = next(line for line in lines if line[:2] == ["of", "FP32"])
     assert shares[2:4] == ["30.0%", "27.5%"]

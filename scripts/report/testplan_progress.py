@@ -15,7 +15,7 @@ NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
-class Row:
+class StageRow:
     """Planned tests of a stage or a feature, by state."""
 
     name: str
@@ -32,8 +32,8 @@ class Row:
 class Progress:
     """Planned tests by stage, and by feature."""
 
-    stages: tuple[Row, ...]
-    features: tuple[Row, ...]
+    stages: tuple[StageRow, ...]
+    features: tuple[StageRow, ...]
 
 
 def states(plan: Plan, records: Iterable[RunRecord]) -> dict[str, str]:
@@ -70,6 +70,6 @@ def measure(plan: Plan, records: Iterable[RunRecord]) -> Progress:
     )
 
 
-def _row(name: str, by: dict[str, list[str]]) -> Row:
+def _row(name: str, by: dict[str, list[str]]) -> StageRow:
     red = (*by[Outcome.FAILED], *by[Outcome.FLAKY])
-    return Row(name, tuple(by[Outcome.PASSED]), red, tuple(by[NOT_RUN]))
+    return StageRow(name, tuple(by[Outcome.PASSED]), red, tuple(by[NOT_RUN]))

@@ -76,7 +76,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     """One training, as written by a rank. ``tail``: steps and bytes of its last fifth."""
 
     variant: str
@@ -128,18 +128,18 @@ class Calibrated:
 
 
 @dataclass
-class Found:
+class CheckFindings:
     """Results of a check so far."""
 
     check: str
     seeds: Sequence[int]
     others: Sequence[int] = ()
-    rows: list[Row] = field(default_factory=list)
+    rows: list[TrainingRow] = field(default_factory=list)
     calibrated: Calibrated | None = None
 
-    def of(self, variant: str, seeds: Iterable[int], reducer: str = "") -> list[Row]:
+    def of(self, variant: str, seeds: Iterable[int], reducer: str = "") -> list[TrainingRow]:
         """Return the trainings of a variant with the requested reducer, the first of each seed."""
-        first: dict[int, Row] = {}
+        first: dict[int, TrainingRow] = {}
         for row in self.rows:
             if row.variant == variant and row.seed in seeds and reducer in ("", row.reducer):
                 first.setdefault(row.seed, row)
@@ -152,7 +152,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Goal:
+class TrainingGoal:
     """Goal as a sentence with its numbers; ``reached`` is None if there is nothing to judge.
     ``exact``: it holds for a training of any length.
     """
@@ -162,7 +162,7 @@ class Goal:
     exact: bool = False
 
 
-def lines_of(found: Found, steps: int) -> list[str]:
+def lines_of(found: CheckFindings, steps: int) -> list[str]:
     """Return all printed lines of a check."""
     info = CHECKS[found.check]
     head = f"{found.check}: {info.data}; {info.workers} gloo workers x {info.batch}, {steps} steps"
@@ -176,13 +176,13 @@ def lines_of(found: Found, steps: int) -> list[str]:
     return [*lines, "", *(f"  {one}" for one in remarks(found))]
 
 
-def missed(found: Found, steps: int) -> bool:
+def missed(found: CheckFindings, steps: int) -> bool:
     """Return whether a training of ``steps`` steps missed a goal that applies to it."""
     short = steps != CHECKS[found.check].steps
     return any(one.reached is False for one in goals(found) if one.exact or not short)
 
 
-def _calibration(found: Found) -> Iterator[str]:
+def _calibration(found: CheckFindings) -> Iterator[str]:
     if found.calibrated is None:
         return
     done = "verified" if found.calibrated.verified else "not verified"
@@ -195,7 +195,7 @@ def _calibration(found: Found) -> Iterator[str]:
         yield f"    {one['name']:14}{one['elements']:10,}  {way:16} {one['why']}"
 
 
-def _table(found: Found) -> Iterator[str]:
+def _table(found: CheckFindings) -> Iterator[str]:
     seeds = [*found.seeds, *found.others]
     titles = [f"seed {one}" for one in found.seeds] + ["mean"]
     titles += [f"(seed {one})" for one in found.others] + ["(mean)"] * bool(found.others)
@@ -209,7 +209,7 @@ def _table(found: Found) -> Iterator[str]:
         yield f"  {variant:26}" + "".join(f"{one:>10}" for one in cells)
 
 
-def _cell(row: Row | None) -> str:
+def _cell(row: TrainingRow | None) -> str:
     return _number(None if row is None else row.value)
 
 
@@ -217,7 +217,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"
 
 
-def _bytes(found: Found) -> Iterator[str]:
+def _bytes(found: CheckFindings) -> Iterator[str]:
     """Yield the bytes sent and received by rank 0 of the first seed, by route, with planes and
     sidecars, in the last fifth of the steps and in the whole run.
     """
@@ -243,7 +243,7 @@ def _total(of: Mapping[str, Any]) -> int:
     return max(1, sum(both))
 
 
-def goals(found: Found) -> list[Goal]:
+def goals(found: CheckFindings) -> list[TrainingGoal]:
     """Return the goals of this check with their results."""
     seeds = found.seeds
     full = found.mean(FP32, seeds)
@@ -270,61 +270,67 @@ def goals(found: Found) -> list[Goal]:
     elif found.check == "topics":
         text = f"{BINARY} {_number(binary)} at least 10 below FP32 {_number(full)}"
         known = None if binary is None or full is None else binary <= full - 10
-        out += [Goal(text, known), _near(GUIDED, guided, full, within)]
+        out += [TrainingGoal(text, known), _near(GUIDED, guided, full, within)]
     return [*out, *_reducers(found)]
 
 
-def _ranks(found: Found) -> Goal:
+def _ranks(found: CheckFindings) -> TrainingGoal:
     differ = sum(row.ranks_differ for row in found.rows)
-    return Goal(f"weights equal on all ranks: {differ} trainings differ", differ == 0, exact=True)
+    return TrainingGoal(
+        f"weights equal on all ranks: {differ} trainings differ", differ == 0, exact=True
+    )
 
 
-def _verified(found: Found) -> Goal:
+def _verified(found: CheckFindings) -> TrainingGoal:
     tried = found.calibrated
-    return Goal("the calibrator's profile is verified", tried.verified if tried else None)
+    return TrainingGoal("the calibrator's profile is verified", tried.verified if tried else None)
 
 
-def _above(name: str, value: float | None, least: float) -> Goal:
+def _above(name: str, value: float | None, least: float) -> TrainingGoal:
     known = None if value is None else value >= least
-    return Goal(f"{name} {_number(value)} at least {least:g}", known)
+    return TrainingGoal(f"{name} {_number(value)} at least {least:g}", known)
 
 
-def _below(name: str, value: float | None, most: float) -> Goal:
+def _below(name: str, value: float | None, most: float) -> TrainingGoal:
     known = None if value is None else value <= most
-    return Goal(f"{name} {_number(value)} at most {most:g}", known)
+    return TrainingGoal(f"{name} {_number(value)} at most {most:g}", known)
 
 
-def _near(name: str, value: float | None, full: float | None, off: float) -> Goal:
+def _near(name: str, value: float | None, full: float | None, off: float) -> TrainingGoal:
     known = None if value is None or full is None else value >= full - off
-    return Goal(f"{name} {_number(value)} at most {off:g} below FP32 {_number(full)}", known)
+    return TrainingGoal(
+        f"{name} {_number(value)} at most {off:g} below FP32 {_number(full)}", known
+    )
 
 
-def _charlm(full: float | None, binary: float | None, guided: float | None) -> Iterator[Goal]:
+def _charlm(
+    full: float | None, binary: float | None, guided: float | None
+) -> Iterator[TrainingGoal]:
     if full is None or binary is None or guided is None:
-        yield Goal(f"{GUIDED} against {FP32} and {BINARY}", None)
+        yield TrainingGoal(f"{GUIDED} against {FP32} and {BINARY}", None)
         return
     gap = binary - full
     closed = (binary - guided) / gap if gap > 0 else 0.0
     text = f"{GUIDED} closes {closed:.0%} of the gap of {gap:.3f} bits, at least 75 %"
-    yield Goal(text, closed >= 0.75)
+    yield TrainingGoal(text, closed >= 0.75)
     within = CHECKS["charlm"].within
     text = f"{GUIDED} {guided:.3f} at most {within:g} above FP32 {full:.3f}"
-    yield Goal(text, guided <= full + within)
+    yield TrainingGoal(text, guided <= full + within)
 
 
-def _kinds(found: Found, kinds: list[str], exact: bool) -> Goal:
+def _kinds(found: CheckFindings, kinds: list[str], exact: bool) -> TrainingGoal:
     word = "is" if exact else "holds"
     if found.calibrated is None:
-        return Goal(f"the calibrator's FP32 set {word} {', '.join(kinds)}", None)
+        return TrainingGoal(f"the calibrator's FP32 set {word} {', '.join(kinds)}", None)
     full = found.calibrated.full()
     known = full == kinds if exact else set(kinds) <= set(full)
     text = (
         f"the calibrator's FP32 set {word} {', '.join(kinds)}: it is {', '.join(full) or 'empty'}"
     )
-    return Goal(text, known)
+    return TrainingGoal(text, known)
 
 
-def _spike(found: Found) -> Iterator[Goal]:
+def _spike(found: CheckFindings) -> Iterator[TrainingGoal]:
     for row in found.of(GUIDED, found.seeds):
         first = round(SPIKE_AT * row.steps)
         job = [one for one in row.decided if not one.region]
@@ -332,16 +338,16 @@ def _spike(found: Found) -> Iterator[Goal]:
         at = f"after {fell.step - first} steps" if fell else "never"
         known = fell is not None and fell.step - first <= SPIKE_WITHIN
         text = f"seed {row.seed}: FALLBACK {at}, within {SPIKE_WITHIN}, by the loss"
-        yield Goal(text, known and fell is not None and fell.signal.startswith("loss"))
+        yield TrainingGoal(text, known and fell is not None and fell.signal.startswith("loss"))
         back = row.state in ("LOWBIT", "PARTIAL")
-        yield Goal(f"seed {row.seed}: ends in {row.state}, LOWBIT or PARTIAL", back)
+        yield TrainingGoal(f"seed {row.seed}: ends in {row.state}, LOWBIT or PARTIAL", back)
 
 
-def _reducers(found: Found) -> Iterator[Goal]:
+def _reducers(found: CheckFindings) -> Iterator[TrainingGoal]:
     """Check that another reducer gives the same weights as torch's collectives, for trainings that
     have used it.
     """
-    by: dict[tuple[str, int], list[Row]] = {}
+    by: dict[tuple[str, int], list[TrainingRow]] = {}
     for row in found.rows:
         by.setdefault((row.variant, row.seed), []).append(row)
     for (variant, seed), rows in by.items():
@@ -351,10 +357,10 @@ def _reducers(found: Found) -> Iterator[Goal]:
             text = f"{variant}, seed {seed}: the same weights, bit for bit, by {names}"
             same = len({row.weights for row in rows}) == 1
             known = same if low else None
-            yield Goal(f"{text}; {low:,} bytes low-bit by a worker", known, exact=True)
+            yield TrainingGoal(f"{text}; {low:,} bytes low-bit by a worker", known, exact=True)
 
 
-def remarks(found: Found) -> list[str]:
+def remarks(found: CheckFindings) -> list[str]:
     """Return conclusions that the table does not support."""
     out = [
         "FP32 here is DDP with a profile that leaves all in FP32: `nf train exact` compares both."

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from models.nf_regs import REG_MAP
-from models.register_map import Access, Register
+from models.register_map import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
 
 SHOWN_BY: dict[str, tuple[str, ...]] = {
@@ -72,7 +72,7 @@ def changing(register: Register, prefix: str = "") -> dict[str, str]:
     return {
         f.name: prefix + register.name + ("" if f.name == "VALUE" else f".{f.name}")
         for f in register.fields
-        if f.volatile and f.access is not Access.PULSE
+        if f.volatile and f.access is not FieldAccess.PULSE
     }
 
 

@@ -26,7 +26,7 @@ from systemrdl.node import AddrmapNode, FieldNode, RegfileNode, RegNode
 from systemrdl.rdltypes import OnWriteType
 
 from models.parameters import DeviceParams
-from models.register_map import Access, Counts, Field, Register, RegMap
+from models.register_map import Counts, Field, FieldAccess, Register, RegMap
 from neuron_fabric.errors import LineError, say
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -148,26 +148,26 @@ def _enum_class(name: str) -> str:
     return "".join(part.capitalize() for part in name.removesuffix("_e").split("_"))
 
 
-def _access(node: FieldNode) -> Access:
+def _access(node: FieldNode) -> FieldAccess:
     if not node.is_sw_readable:
         raise RdlError(f"{node.get_path()}: fields that cannot be read are not supported")
     if not node.is_sw_writable:
-        return Access.RO
+        return FieldAccess.RO
     if node.get_property("commits"):
-        return Access.COMMIT
+        return FieldAccess.COMMIT
     if node.get_property("singlepulse"):
-        return Access.PULSE
+        return FieldAccess.PULSE
     on_write = node.get_property("onwrite")
     if on_write is OnWriteType.woclr:
-        return Access.W1C
+        return FieldAccess.W1C
     if on_write is not None:
         raise RdlError(f"{node.get_path()}: onwrite {on_write.name} is not supported")
-    return Access.RW
+    return FieldAccess.RW
 
 
-def _plain(item: Register | Field | Access) -> Any:
+def _plain(item: Register | Field | FieldAccess) -> Any:
     """Return the JSON value of a part of the map, without defaults for a register or field."""
-    if isinstance(item, Access):
+    if isinstance(item, FieldAccess):
         return item.value
     values = ((f, getattr(item, f.name)) for f in dataclasses.fields(item))
     return {f.name: value for f, value in values if value != f.default}
@@ -203,7 +203,7 @@ def outputs(source: Source) -> dict[str, str]:
             map=source.map,
             text=source.text,
             enums=source.enums,
-            RW=Access.RW,
+            RW=FieldAccess.RW,
             rdl=RDL,
             command="python -m verif.regs.generate",
         )

@@ -13,7 +13,7 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import Cause, CommitCode
-from models.register_map import Access, Counts
+from models.register_map import Counts, FieldAccess
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
 from verif.tests.packed_structs import layout
@@ -175,4 +175,4 @@ def test_documentation_names_every_field() -> None:
         assert f"| {reg.name} |" in text
         if not reg.counts:
             assert all(f"| {f.name} | {f.access.value} |" in text for f in reg.fields)
-    assert Access.W1C.value in text
+    assert FieldAccess.W1C.value in text

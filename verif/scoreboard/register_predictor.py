@@ -18,7 +18,15 @@ from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, written_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, is_partial
-from models.register_map import WORD_BYTES, WORD_MASK, Access, Counts, Field, Register, byte_mask
+from models.register_map import (
+    WORD_BYTES,
+    WORD_MASK,
+    Counts,
+    Field,
+    FieldAccess,
+    Register,
+    byte_mask,
+)
 from models.views import unpack_words
 from verif.axi import Resp
 from verif.regs.axil_agent import AxiLiteAccess
@@ -130,7 +138,7 @@ class Rule(NamedTuple):
 
 def own_value(register: Register) -> bool:
     """Return whether the hardware changes the register; a pulse reads 0 and does not count."""
-    return any(one.volatile and one.access is not Access.PULSE for one in register.fields)
+    return any(one.volatile and one.access is not FieldAccess.PULSE for one in register.fields)
 
 
 class Rules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
-from models.register_map import WORD_BYTES, WORD_MASK, Access, Register, byte_mask
+from models.register_map import WORD_BYTES, WORD_MASK, FieldAccess, Register, byte_mask
 from verif.axi import Resp
 from verif.regs.axil import AxiLitePort
 
@@ -47,7 +47,7 @@ async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
     """Check that RW bits take every pattern and all others keep their value; restore the resets."""
     out = []
     for reg in registers.values():
-        writable = reg.mask(Access.RW)
+        writable = reg.mask(FieldAccess.RW)
         if not writable:
             continue
         for pattern in (*PATTERNS, reg.reset):
@@ -60,8 +60,8 @@ async def read_write(port: AxiLitePort, registers: Registers) -> list[str]:
 async def no_aliases(port: AxiLitePort, registers: Registers, rng: random.Random) -> list[str]:
     """Check that all RW registers hold different values at once; end with the reset values."""
     out = []
-    targets = [reg for reg in registers.values() if reg.mask(Access.RW)]
-    written = {reg.name: rng.getrandbits(32) & reg.mask(Access.RW) for reg in targets}
+    targets = [reg for reg in registers.values() if reg.mask(FieldAccess.RW)]
+    written = {reg.name: rng.getrandbits(32) & reg.mask(FieldAccess.RW) for reg in targets}
     values = {reg.name: reg.stored(reg.reset, written[reg.name]) for reg in targets}
     rng.shuffle(targets)
     for reg in targets:
@@ -80,7 +80,7 @@ async def byte_strobes(
     out = []
     chosen = tuple(strobes)
     for reg in registers.values():
-        writable = reg.mask(Access.RW)
+        writable = reg.mask(FieldAccess.RW)
         if not writable:
             continue
         value = reg.reset
@@ -97,12 +97,12 @@ async def read_only(port: AxiLitePort, registers: Registers) -> list[str]:
     """Check that a write of a read-only or command register is answered OKAY without effect."""
     out = []
     for reg in registers.values():
-        if reg.access is Access.RO:
+        if reg.access is FieldAccess.RO:
             for data in (WORD_MASK, 0):
                 out += await _write(port, reg, data)
                 out += await _expect(port, reg, reg.reset, f"after writing {data:#x}")
-        elif reg.access in (Access.PULSE, Access.W1C):
-            out += await _write(port, reg, WORD_MASK & ~reg.mask(Access.RW))
+        elif reg.access in (FieldAccess.PULSE, FieldAccess.W1C):
+            out += await _write(port, reg, WORD_MASK & ~reg.mask(FieldAccess.RW))
             out += await _expect(port, reg, reg.reset, "after writing ones, nothing being set")
     out += await reset_values(port, registers)
     return out
@@ -138,7 +138,7 @@ async def unmapped(
 async def write_one_to_clear(port: AxiLitePort, reg: Register, is_set: int) -> list[str]:
     """Check the W1C bits `is_set`: zeros and other ones keep them, their ones clear them."""
     out = []
-    clearable = reg.mask(Access.W1C)
+    clearable = reg.mask(FieldAccess.W1C)
     data, _ = await port.read(reg.address)
     rest = data & ~clearable
     if data & clearable != is_set:

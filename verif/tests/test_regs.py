@@ -20,7 +20,7 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
-from models.register_map import Access, Register
+from models.register_map import FieldAccess, Register
 from verif.axi import Resp
 from verif.env.env import Sink
 from verif.env.registers import Registers
@@ -197,7 +197,7 @@ async def back_pressure(dut: Any) -> None:
     """Random accesses with random pauses on all channels, reads in parallel with writes."""
     port = await start(dut)
     rng = random.Random(cocotb.RANDOM_SEED)
-    targets = [r for r in registers().values() if r.mask(Access.RW) == r.mask()]
+    targets = [r for r in registers().values() if r.mask(FieldAccess.RW) == r.mask()]
     mirror = {reg.name: reg.reset for reg in targets}
 
     def pauses() -> Any:

@@ -14,7 +14,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
-from models.register_map import Access, byte_mask
+from models.register_map import FieldAccess, byte_mask
 from verif.axi import Resp
 from verif.tests import register_checks as checks
 from verif.tests.packed_structs import layout, pack, unpack
@@ -38,7 +38,7 @@ IRQ_OF_EVENT = {
 @regs_test
 async def map_checks(bench: RegsBench) -> None:
     """Resets, access types and decode of the block with this build's parameters."""
-    regs = {k: r for k, r in bench.regs.items() if r.access is not Access.COMMIT}
+    regs = {k: r for k, r in bench.regs.items() if r.access is not FieldAccess.COMMIT}
     found = await checks.reset_values(bench.port, bench.regs)
     found += await checks.read_write(bench.port, regs)
     found += await checks.no_aliases(bench.port, regs, bench.rng)
@@ -372,7 +372,7 @@ async def order_and_strobes(bench: RegsBench) -> None:
     """AW and W come in any order; all 16 strobes; no other register changes; EPOCH without a strobe
     commits nothing."""
     dut = bench.dut
-    regs = [reg for reg in bench.regs.values() if reg.mask(Access.RW)]
+    regs = [reg for reg in bench.regs.values() if reg.mask(FieldAccess.RW)]
     values = {reg.address: reg.reset for reg in regs}
     for strobe in range(16):
         for aw, w in ((0, 0), (0, 1), (1, 0), (0, 4), (4, 0)):
