@@ -20,7 +20,8 @@ except PlaceError as error:
     raise SystemExit(f"nf: {error}") from None
 if (named_build := os.environ.get("NF_BUILD")) and (why := who_else(BUILD, ROOT.stat().st_uid)):
     # Code is built and run there.
-    raise SystemExit(f"nf: NF_BUILD={named_build}: {why}; choose a folder of your own.")
+    sys.stderr.write(f"nf: NF_BUILD={named_build}: {why}; choose a folder of your own.\n")
+    raise SystemExit(2)
 SIM_BUILDS = BUILD / "sim"
 VARIANTS = BUILD / "variants"
 RUNS = BUILD / "runs"

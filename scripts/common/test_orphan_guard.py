@@ -106,7 +106,7 @@ PRESSED = """
 from scripts.cli import main as cli
 
 class Verb:
-    EXAMPLES = ""
+    examples = ""
     @staticmethod
     def add_arguments(parser): pass
     @staticmethod

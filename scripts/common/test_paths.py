@@ -23,7 +23,7 @@ def test_a_build_folder_of_others_is_refused(tmp_path: Path, mode: int, below: s
     done = _nf(build)
     what = f"others may write to {folder if below else 'it'}; choose a folder of your own."
     assert done.stderr == f"nf: NF_BUILD={build}: {what}\n"
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert not list(folder.iterdir())
     folder.chmod(0o1777 if below else 0o700)
     assert _nf(build).returncode == 0

@@ -32,7 +32,7 @@ from scripts.record.database import History
 from verif.replay.stimulus import Read, Stimulus, Write
 
 _EXAMPLE = Path(__file__).with_name("example_history.json")
-REPLAY = ("replay", "c", "--transport", "bulk", "--sim", "icarus")
+REPLAY = ("replay", "c", "--transport", "bulk", "--sim", registry.quick().name)
 OUT = "out.safetensors"
 _MARK = "@@fuzz@@"
 _FILL = struct.Struct("<Q")
@@ -217,7 +217,9 @@ def many_tensors(folder: Path, count: int) -> None:
 
 def tree(folder: Path) -> None:
     """Copy the project, to damage files that are read from it; the command runs there."""
-    skip = shutil.ignore_patterns("build", ".venv", ".git", "captures", "*.safetensors", "docs")
+    skip = shutil.ignore_patterns(
+        "__pycache__", "captures", "*.safetensors", "docs"
+    )
     for name in ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "hdl"):
         shutil.copytree(ROOT / name, folder / "tree" / name, ignore=skip)
 

@@ -221,4 +221,4 @@ def test_out_names(case: FuzzCase, to: str) -> None:
 def test_out_long(case: FuzzCase, word: str) -> None:
     """A name of a result that is too long is found before anything is driven."""
     setup.capture(case.folder)
-    case.run(*REPLAY, f"--out={word}", build=True, exit=[2], says="too long")
+    case.run(*REPLAY, f"--out={word}", build=True, exit=[2], says="at most")

@@ -157,7 +157,7 @@ def test_a_python_without_assertions_is_refused() -> None:
     words = [sys.executable, "-O", "-m", "scripts.cli.main", "list"]
     done = process.captured(words)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "nf: PYTHONOPTIMIZE (python -O) removes assertions: unset it.\n"
+    assert done.stderr == "nf: PYTHONOPTIMIZE (python -O) removes assertions; unset it.\n"
 
 
 def test_a_variable_that_only_looks_like_a_locale_stays_out(

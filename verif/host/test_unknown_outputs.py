@@ -13,7 +13,11 @@ from verif.host.bulk_device import BulkFault
 
 UNKNOWN = {
     "control": (".irq,", ".irq (),", "an output that must be known is X"),
-    "payload": (".tx_flit, .tx_ready", ".tx_flit (), .tx_ready", "the device transfers an X"),
+    "payload": (
+        ".tx_flit,\n    .tx_ready",
+        ".tx_flit (),\n    .tx_ready",
+        "the device transfers an X",
+    ),
 }
 
 
