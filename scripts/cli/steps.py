@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import time
@@ -172,5 +173,7 @@ def close(done: Sequence[Step], seconds: float) -> int:
         say(f"{word:4} {step.name:34} {step.seconds:7.1f} s  {step.last[:110]}")
     passed = sum(step.passed for step in done)
     failed = sum(step.failed for step in done)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    say(f"     processor time of all stages {used.ru_utime + used.ru_stime:11.1f} s")
     say(f"===== {passed} passed, {failed} failed in {seconds:.1f}s =====", flush=True)
     return 1 if any(step.returncode for step in done) or not done else 0
