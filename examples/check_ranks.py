@@ -3,7 +3,7 @@
 
 One process imports torch and forks the workers, which go through all trainings: real gloo
 processes, and no time is lost in starting them. FOLDER/plan.json says what to train; each training
-leaves a line in FOLDER/results.jsonl, and its monitor's log in a folder of its own.
+leaves a line in FOLDER/results.jsonl, and its monitor's log in a separate folder.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path, write_samples
 from scripts.report.train_targets import FP32
 
-TAIL = 0.8  # of the steps: what comes behind is the steady state
+TAIL = 0.8  # of the steps: the rest is the steady state
 
 
 def main(folder: str) -> None:
@@ -149,7 +149,7 @@ class Check:
         bar = Bar(self.plan["within"], "higher" if self.work.higher else "lower", means=True)
 
         def again(by: Profile) -> list[float]:
-            trial = replace(by, verified=True)  # else every region would be tried beside FP32
+            trial = replace(by, verified=True)  # else every region would be compared with FP32
             return [self._reached(trial, seed) for seed in seeds]
 
         def keep(one: Profile) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which trainings a check compares: profiles that are written down, and the calibrator's own."""
+"""Trainings that a check compares: with written profiles, and with that of the calibrator."""
 
 from __future__ import annotations
 

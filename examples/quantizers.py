@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each route makes of the true mean: cosine and error, on the gradients of a capture.
+"""Cosine and error of each route with respect to the true mean, on the gradients of a capture.
 
     python -m examples.quantizers captures/digits-resnet-8x
 
@@ -39,7 +39,7 @@ from verif.replay.tensors import (
 
 F64 = NDArray[np.float64]
 DRAWS = 5
-"""Of stochastic rounding: the rows are means over them."""
+"""Draws of stochastic rounding; the rows are means over them."""
 
 Estimate = Callable[[F32, np.random.Generator], F64]
 """(float32[W, elements], draws) -> what the host gets for the mean of a tensor."""

@@ -23,7 +23,7 @@ from scripts.cli import train_check
 from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
 
 ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
-"""Of the trial's nets, which these are."""
+"""Values of the networks of the trial."""
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -46,7 +46,7 @@ def test_workloads(name: str) -> None:
 
 
 def test_variants() -> None:
-    """What is called head in FP32 has no other region there that is large enough."""
+    """Check that no other region in FP32 is as large as the head."""
     work = WORKLOADS["pairs100"]
     net = work.net()
     parameters = sketch(net, ("head.weight",))
@@ -160,7 +160,7 @@ def test_the_same_weights_by_the_rtl(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of the calibrator's profile and, where there is one, of votes everywhere."""
+    """Check the calibrator's profile, and votes everywhere if trained."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     words = ["train", "check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
     for only in {GUIDED, BINARY} & set(CHECKS[name].variants):

@@ -126,7 +126,7 @@ def test_another_reduction_is_wrapped(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
-    """The next backward begins a file of its own; the one before is given up."""
+    """Check that the next backward begins another file; the previous one is given up."""
     model = network()
     state = CaptureState(model, tmp_path / "c")
     model.register_comm_hook(state, capture_hook)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A toy design and bench in a folder of their own, to try the runner on every way to fail."""
+"""Toy design and bench in a separate folder, to try the runner on every way to fail."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ class Project:
         return {name: value for name, value in os.environ.items() if name != "NF_BUILD"}
 
     def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start `nf`, as a shell does: in a process group of its own."""
+        """Start `nf`, as a shell does: in a separate process group."""
         return subprocess.Popen(
             [str(self.folder / ".venv/bin/nf"), *words],
             cwd=self.folder,
@@ -309,13 +309,13 @@ class Project:
         return done.returncode
 
     def records(self) -> list[RunRecord]:
-        """What the last run reported."""
+        """Return the report of the last run."""
         return document.read_records(self.folder / "build/report/results.json")
 
 
 @pytest.fixture(scope="session")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The toy as a project of its own."""
+    """The toy as a separate project."""
     folder = tmp_path_factory.mktemp("project")
     here = Path(__file__).parent
     for name in ("scripts", "verif", "models", "cocotbext", "neuron_fabric"):

@@ -63,7 +63,7 @@ from neuron_fabric.typed import typed
 ABOUT, ROWS = "about.json", "rows.f64"
 DECODES = ("vote", "net")
 LEAST_WARMUP = 3
-"""As in `attach`: DDP rebuilds its buckets after the first step."""
+"""First step with an effect, as in `attach`: DDP rebuilds its buckets after the first step."""
 F64 = NDArray[np.float64]
 
 

@@ -65,8 +65,7 @@ class LinkFit:
 KEPT = 5
 """Times of each size."""
 FRESH = 200
-"""Steps for which a size counts that is not seen any more, unless it is told otherwise: a network
-changes."""
+"""Steps for which a size counts after it was last seen, unless set otherwise: a network changes."""
 
 
 def usual(times: Sequence[float]) -> float:

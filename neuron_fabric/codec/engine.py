@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which loops the codec runs: those of `pack.c` or those of numpy."""
+"""Choice of the loops of the codec: those of `pack.c` or those of numpy."""
 
 from __future__ import annotations
 

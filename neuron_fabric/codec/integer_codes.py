@@ -130,7 +130,7 @@ def unpack_sums(sums: U8, route: Route, u: F32, workers: int, present: int, out:
 
 
 def unpack_codes(lines: U8, route: Route, u: F32, elements: int) -> F32:
-    """What the codes of one worker stand for: float32[elements], u * code rounded once."""
+    """Return the values of one worker's codes: float32[elements], u * code rounded once."""
     _check(route)
     check("lines", lines, np.uint8, "n", LINE)
     elements = check_number("elements", elements, 0)

@@ -56,7 +56,7 @@ _FAULTS = (
     "a number is out of range",
     "arrays overlap",
 )
-"""What a function of `pack.c` returns, in the order of its numbers."""
+"""Return codes of the functions of `pack.c`, by number."""
 
 
 class NoLibraryError(Exception):
@@ -196,7 +196,7 @@ def cache_folder(env: Mapping[str, str]) -> Path:
 
 
 def _is_whole(place: Path) -> bool:
-    """Whether a library is there, as `_build` has written it."""
+    """Return True if the library is there, as `_build` has written it."""
     try:
         about, data = place.lstat(), read_bytes(place)
     except (OSError, DataError):

@@ -424,7 +424,7 @@ def test_the_library_names_its_faults() -> None:
 
 # -- ASan and UBSan -------------------------------------------------------------------------------
 def sanitized(folder: Path, more: str, calls: int) -> None:
-    """The checks above with `pack.c` built with ASan and UBSan, in a process of their own."""
+    """The checks above with `pack.c` built with ASan and UBSan, in a separate process."""
     asan = subprocess.run(
         ["gcc", "-print-file-name=libasan.so"], capture_output=True, encoding="utf-8", check=True
     ).stdout.strip()

@@ -23,7 +23,7 @@ HAS_COMPILER = any(shutil.which(name) for name in native.COMPILERS)
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    """A cache of its own, and the compilers that are here."""
+    """Environment with a separate cache and the installed compilers."""
     return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
 
 
@@ -96,7 +96,7 @@ def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> 
 
 
 def test_no_parent_of_the_cache_may_be_open_to_others(env: dict[str, str]) -> None:
-    """Who may write to a parent can put another folder in the place of this one."""
+    """A user who may write to a parent can replace the folder."""
     home = Path(env["XDG_CACHE_HOME"])
     home.mkdir()
     home.chmod(0o777)

@@ -98,7 +98,7 @@ def ring(
     sampled: Sequence[torch.Tensor] = (),
 ) -> Reduction | None:
     """Start the mean of the gradients at these places of a mixed bucket, in one buffer, with the
-    ``sampled`` elements of others behind them, which are scaled already. None: there are none."""
+    ``sampled`` elements of others after them, which are scaled already. None: there are none."""
     mean.scale(bucket, frozenset(chosen))
     gradients = bucket.gradients()
     views = [*(gradients[n].view(-1) for n in chosen), *sampled]
@@ -359,7 +359,7 @@ class BucketRouter(HookState):
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
         def finish() -> None:
-            votes, handle = submitted()  # what failed there is told without waiting for others
+            votes, handle = submitted()  # a failure there is reported without waiting for others
             wait()
             try:
                 outcome = self.reducer.wait(handle)

@@ -196,7 +196,7 @@ def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None)
 
 
 SEED = 2606
-"""Of the rounding of integer codes: draws depend on it, step, rank and parameter alone."""
+"""Seed of the rounding of integer codes: draws depend on it, step, rank and parameter alone."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from neuron_fabric.profile.profile_types import ValidFor  # noqa: E402
 
 
 class Model(nn.Module):
-    """As DistributedDataParallel, which says whether a backward ends in a reduction."""
+    """Stand-in for DistributedDataParallel, which knows whether a backward ends in a reduction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Model(nn.Module):
 
 
 def seen(*passes: tuple[Any, bool], amp: Any = None) -> Conditions:
-    """What is seen of forward passes: inputs, and whether each is reduced."""
+    """Return the observed forward passes: inputs, and whether each is reduced."""
     model = Model()
     watch = ConditionProbe(model)
     for inputs, sync in passes:

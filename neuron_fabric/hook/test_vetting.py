@@ -26,7 +26,7 @@ OF_VOTES = Device(routes=(Route.FP32, Route.G_BINARY, Route.G_TERNARY))
 
 @dataclass
 class Network:
-    """A clock that is put forward, and futures that end when they are told to."""
+    """Network with a clock that the test advances, and futures that it completes."""
 
     now: float = 0.0
     ends: list[Callable[[Any], None]] = field(default_factory=list)
@@ -174,7 +174,7 @@ def test_costs_of_a_device_count_its_commits() -> None:
     low = low_seconds(known, Route.G_BINARY, ELEMENTS, 8)
     cost = costs_of(profile("G_BINARY"), known, 8, buckets={"r0": 3})["r0"]
     assert cost == Cost(low.total + 2 * known.commit * known.flit_s, 25 * MIB, 0, 3)
-    assert cost.low(9.0, 9.0) == cost.seconds  # a link of its own
+    assert cost.low(9.0, 9.0) == cost.seconds  # a separate link
     assert cost.network(0.5, 0.1) == pytest.approx(3 * 0.5 + 2.5)
 
 

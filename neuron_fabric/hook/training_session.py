@@ -42,13 +42,14 @@ class TrainingSession:
     """Session of a training with a profile, on one rank; a copy of it is None.
 
     Call ``observe(loss)`` after each backward for the monitor. ``state_dict`` is for checkpoints,
-    each rank its own, as residuals are of its own gradients. ``close`` ends threads and log.
+    one per rank, because residuals belong to the gradients of a rank. ``close`` ends threads and
+    log.
     """
 
     def __init__(self, router: BucketRouter, controls: Controls, scaler: Any = None) -> None:
         """``scaler``: the training's GradScaler, whose scale residuals have to follow."""
         self.capture: CaptureState | None = None
-        """The capture that runs beside it, if NF_CAPTURE_DIR asks for one."""
+        """Capture of the same training, if NF_CAPTURE_DIR requests one."""
         self._router, self.controls, self._scaler = router, controls, scaler
         self._loss: float | None = None
         self._scale = self._loss_scale()

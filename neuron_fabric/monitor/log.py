@@ -10,7 +10,7 @@
 | capacity | a region's modelled times when they were judged |
 | end | the run is over, and why |
 
-`monitor.schema.json` beside this file is the JSON Schema of one line. A reader takes whatever it
+`monitor.schema.json` in this folder is the JSON Schema of one line. A reader takes whatever it
 can: a last line that was cut, and kinds that it does not know, are left out.
 """
 

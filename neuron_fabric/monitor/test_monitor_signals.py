@@ -204,7 +204,7 @@ def test_margin_and_saturation(name: str, value: float, profile: float | None, t
     [
         ("margin", 0.021, 0.2),
         ("margin", 0.011, 0.04),
-        ("margin", -0.5, None),  # zeros have a margin of their own: nothing to hold it against
+        ("margin", -0.5, None),  # the margin of zeros has no reference
         ("saturation", 0.79, 0.2),
         ("saturation", 0.49, None),
     ],

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reducers of packed gradients behind one interface."""
+"""Reducers of packed gradients with one interface."""

@@ -281,7 +281,9 @@ def _pages(size: int) -> int:
 
 
 LOOK_S = 0.25
-"""How often a rank that waits looks at the word itself: a message may be lost with its sender."""
+"""Seconds between two polls of the word by a waiting rank: a message may be lost with its
+sender.
+"""
 SILENCE_S = 5.0
 """A server that does not answer a question for so long is stopped, or worse."""
 
@@ -461,7 +463,7 @@ class ServerSession:
         self._todo: deque[Ticket] = deque()
         self._why = ""
         self.counters: Counter[str] = Counter()
-        """What the server has counted for the buckets that are done."""
+        """Return the counts of the server for the completed buckets."""
 
     def join(self) -> None:
         """Say HELLO. ServerError when no server is there."""
@@ -516,8 +518,7 @@ class ServerSession:
             self._why = "closed"
 
     def _send(self) -> None:
-        """As many as there is room for: lines of a bucket lie where those of the last but one have
-        lain."""
+        """Send as many buckets as there is room for; two buckets alternate in the shared lines."""
         while self._todo and self._under_way < IN_TURN:
             ticket = self._todo.popleft()
             self._under_way += 1
@@ -593,8 +594,7 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
     return Outcome(out, scales, row_of(got[0], first + row, shape.columns))
 
 
-# Reduces packed gradients by a reducer server (`nf serve`), behind which is a device; needs
-# torch.
+# Reduces packed gradients by a reducer server (`nf serve`) with its device; needs torch.
 #
 # The server and all ranks are on one machine. Lines go through shared memory, and so does the
 # outcome of every bucket. A server that is lost costs the training its low-bit gradients, not its
@@ -602,9 +602,9 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
 
 
 MOST_WORKERS = 64
-"""Of a region of the device."""
+"""Number of a region of the device."""
 EVENTS = ("answers", "severe", "fallback")
-"""What the device counts that the monitor looks at."""
+"""Return the counts of the device that the monitor uses."""
 
 
 class ServerReducer:
@@ -620,7 +620,7 @@ class ServerReducer:
     ) -> None:
         """``lines``: the most that a rank will have in a bucket (`shared_lines.most_lines`);
         ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
-        buckets may have, beside FP32."""
+        buckets may have in addition to FP32."""
         self.counters = Counters()
         self.limits = ReducerLimits(MOST_WORKERS, frozenset())
         self.device: dict[str, int | str] = {}

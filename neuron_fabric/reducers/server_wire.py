@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of a training and a reducer server (`nf serve`) say to each other.
+"""Messages between the ranks of a training and a reducer server (`nf serve`).
 
 A Unix socket of kind SOCK_SEQPACKET: it keeps messages apart, tells who is at the other end, and
 shows at once that the other end has died. A message is a JSON object of less than 4 KiB; the lines
@@ -77,7 +77,7 @@ class ServerError(InputError):
 class Hello:
     """``job`` names the training; ``fingerprint`` is of all that its ranks have to agree on;
     ``lines``: the most lines that a rank will have in a bucket; ``routes``: those that buckets may
-    have, beside FP32, by which every sidecar goes."""
+    have in addition to FP32, which every sidecar uses."""
 
     job: str
     rank: int
@@ -123,8 +123,8 @@ class Submit:
 
 @dataclass(frozen=True)
 class Skip:
-    """This rank submits no bucket up to this one, beside those it has: it had no session then. So
-    the others need not wait for it."""
+    """Notice that this rank submits no further bucket up to this one, because it had no session
+    then, so that the others need not wait for it."""
 
     seq: int
 

@@ -36,7 +36,7 @@ SIDE = np.ones((2, 1), np.float32)
 
 
 class Server:
-    """What the test says as a server of one rank."""
+    """Messages that the test sends as a server of one rank."""
 
     def __init__(self, sock: socket.socket, shared: SharedLines) -> None:
         self.sock, self.shared = sock, shared
@@ -106,7 +106,7 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
-    """By name, before the first bucket: nothing falls to another width."""
+    """Check that they are named before the first bucket: nothing changes its width silently."""
     with new_socket() as listener:
         listener.bind(os.fspath(tmp_path / "s"))
         listener.listen(5)
@@ -124,7 +124,7 @@ def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
-    """What a rank has given up cannot be DONE when the server wakes up."""
+    """Check that a bucket that a rank has given up is never DONE when the server wakes up."""
     with welcomed(tmp_path) as (rank, server):
         ticket = rank.submit(0, 0, PARTS, SIDE)
         start = time.monotonic()

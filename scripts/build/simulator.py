@@ -50,19 +50,19 @@ class Simulator(runner.Runner):
     """One simulator: its class attributes are facts, an object makes one build or one run."""
 
     name: ClassVar[str]
-    """As `--sim`, records and the history call it."""
+    """Name in `--sim`, records and the history."""
     missing: ClassVar[str]
     """The line that a user reads where it is not installed."""
     package: ClassVar[str] = ""
     """The Python package that brings it; empty where none does."""
     required: ClassVar[bool] = False
-    """Whether `--sim both` fails without it; else it is left out, with `missing`."""
+    """True if `--sim both` fails without it; else it is left out, with `missing`."""
     compiles_slowly: ClassVar[bool] = False
     """Its builds are started first, and its runs last of those whose duration is unknown."""
     links_c: ClassVar[bool] = False
-    """Whether a build takes C++ files in addition to the design, as one with many mutants needs."""
+    """True if a build takes C++ files in addition to the design, as one with many mutants needs."""
     forks: ClassVar[bool] = True
-    """Whether a run may be a fork of a simulator that is up (`scripts/run/forkserver.py`)."""
+    """True if a run may be a fork of a running simulator (`scripts/run/forkserver.py`)."""
     bound: ClassVar[Mapping[str, str]] = {}
     """Sources that hold a module bound to one of the design, each with the source of that one."""
     wave_format: ClassVar[Waves] = Waves.VCD
@@ -70,7 +70,7 @@ class Simulator(runner.Runner):
     coverage_file: ClassVar[str | None] = None
     """Name of the code coverage file in the folder of a run; None where it collects none."""
     lint_title: ClassVar[str]
-    """What `nf lint` calls the reading of the design by this simulator."""
+    """Name in `nf lint` of reading the design with this simulator."""
     harmless: ClassVar[tuple[str, ...]] = ()
     """Texts of messages that say nothing about the design, though they look like errors."""
     message_start: ClassVar[str]

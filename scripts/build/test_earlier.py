@@ -13,7 +13,7 @@ from scripts.conftest import git_by_somebody as git
 
 
 def test_files_are_those_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was written since then is not seen; a source that is gone is there."""
+    """Check that later changes are not seen and that removed sources exist."""
     root = tmp_path / "a project"
     (root / "hdl/common").mkdir(parents=True)
     (root / "hdl/nf_controller.f").write_text("+incdir+hdl/common\nhdl/a.sv\n", encoding="utf-8")

@@ -93,7 +93,7 @@ STOCK = {
         *yosys.TARGETS["ecp5_fast"][-5:],
     ),
 }
-"""What yosys itself does, with its checks."""
+"""Commands of yosys itself, with its checks."""
 
 
 @pytest.mark.parametrize("target", STOCK)

@@ -18,15 +18,16 @@ from pathlib import Path
 from scripts.checks import tree
 from scripts.common import git
 
-# Folders whose prose is clean. Add one when it is: the check then holds it.
-CLEAN = ("scripts/checks", "scripts/fuzz", "scripts/benchmarks", "scripts/cli")
-# Files below them that are not clean yet.
+# Folders whose prose is clean.
+CLEAN = ("cocotbext", "models", "scripts", "verif", "neuron_fabric", "examples", "hdl")
+# Documents below them that are not clean yet; the list only shrinks.
 NOT_YET = (
-    "scripts/cli/cluster_check.py",
-    "scripts/cli/replay.py",
-    "scripts/cli/serve.py",
-    "scripts/cli/test_cluster_check.py",
-    "scripts/cli/test_serve.py",
+    "hdl/README.md",
+    "hdl/formal/README.md",
+    "neuron_fabric/README.md",
+    "verif/README.md",
+    "verif/coverage/README.md",
+    "verif/mutants/README.md",
 )
 OPENINGS = re.compile(r"(What|Whether|Of|By|As|How|Who|Whose|Where|When|Which|Why|That)\b[^`]")
 WORDS = re.compile(
@@ -34,6 +35,7 @@ WORDS = re.compile(
 )
 # Literal uses: a part of the text that contains the word.
 LITERAL = (
+    "beside: Number of the first operations",  # a field of the C interface
     "slow link behind a bridge",
     "an open door behind",
 )

@@ -40,7 +40,8 @@ def test_each_rule_is_held(tmp_path: Path, text: str, line: int, what: str) -> N
     ("name", "text"),
     [
         ("scripts/checks/a.py", '"""Return `behind` and the outlier."""\nsay("beside")'),
-        ("verif/a.py", '"""What comes back, beside."""'),
+        ("hdl/README.md", "A slot behind it."),
+        ("docs/a.py", '"""What comes back, beside."""'),
         ("scripts/checks/a.md", "Plain.\n```\nbehind\n```"),
     ],
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train nodes`: what is said where there is no network of its own, and wrong words."""
+"""`nf train nodes`: messages without network namespaces, and for wrong words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_flip_belongs_to_the_cut() -> None:
         [(4, "rejected"), (25, "admitted"), (30, "rejected")]
     )
     assert not cluster_check.flips_and_returns([])
-    # Step 40 is the first behind the cut, and step 20 the first in it.
+    # Step 40 is the first after the cut, and step 20 the first in it.
     assert cluster_check.flips_and_returns([good[0], (20, "admitted"), (40, "rejected")])
     assert not cluster_check.flips_and_returns([good[0], (19, "admitted"), (40, "rejected")])
     assert not cluster_check.flips_and_returns([good[0], (40, "admitted"), (45, "rejected")])

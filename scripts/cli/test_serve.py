@@ -55,7 +55,7 @@ def test_who_builds(
 
 
 def test_a_server_of_its_own() -> None:
-    """It is there within the block, and gone behind it; one that does not come up says why."""
+    """Run a server within the block; raise its message if it does not start."""
     with served(MODEL, registry.names()[0], 2) as server:
         assert server.status()[1] == "no job"
     assert not server.path.exists()

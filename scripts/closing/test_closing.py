@@ -133,7 +133,7 @@ def test_stops_when_nothing_improves() -> None:
 
 
 def test_no_round_begins_after_the_end_of_the_command() -> None:
-    """Which may lie before the search began: planning and builds count."""
+    """Check an end before the search began: planning and builds count."""
     made = closing_of(1, ClosingLimits(minutes=60.0))
     made._end = 0.0
     made.run()
@@ -192,7 +192,7 @@ def test_a_ratio_is_of_equal_bins() -> None:
 
 
 def test_one_long_run_is_no_comparison() -> None:
-    """As 6 bins of a short run and 20 of a long one once gave "4.6 times fewer cycles"."""
+    """Regression: 6 bins of a short run and 20 of a long one gave "4.6 times fewer cycles"."""
     ours, plain = ClosureCurve("nf close", ((2_000, 6),)), ClosureCurve("plain", ((9_200, 20),))
     assert plain.reached(6) == (2760, 1)
     assert curve.ratio(ours, plain) is None

@@ -41,7 +41,7 @@ class Waves(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """Why a run is red."""
+    """Reason of a red run."""
 
     ASSERTION = "assertion"  # an assertion in the RTL fired
     MISMATCH = "mismatch"  # a checker of the bench raised

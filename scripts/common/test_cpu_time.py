@@ -30,7 +30,7 @@ def test_what_works_is_stopped(tmp_path: Path, program: str) -> None:
 
 
 def test_what_waits_is_not(tmp_path: Path) -> None:
-    """As a solver that gets a twentieth of a core: more wall-clock time than its limit."""
+    """Check a process with a twentieth of a core: more wall-clock time than its limit."""
     done = run(tmp_path, "import time; time.sleep(1.5); raise SystemExit(3)", 0.75)
     assert (done.timed_out, done.returncode) == (False, 3)
     assert done.seconds > 1.5

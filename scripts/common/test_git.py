@@ -162,7 +162,7 @@ def test_a_linked_worktree(tmp_path: Path) -> None:
 def test_a_checkout_of_another_user(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in a container of CI: root in a workspace of another user, a HOME without settings."""
+    """Check a container of CI: root in a workspace of another user, a HOME without settings."""
     monkeypatch.setenv("HOME", str(checkout.parent / "home"))
     for place, folders, names in os.walk(checkout.parent):
         for name in (*folders, *names):

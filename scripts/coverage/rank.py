@@ -35,8 +35,9 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Reached:
-    """What each run reached: one row of packed bits for each run, functional bins before places
-    of code."""
+    """Reached points of each run: one row of packed bits for each run, functional bins before
+    places of code.
+    """
 
     runs: tuple[RunFacts, ...]
     rows: Bits

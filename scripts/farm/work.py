@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Work(Protocol):
-    """What a worker does for a RunSpec."""
+    """Work that a worker does for a RunSpec."""
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
         """Run on the worker, with the build that was sent, and return the record. Any exception

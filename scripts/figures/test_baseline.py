@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure that slips by more than 5 % is told; the shipped baseline fits what can be counted."""
+"""A figure that slips by more than 5 % is reported; the shipped baseline fits computed figures."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_accepting_keeps_what_was_not_measured(
     assert baseline.read() == {"synth": {"area: LUTs": 900.0, "clock: MHz": 60.0}}
     baseline.accept(FigureResult("timing", "nf", "", "", 0.0, (), (), followed={"clocks": 3.5}))
     text = baseline.FILE.read_text(encoding="utf-8")
-    assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted behind it
+    assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted after it
     assert '"clocks": 3.5' in text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is mapped for the figures does what the RTL does: a netlist that has lost gates is small and
+"""Mapped netlists behave as the RTL: a netlist that has lost gates is small and
 fast. Both are simulated side by side, cells as yosys describes them."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PORTABLE = (
     *("nf_tern5_pkg", "nf_accumulate", "nf_line_codes", "nf_vote_steps", "nf_vote", "nf_sum"),
     *("CCU2C", "nf_ecp5_chain", "nf_ecp5_accumulate", "nf_ecp5_vote", "nf_tern5_decode"),
 )
-"""What the datapath is made of; its carry cells are not elaborated."""
+"""Sources of the datapath; its carry cells are not elaborated."""
 # Phases of 12 clocks add, or read: a line is read within the last six of a phase that reads. `vote`
 # is of any count, `threshold` of what some nets reach.
 BENCH = """
@@ -83,7 +83,7 @@ endmodule
 
 
 def simulated(folder: Path, mapped: yosys.Mapped, planes: int, sums: int) -> str:
-    """What a bench says of the RTL, portable, and a netlist of a slice."""
+    """Return the output of a bench for the portable RTL and for a netlist of a slice."""
     verilog, bench, package = folder / "mapped.v", folder / "bench.sv", folder / "nf_pkg.sv"
     commands = [
         *(

@@ -180,7 +180,7 @@ def run(*words: str) -> Measured:
 
 
 def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes first is measured, the rest is named; none takes more than what is left."""
+    """Check that the first designs are measured, the others named, within the remaining time."""
     tools = Tools(monkeypatch, 200.0)
     found = run("--effort", "700")
     assert tools.limits == [240.0, 240.0, 300.0, 100.0]  # two areas, one clock, and too little
@@ -202,7 +202,7 @@ def test_what_was_kept_takes_no_processor_time(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """nextpnr that refuses, or takes too long, is told; only the first is kept."""
+    """Check that a refusal or time-out of nextpnr is reported; only a refusal is kept."""
     ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
     monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
     netlist, log = tmp_path / "a.netlist.json", tmp_path / "a.log"
@@ -218,7 +218,7 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_slice_of_a_line() -> None:
-    """As many columns as the package says, in a copy of it; the slices make a whole line."""
+    """Check the number of columns in a copy of the package; the slices make a whole line."""
     edit = synth_figure.SLICED
     text = (ROOT / edit.file).read_text(encoding="utf-8")
     assert text.count(edit.old) == 1

@@ -137,7 +137,7 @@ def test_percentiles_and_formula_by_hand() -> None:
 
 @pytest.mark.parametrize("access", ACCESSES, ids=lambda access: access.name)
 def test_the_formula_gives_what_was_accepted(access: Access) -> None:
-    """So that it cannot stay behind the RTL, which the nightly test measures."""
+    """Check that it matches the RTL, which the nightly test measures."""
     accepted = baseline.read()["timing"]
     kind = f"{access.name}, one at a time at {LATENCY}"
     plain = accepted[f"{PLAIN}, {kind}: clocks"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bounds an access where bandwidth gets narrow, and the verdict on a mode, by hand."""
+"""Limits of an access with a narrow bandwidth, and verdicts on a mode, by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COUNT = 4
 
 
 def made(clocks: int, unit: int, reads: int, writes: int) -> Timed:
-    """Accesses one behind the other, each ``unit`` clocks in its unit and 2 in the core beside."""
+    """Return consecutive accesses, each ``unit`` clocks in its unit and 2 more in the core."""
     events = [
         event
         for n in range(COUNT)

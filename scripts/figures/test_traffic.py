@@ -173,8 +173,9 @@ def maxima_lines(network: Network, mode: Mode) -> int:
 
 @given(st.integers(1, 70), st.integers(0, 3), st.sampled_from(list(SERVED)))
 def test_lines_are_those_of_a_training(low: int, full: int, mode: Mode) -> None:
-    """What the reducer server puts through the device of a bucket of ``low`` tensors in a low-bit
-    mode and ``full`` in FP32, sidecar and all; the largest |x| do not come by it."""
+    """Return the lines that the reducer server sends to the device for a bucket of ``low`` tensors
+    in a low-bit mode and ``full`` in FP32, sidecar and all; the largest |x| do not come by it.
+    """
     body = Network("body", tuple(Tensor(f"t{n}", (700,), Role.WEIGHT) for n in range(low)))
     heads = tuple(Tensor(f"h{n}", (33,), Role.HEAD) for n in range(full))
     parts = (

@@ -15,7 +15,7 @@ SENTENCES = re.compile(
     r"payload both ways, in percent of FP32 through the same device, 8 workers, head in FP32 "
     r"\(ResNet-18 for CIFAR-10\): (.+?)\. Payload-only, one-way \(up\)[^:]*: (.+?\d)\. "
 )
-"""Clauses behind each colon: a mode, then numbers, each behind the view that it is of, if any."""
+"""Return the clauses after each colon: a mode, then numbers, each after its view, if any."""
 
 
 def said(clauses: str, way: str) -> dict[str, str]:
@@ -30,7 +30,7 @@ def said(clauses: str, way: str) -> dict[str, str]:
 
 
 def test_readme_says_what_was_accepted() -> None:
-    """All that is followed of one network, with two digits behind the point, and nothing else."""
+    """Check all followed figures of one network, with two decimal digits, and nothing else."""
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     [(both, up)] = SENTENCES.findall(text)
     accepted = baseline.read()["traffic"]

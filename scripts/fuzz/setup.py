@@ -217,9 +217,7 @@ def many_tensors(folder: Path, count: int) -> None:
 
 def tree(folder: Path) -> None:
     """Copy the project, to damage files that are read from it; the command runs there."""
-    skip = shutil.ignore_patterns(
-        "__pycache__", "captures", "*.safetensors", "docs"
-    )
+    skip = shutil.ignore_patterns("__pycache__", "captures", "*.safetensors", "docs")
     for name in ("cocotbext", "neuron_fabric", "models", "verif", "scripts", "hdl"):
         shutil.copytree(ROOT / name, folder / "tree" / name, ignore=skip)
 

@@ -32,7 +32,7 @@ _SELECTS = (ast.ElementSelectExpression, ast.RangeSelectExpression, ast.MemberAc
 _SIMPLE = ast.RangeSelectionKind.Simple
 _CLOCKED = ast.ProceduralBlockKind.AlwaysFF
 Parameters = Sequence[tuple[str, int]]
-"""Of the top module, where they are not as in the source."""
+"""Parameters of the top module that differ from the source."""
 
 
 @dataclass(frozen=True)

@@ -451,7 +451,7 @@ def test_every_suite_says_why() -> None:
 
 
 def test_the_environment_is_recorded(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What reaches a run from the user's shell: `nf rerun` and cluster workers have no such
+    """Variables that reach a run from the user's shell: `nf rerun` and cluster workers have no such
     shell."""
     monkeypatch.setenv("NF_SCALE", "0.5")
     monkeypatch.setenv("NF_WEIGHTS", '{"mode": {"FP32": 9}}')

@@ -17,7 +17,7 @@ from scripts.coverage.code_waivers import source_lines
 from scripts.coverage.places import LINE, TOGGLE
 from scripts.report.outcome import many
 
-NAME = "coverage.html"  # beside the report
+NAME = "coverage.html"  # in the folder of the report
 _TEMPLATE, _STYLE = (
     Path(__file__).with_name(name).read_text(encoding="utf-8")
     for name in ("source_page.html.j2", "source_page.css")

@@ -3,7 +3,7 @@
 
 `--remote-debugging-pipe` needs neither a port nor a package: JSON messages, each ended by a zero
 byte, read by the browser from descriptor 3 and written to 4. The network is off: names do not
-resolve, and the page is told that it is offline.
+resolve, and the page is put offline.
 """
 
 from __future__ import annotations

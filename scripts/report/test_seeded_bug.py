@@ -2,7 +2,7 @@
 """A suite over a design with one seeded bug: every report of the run shows it, and it alone.
 
 The bug is a mutant of `verif/mutants/` (a tie goes to the other side). Six runs of three tests
-see it, each with other data; two tests must stay green beside them.
+see it, each with other data; two other tests must stay green.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GREEN = ("test_regs::reset_values", "test_modes::fp32")
 
 @dataclass(frozen=True)
 class Suite:
-    """What the suite left: its records, what the terminal showed, the folder of the reports."""
+    """Results of the suite: records, terminal output, folder of the reports."""
 
     records: list[RunRecord]
     terminal: str
@@ -148,4 +148,4 @@ def test_page(suite: Suite, chromium: Page) -> None:
     assert chromium.complaints == []
 
 
-# `nf history`: `suite.records` in a history of their own must name RED and its cause, nothing else.
+# `nf history`: `suite.records` in a separate history must name RED and its cause, nothing else.

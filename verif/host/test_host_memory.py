@@ -90,7 +90,7 @@ def test_back_pressure() -> None:
 
 
 def test_streams_do_not_wait_for_each_other() -> None:
-    """Reads one at a time beside as many writes as credits allow; each knows what it took."""
+    """Check single reads in parallel with as many writes as credits allow, and their clocks."""
     count = 40
     ops = operations(2 * count, Kind.WRITE)
     ops["kind"][:count] = Kind.READ

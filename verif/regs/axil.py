@@ -3,7 +3,7 @@
 
 cocotbext-axi 0.1.28 under cocotb 2.1 works with these quirks, all kept in this file:
   - it uses calls that cocotb 2 deprecates (Edge, setimmediatevalue, kill, Event.data): the
-    warnings of its own modules, and of no others, are silenced;
+    warnings of exactly its modules are silenced;
   - it logs some 50 lines at construction and two a transfer: its loggers are set to WARNING;
   - a partial write is a byte string at an unaligned address, so strobes must be contiguous,
     and the disabled byte lanes carry zeros;

@@ -57,9 +57,9 @@ class ErrorCapture:
         self._open = 0
         """Accesses of which it is not known whether they were refused."""
         self._old = [NOTHING]
-        """What the fields may show until the next capture."""
+        """Values that the fields may show until the next capture."""
         self._known: list[AccessError] | None = None
-        """What was captured since the capture was armed, as far as reads have told."""
+        """Capture since it was armed, as far as reads have shown."""
         self._arming: int | None = None
         self._arms = 0
 

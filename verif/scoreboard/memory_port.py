@@ -133,7 +133,7 @@ OWNERS = {
         set(),
     ),
 }
-"""What the device does at lines, by direction (True: write) and AXI ID (hdl/README.md, Trust)."""
+"""Accesses of the device to lines, by direction (True: write) and AXI ID (hdl/README.md, Trust)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class MemoryPort:
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
         self.wrong: str | None = None
-        """What the device did that it must not do, set by `beat`; `rule` names what forbids it."""
+        """Illegal access of the device, set by `beat`; `rule` names the rule that forbids it."""
         self.rule = ""
 
     @property

@@ -53,7 +53,7 @@ class Interrupts:
         self.bits = {field.name: Cleared(sources[field.name]) for field in status.fields}
         self._enabled = enable.reset
         self._enabling: int | None = None
-        """What is being written to IRQ_ENABLE."""
+        """Value that is being written to IRQ_ENABLE."""
 
     # -- writes -------------------------------------------------------------------------------
     def _chosen(self, ones: int) -> list[Cleared]:

@@ -125,7 +125,7 @@ class PinnedSlotSequence(NfSequence):
 
 
 class NeighbourRoundsSequence(NfSequence):
-    """Commits that clear the marks of their own region, and of no region with adjacent marks."""
+    """Commits that clear the marks of exactly their region, not of one with adjacent marks."""
 
     regions: int = 3
     lines_log2: int = 7

@@ -389,8 +389,8 @@ class ReadStateSequence(StateBase):
 class OwnMarkSequence(StateBase):
     """Lines that share their mark of nf_written with no other line.
 
-    The record of such a line is fetched because of its own mark alone, also if it holds nothing but
-    poison or a loss.
+    The record of such a line is fetched because of that line's mark alone, also if it holds nothing
+    but poison or a loss.
     """
 
     async def body(self) -> None:

@@ -229,7 +229,7 @@ class BindShiftSequence(NfSequence):
     """
 
     workers: int = 64
-    """As many as 16 LD-IDs own with the largest shift."""
+    """Maximum number that 16 LD-IDs own with the largest shift."""
 
     async def body(self) -> None:
         rng = self.rng

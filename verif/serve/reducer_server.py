@@ -72,8 +72,9 @@ class Listener:
     """Socket of a server; the file of a dead server is replaced."""
 
     def __init__(self, path: Path, *, others: bool = False) -> None:
-        """Open the socket. With ``others`` other users can connect, and are told if they may not
-        join. Raise ServerError if no socket can be made, or another server has it."""
+        """Open the socket. With ``others`` other users can connect, and get an answer if they may
+        not join. Raise ServerError if no socket can be made, or another server has it.
+        """
         check_path(path)
         self.path, other = path, "choose another --socket"
         self._lock = Lock(path)
@@ -140,7 +141,7 @@ class DeviceThread:
         self._done: queue.SimpleQueue[Finished] = queue.SimpleQueue()
         self._until: float | None = None
         self.stuck = False
-        """Whether the bucket in progress exceeded its limit and has not ended yet."""
+        """Return True if the bucket in progress exceeded its limit and has not ended."""
         # A daemon thread: a hanging simulator must not keep the server from ending.
         self._thread = threading.Thread(target=self._run, name="nf serve device", daemon=True)
         self._thread.start()

@@ -185,7 +185,7 @@ class RetryTestbench:
 
     @property
     def complete(self) -> bool:
-        """Whether as many messages came out as went in."""
+        """Return True if as many messages came out as went in."""
         return (
             len(self.got_req) >= len(self.sent_req)
             and len(self.got_rwd) >= len(self.sent_rwd)

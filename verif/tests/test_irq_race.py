@@ -26,7 +26,7 @@ EVENTS: dict[str, tuple[str, int]] = {
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),
     "RAM_ERROR": ("ram_events", pack(_RAM, ram_parity=1)),
 }
-"""What raises each source: the port and the value that it takes for a clock."""
+"""Cause of each source: the port and its value for one clock."""
 RAISES = {
     "crc_error": "LINK_ERROR",
     "pid_uncorrectable": "LINK_ERROR",

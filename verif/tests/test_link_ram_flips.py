@@ -74,7 +74,7 @@ class FlipBench(RetryTestbench):
 
     @property
     def wrong(self) -> bool:
-        """Whether a message arrived that was not sent, or in another order."""
+        """Return True if a message arrived that was not sent, or in another order."""
         return bool(
             self.host.issues
             or self.got_ndr != self.sent_ndr[: len(self.got_ndr)]

@@ -45,7 +45,7 @@ class RamRow:
 
     @property
     def bad(self) -> bool:
-        """Whether the code detects an error that it cannot correct."""
+        """Return True if the code detects an error that it cannot correct."""
         if ECC == NONE:
             return False
         words = self.code_words()

@@ -24,7 +24,7 @@ CONVERTED = 100
 """Clocks. NF_SCALE = 10000 makes 1,000,000."""
 PARAMETERS = build_parameters()
 TWINS = Path(os.environ.get("NF_TWINS", FOLDER))
-"""Where the twins lie that are stepped: those of a mutant, if there is one."""
+"""Folder of the stepped twins: those of a mutant, if there is one."""
 
 
 class Pair:

@@ -121,7 +121,7 @@ def _rest(job: Job, low: str) -> Values:
 def equal_parameters(
     ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False
 ) -> None:
-    """The twins: a rank decodes by another scale; packs and decodes by units of its own."""
+    """The twins: a rank decodes by another scale; packs and decodes by other units."""
     factor = np.float32(1 + (ranks.rank == 1 and wrong) / 256)
 
     def other_scale(*args: Any) -> Any:

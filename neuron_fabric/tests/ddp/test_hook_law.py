@@ -151,7 +151,7 @@ def restores(model: Any) -> None:
 
 
 def loads(model: Any) -> None:
-    """By processes that are forked after attach."""
+    """Check processes that are forked after attach."""
     data = torch.utils.data.TensorDataset(torch.randn(6, 128))
     words = {"num_workers": 1, "multiprocessing_context": "fork", "timeout": 60}
     for (x,) in torch.utils.data.DataLoader(data, 2, **words):
@@ -259,7 +259,7 @@ def _calibration(folder: Path) -> Attached:
 def test_a_copy_before_the_first_forward_is_one(
     tmp_path: Path, way: str, hook: Callable[[Path], Attached], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What the original's first pass is to show is not taken from the pass of a copy."""
+    """Check that the first pass of a copy is not taken for that of the original."""
     model = network()
     kept = hook(tmp_path)(model)
     twin = copy.deepcopy(model.module) if way == "in the bare model" else COPIES[way](model)

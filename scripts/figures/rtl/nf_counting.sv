@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A contribution added to the counters of a line as the engine does it: planes above those that
 // count 64 workers are 0, so no counter is held at its maximum. Combinational; for
-// `nf measure figures synth`, not part of the device.
+// the area figures, not part of the device.
 
 `default_nettype none
 
