@@ -46,31 +46,42 @@ def check_commit(
         return CommitCode.THRESHOLD
     if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
         return CommitCode.LINES
+    code = _check_window(params, config, others, control_line)
+    if code is CommitCode.OK:
+        code = _check_state(params, config, others)
+    if code is CommitCode.OK and config.mode.exact and config.most > params.cnt_max:
+        code = CommitCode.PLANES
+    return code
+
+
+def _check_window(
+    params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig], control_line: int
+) -> CommitCode:
+    """Return the first rule that the window breaks, in the order of the codes."""
+    windows = [(other.base_line, other.window_lines) for other in others]
+    if control_line:
+        windows.append((control_line, CONTROL_LINES))
     if config.base_line % config.window_lines:
         return CommitCode.BASE_ALIGN
     if config.base_line < params.mem_lines:
         return CommitCode.WINDOW_MEMORY
-    if any(
-        _overlap(config.base_line, config.window_lines, other.base_line, other.window_lines)
-        for other in others
-    ):
+    if any(_overlap(config.base_line, config.window_lines, *window) for window in windows):
         return CommitCode.WINDOW_OVERLAP
-    if control_line and _overlap(
-        config.base_line, config.window_lines, control_line, CONTROL_LINES
-    ):
-        return CommitCode.WINDOW_OVERLAP
+    return CommitCode.OK
+
+
+def _check_state(
+    params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig]
+) -> CommitCode:
+    """Return the first rule that the state area breaks, in the order of the codes."""
     if config.mode.low_bit and config.state_line % record_lines(config.most, params.cnt_w):
         return CommitCode.STATE_ALIGN
     size = state_lines(config, params.cnt_w)
     if config.state_line + size > params.mem_lines:
         return CommitCode.STATE_MEMORY
-    if any(
-        _overlap(config.state_line, size, other.state_line, state_lines(other, params.cnt_w))
-        for other in others
-    ):
+    areas = [(other.state_line, state_lines(other, params.cnt_w)) for other in others]
+    if any(_overlap(config.state_line, size, *area) for area in areas):
         return CommitCode.STATE_OVERLAP
-    if config.mode.exact and config.most > params.cnt_max:
-        return CommitCode.PLANES
     return CommitCode.OK
 
 

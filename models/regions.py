@@ -308,19 +308,10 @@ def decode_access(
 
     ``illegal_framing``: the data message had illegal Sz/BE header bits; it counts as unsupported.
     """
-    opcode = msg.opcode
     write = isinstance(msg, M2SRwD)
     address_line = (msg.addr >> 6) & ((1 << LINE_ADDRESS_BITS) - 1)
-    if write:
-        if illegal_framing or opcode not in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
-            return Access(Kind.REFUSED, True, address_line, Cause.UNSUPPORTED)
-    elif opcode == ReqOp.MEM_SPEC_RD:
-        return Access(Kind.DROPPED, False, address_line)
-    elif opcode in (ReqOp.MEM_INV, ReqOp.MEM_INV_NT):
-        return Access(Kind.NO_EFFECT, False, address_line)
-    elif opcode not in (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA):
-        return Access(Kind.REFUSED, False, address_line, Cause.UNSUPPORTED)
-
+    if (special := _decode_opcode(msg, address_line, illegal_framing)) is not None:
+        return special
     if control is not None and control.holds(address_line):
         return _decode_control(msg, address_line, control)
     for number, config in enumerate(regions):
@@ -338,6 +329,20 @@ def decode_access(
             if 0 <= offset < state_lines(config, params.cnt_w):
                 return Access(Kind.REFUSED, write, address_line, Cause.STATE_AREA)
     return Access(Kind.MEMORY, write, address_line, memory_line=address_line)
+
+
+def _decode_opcode(msg: M2SMessage, address_line: int, illegal_framing: bool) -> Access | None:
+    """Return the access of an opcode that touches no address; None for reads and writes."""
+    if isinstance(msg, M2SRwD):
+        if illegal_framing or msg.opcode not in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL):
+            return Access(Kind.REFUSED, True, address_line, Cause.UNSUPPORTED)
+    elif msg.opcode == ReqOp.MEM_SPEC_RD:
+        return Access(Kind.DROPPED, False, address_line)
+    elif msg.opcode in (ReqOp.MEM_INV, ReqOp.MEM_INV_NT):
+        return Access(Kind.NO_EFFECT, False, address_line)
+    elif msg.opcode not in (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA):
+        return Access(Kind.REFUSED, False, address_line, Cause.UNSUPPORTED)
+    return None
 
 
 def _decode_control(msg: M2SMessage, address_line: int, control: ControlWindow) -> Access:
