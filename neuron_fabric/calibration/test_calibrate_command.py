@@ -16,6 +16,8 @@ from unittest import mock
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
 from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
 from neuron_fabric.calibration.calibrating import Trainings

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
 from neuron_fabric.calibration import calibrating
 from neuron_fabric.calibration.calibrating import (
     ROUNDS,

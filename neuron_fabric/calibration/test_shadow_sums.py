@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray

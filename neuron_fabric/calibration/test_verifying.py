@@ -7,6 +7,8 @@ import math
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
 from neuron_fabric.calibration.calibrating import (
     MOST_SEEDS,
     SEEDS,

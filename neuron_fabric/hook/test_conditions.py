@@ -11,11 +11,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from torch import nn  # noqa: E402
+from torch import nn
 
-from neuron_fabric.hook.conditions import ConditionProbe, optimizer_name, valid_for  # noqa: E402
-from neuron_fabric.profile.portability import Conditions  # noqa: E402
-from neuron_fabric.profile.profile_types import ValidFor  # noqa: E402
+from neuron_fabric.hook.conditions import ConditionProbe, optimizer_name, valid_for
+from neuron_fabric.profile.portability import Conditions
+from neuron_fabric.profile.profile_types import ValidFor
 
 
 class Model(nn.Module):

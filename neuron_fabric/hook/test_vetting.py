@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
 from neuron_fabric.capacity.cost_model import Device, low_seconds
 from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
 from neuron_fabric.capacity.substrate import shipped

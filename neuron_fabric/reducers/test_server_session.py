@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
+
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers import server_session
 from neuron_fabric.reducers.interface import BucketLost, Part

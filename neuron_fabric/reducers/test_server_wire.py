@@ -9,6 +9,8 @@ import sys
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 from hypothesis import given
 from hypothesis import strategies as st
 

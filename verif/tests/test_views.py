@@ -24,11 +24,6 @@ ROUNDS = 100
 """Rounds of the long test: ten seeds of the nightly suite close 1,000 of them."""
 
 
-async def close_rounds(test: NfBaseTest, rounds: int) -> None:
-    """Close a number of rounds, scaled, in the aggregating modes by turns."""
-    await CloseSequence(test.env, rounds=test.cfg.count(rounds)).run()
-
-
 ONE_CREDIT = {"grant_data": 1, "return_delay": (150, 200)}
 """The host takes one answer with data at a time, and returns its credit late."""
 
@@ -47,13 +42,13 @@ def retrain(cfg: EnvConfig) -> None:
 @nf_test(profiles=ALL, shows="test_views::close")
 async def close(test: NfBaseTest) -> None:
     """A round that is closed at any moment reads the same for all; what comes then is LATE."""
-    await close_rounds(test, len(AGGREGATING))
+    await CloseSequence(test.env, rounds=len(AGGREGATING)).run()  # unscaled: fewer see no duplicate
 
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
     """The same, a hundred rounds."""
-    await close_rounds(test, ROUNDS)
+    await CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 
 @nf_test(HeldCloseSequence, configure=host_link(**ONE_CREDIT))

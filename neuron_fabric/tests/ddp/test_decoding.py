@@ -12,6 +12,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+
+pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -25,28 +25,28 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from torch import distributed as dist  # noqa: E402
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (  # noqa: E402
+from torch import distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
     PowerSGDState,
     powerSGD_hook,
 )
-from torch.distributed.algorithms.join import Join  # noqa: E402
-from torch.nn.parallel import DistributedDataParallel  # noqa: E402
-from torch.optim.swa_utils import AveragedModel  # noqa: E402
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel
 
-from neuron_fabric import attach  # noqa: E402
-from neuron_fabric.calibration import calibrating  # noqa: E402
-from neuron_fabric.calibration.calibration_job import (  # noqa: E402
+from neuron_fabric import attach
+from neuron_fabric.calibration import calibrating
+from neuron_fabric.calibration.calibration_job import (
     CALIBRATE,
     Job,
     write_job,
 )
-from neuron_fabric.capture import Capture  # noqa: E402
-from neuron_fabric.capture.layout import TensorSpec  # noqa: E402
-from neuron_fabric.capture.writer import CaptureFolder  # noqa: E402
-from neuron_fabric.errors import AttachError  # noqa: E402
-from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of  # noqa: E402
-from neuron_fabric.tests.ddp.law_ranks import Net  # noqa: E402
+from neuron_fabric.capture import Capture
+from neuron_fabric.capture.layout import TensorSpec
+from neuron_fabric.capture.writer import CaptureFolder
+from neuron_fabric.errors import AttachError
+from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of
+from neuron_fabric.tests.ddp.law_ranks import Net
 
 Attached = Callable[[Any], Any]
 """Registers a hook on a model; what it gives is kept."""
