@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which slots wait for a fill behind an early store, and whether memory has answered that: a whole
+// Which slots wait for a fill after an early store, and whether memory has answered that: a whole
 // FP32 line goes to memory while the record of its line is fetched (nf_lookup).
 //
 // `alloc` gives `victim_slot` to a miss, `alloc_early` if that is such a store; `filled` ends it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the codes of a line say, one clock behind its bytes: the elements of G_TERN5, and whether a
+// What the codes of a line say, one clock after its bytes: the elements of G_TERN5, and whether a
 // code is illegal; and two clocks later, how many are.
 //
 // A line is decoded while its state is checked (S1): `take` is the clock in which its operation
