@@ -232,7 +232,8 @@ class DeviceState:
     def poison_line(self, memory_line: int) -> None:
         """Mark ``memory_line`` as poisoned in memory, until the whole line is written.
 
-        Records of low-bit and FP32 lines are outside the model: see ``lose_line``.
+        FP32 contributions stored there are marked in their line. State records in memory are not
+        modelled: see ``lose_line``.
         """
         entry = self.memory.load(memory_line)
         self.memory.store(memory_line, replace(entry, poison=True, poison_known=True))

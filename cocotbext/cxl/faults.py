@@ -215,7 +215,10 @@ class FaultInjector:
         return self._pass(Direction.S2M, wire)
 
     def observed(self, event: FlitEvent) -> None:
-        """Take a flit on the pins from the monitor's link_port."""
+        """Count a flit to the device, sampled on its pins; ignore flits to the host.
+
+        If the device accepts it, faults that waited for a flit of this number count as recovered.
+        """
         if event.direction is not Direction.M2S:
             return
         self._seen += 1

@@ -40,7 +40,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Decoder of GPT-2 with the head tied to the embedding."""
+    """Decoder of GPT-2 with the head tied to the embedding, for the shapes of its parameters."""
 
     def __init__(self, layers: int, width: int, tokens: int, length: int) -> None:
         super().__init__()

@@ -217,18 +217,23 @@ class Cost:
     wait: float = 0.0
 
     def network(self, latency: float, mib: float) -> float:
-        """Return T_fp32 for a latency in seconds and a time in seconds per MiB."""
+        """Return T_fp32 in seconds.
+
+        Args:
+            latency: Latency of an all-reduce on the network, in seconds.
+            mib: Time that the network takes for a MiB, in seconds.
+        """
         return self.buckets * latency + mib * self.fp32_bytes / (1 << 20)
 
     def low(self, latency: float, mib: float) -> float:
-        """Return T_low for the same network."""
+        """Return T_low in seconds; the arguments are those of `network`."""
         if not self.low_bytes:
             return self.seconds
         waits = self.buckets * max(self.latencies * latency, self.wait)
         return self.seconds + waits + mib * self.low_bytes / (1 << 20)
 
     def ratio(self, latency: float, mib: float) -> float:
-        """Return T_low / T_fp32 for the same network."""
+        """Return T_low / T_fp32; the arguments are those of `network`."""
         network = self.network(latency, mib)
         return self.low(latency, mib) / network if network > 0 else 1e9
 

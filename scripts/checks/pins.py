@@ -129,7 +129,11 @@ def _asked(text: str, name: str) -> set[str]:
 
 
 def unused(root: Path, files: Iterable[Path]) -> list[str]:
-    """Return the pins that none of `files` imports and whose line does not say why, a line each."""
+    """Return the pins whose comment contradicts the imports of `files`, a line each.
+
+    A pin that no file imports needs a comment that begins with ``not imported:``; a pin that is
+    imported must not have one. Pins of optional lists that are not installed are skipped.
+    """
     out: list[str] = []
     imported = {
         canonicalize_name(distribution)

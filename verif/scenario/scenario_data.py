@@ -54,7 +54,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Behaviour of the host's link partner (`cocotbext.cxl.config`)."""
+    """Settings of the host's link partner; fields as in `cocotbext.cxl.config`."""
 
     dense: bool = True
     empty_weight: float = 0.5

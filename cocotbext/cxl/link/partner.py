@@ -372,7 +372,10 @@ class LinkPartner(Generic[TxT, RxT]):
     # -------------------------------------------------------------------------- receiver
 
     def receive(self, protocol_id: int, flit: int) -> list[RxT]:
-        """Take a flit from the wire; return the messages that it completes."""
+        """Take a flit from the wire; return the messages that it completes.
+
+        Flits also drive retry and credits, and errors are counted.
+        """
         self.counters["rx_flit"] += 1
         pid = decode_protocol_id(protocol_id)
         if pid.corrected:
