@@ -56,7 +56,7 @@ class Peers:
         return "a rank has ended, is stopped or is out of reach"
 
     def is_first(self) -> bool:
-        """Return whether no other rank has reported the loss yet."""
+        """Return whether no other rank has reported the lost rank yet."""
         found = [True]
 
         def ask() -> None:

@@ -122,7 +122,14 @@ class RunProgress:
         return text if left is None else f"{text}, {clock(left)} left"
 
     def left(self, spent: float) -> float | None:
-        """Return the seconds left for runs and builds; None if nothing is known."""
+        """Estimate the seconds until all runs and builds are finished.
+
+        Args:
+            spent: Seconds since the start.
+
+        Returns:
+            None before the first run has finished, if no duration of an earlier one is known.
+        """
         spent -= self._waited / self.jobs
         if self.done == 0:
             if not self._seconds:

@@ -26,7 +26,7 @@ _KINDS = (FailureKind.MISMATCH, FailureKind.ASSERTION)
 class Mutant:
     """One mutant. `caught_by` are the failure kinds that count as a catch.
 
-    `survives` is the reason why no test can catch it; then it has none, and is not run.
+    `survives` is the reason why no test can catch it; then `tests` is empty, and it is not run.
     """
 
     id: str

@@ -39,7 +39,7 @@ class KeptSequence(RecordSequence):
         self.seen: Counter[str] = Counter()
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a beat on the memory port; connect it to the monitor of the memory."""
+        """Count a read on the memory port by its kind of line; connect it to the memory monitor."""
         if not beat.write:
             place = self.env.scoreboard.memory.located(beat)[1]
             self.seen[place] += 1

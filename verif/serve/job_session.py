@@ -141,8 +141,11 @@ class JobSession:
 
     # -- buckets ----------------------------------------------------------------------------------
     def submit(self, rank: int, said: Submit, now: float) -> ServedBucket | None:
-        """Take a submission; return the bucket once all ranks have submitted it. A bucket that the
-        rank had skipped is LOST; a duplicate is ignored."""
+        """Take a submission; return the bucket once all ranks have submitted it.
+
+        Buckets that the rank skips, and one that another rank has skipped, are LOST; a submission
+        of a bucket at or before the rank's last is ignored.
+        """
         if self._shared is None:
             raise RefusedOne("SUBMIT before WELCOME")
         if said.seq <= self._last[rank]:

@@ -123,7 +123,10 @@ class Ranks:
         self._compare(_bits(got), _bits(wanted), "")
 
     def same(self, workers: int, values: Values) -> None:
-        """Record the first parameter whose bits are not those of rank 0."""
+        """Record the first of this rank's parameters whose bits differ from rank 0's.
+
+        Each of the first ``workers`` ranks calls it with its parameters.
+        """
         mine = _bits(values)
         self._compare(mine, self.gather(workers, mine)[0], " of rank 0")
 
