@@ -33,7 +33,7 @@ def test_it_learns_by_votes(tmp_path: Path) -> None:
     assert found is not None
     assert float(found[1]) > 20  # chance is 10
     assert '"target":"LOW"' in (tmp_path / "monitor.jsonl").read_text(encoding="utf-8")
-    assert "every region is tried beside FP32 first" in done.stderr
+    assert "every region is tried against FP32 first" in done.stderr
 
 
 def test_every_example_tells_its_scaler() -> None:

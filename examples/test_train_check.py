@@ -176,7 +176,7 @@ def test_a_reducer_that_is_none(
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
-    assert "a process ended: nf runtime: attach: reducer 'nothing' is none of" in said
+    assert "a process ended: nf runtime: attach: reducer 'nothing' is not one of" in said
 
 
 @pytest.mark.nightly("every training of every check at full length: over an hour on two cores")

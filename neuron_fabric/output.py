@@ -51,7 +51,7 @@ def check_output(path: Path, option: str) -> None:
 
 
 def in_the_way(path: Path) -> str:
-    """Return what is at ``path`` and must not be replaced; "" for a regular file or nothing."""
+    """Return why ``path`` must not be replaced; "" for a regular file, or if nothing is there."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

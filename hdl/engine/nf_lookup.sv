@@ -371,7 +371,8 @@ module nf_lookup
   assign slot_miss = do_miss;
   assign looked_up = lk_op;
 
-  // Nothing waits for what it does not need: votes and counts need no exit, a hit no other slot.
+  // No operation stalls on a resource that it does not use: votes and counts need no FP32 exit, a
+  // hit needs no victim slot.
   `NF_ASSERT_NEVER(NeedsNoExit_A, do_wait && lk_open && op_settled && !op_fp)
   `NF_ASSERT_NEVER(HitDeferred_A, do_defer && lk_hit && !behind && !(op_fp && impatient))
   `NF_ASSERT_NEVER(MissDeferred_A, do_defer && !lk_hit && !deferred_valid && miss_room)

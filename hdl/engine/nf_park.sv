@@ -145,7 +145,7 @@ module nf_park
         flag2_q[push_slot] <= push_flags[2];
       end
     end
-    if (pop) begin  // behind the last one nothing waits, and nobody looks
+    if (pop) begin  // after the last one nothing waits, so no value is read
       head[pop_slot]    <= follower;
       flag0_q[pop_slot] <= follows[0];
       flag1_q[pop_slot] <= follows[1];

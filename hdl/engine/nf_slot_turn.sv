@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of the slots that can go, in turn, chosen a clock ahead.
+// Round-robin arbiter over slots whose oldest parked operation can issue; the grant is registered.
 //
-// `head` (one bit, or none) is slot `head_slot`; it `goes` if it can still go. With `take` it does,
-// and the next one is chosen: another one if there is one, else it again. A choice that cannot go
-// any more is made again. Where none can go one is chosen that lacks nothing but room (`ready_to`):
-// it goes in the clock in which there is room, before who comes in that clock.
+// `head` (one bit, or none) is slot `head_slot`; `goes` is set while it can still issue. `take`
+// issues it and grants the next slot: another one if there is one, else the same. A grant that can
+// no longer issue is withdrawn. If no slot can issue, one is granted that lacks nothing but room
+// (`ready_to`): it issues in the first clock with room, ahead of operations that arrive in it.
 
 `default_nettype none
 `include "nf_assert.svh"

@@ -154,5 +154,8 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
         try:
             return calibrate(asked, Trainings(Path(base), train))
         except KeyboardInterrupt:
-            say("nf train calibrate: interrupted; what is written is whole", file=sys.stderr)
+            say(
+                "nf train calibrate: interrupted; the files that were written are complete",
+                file=sys.stderr,
+            )
             return INTERRUPTED

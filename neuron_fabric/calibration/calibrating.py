@@ -264,7 +264,7 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Traini
     trained = runs.run(Job(profile=str(candidate), stop=warm + STEPS), seed)
     if trained.failed is not None:
         what = f"the training of seed {seed} failed: {trained.failed}"
-        raise CalibrationError("--impact", what, "see what it has said above")
+        raise CalibrationError("--impact", what, "see its output above")
     segments, _ = log.read(log.find(trained.folder))
     steps = [one for segment in segments for one in readings(segment) if one.step >= warm]
     if any(one.loss is None and one.nonfinite for one in steps):
@@ -522,7 +522,7 @@ class Trainings:
         trained = self.run(job, seed)
         if trained.failed is not None:
             what = f"the training of seed {seed} failed: {trained.failed}"
-            raise CalibrationError("calibrate", what, "see what it has said above")
+            raise CalibrationError("calibrate", what, "see its output above")
         if trained.report is None:
             raise _no_report()
         return trained.report

@@ -132,7 +132,7 @@ def model_of(name: str) -> tuple[Any, Sequence[str]]:
         return model, traced_head(model, inputs)
     if ":" not in name:
         known = ", ".join(MODELS)
-        what = f"model {name!r} is none of {known}"
+        what = f"model {name!r} is not one of {known}"
         raise InputError("nf train scale", what, "or MODULE:FUNCTION")
     from neuron_fabric.profile.found_model import model_of_name
 

@@ -48,7 +48,7 @@ def test_a_fast_network_vetoes_it(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["gpt-9t"], "model 'gpt-9t' is none of gpt-124m, gpt-1.3b"),
+        (["gpt-9t"], "model 'gpt-9t' is not one of gpt-124m, gpt-1.3b"),
         (["gpt-124m", "--workers", "1"], "1 workers"),
         (["gpt-124m", "--gbs", "nan"], "nan GB/s"),
         (["no.such:model"], "gives no model"),

@@ -45,7 +45,7 @@ class TensorFile:
     metadata: dict[str, str]
     size: int
     reader: Callable[[int, int], bytes] | None = field(default=None, compare=False)
-    """Function (offset, bytes) -> content, for callers that observe what is read."""
+    """Function (offset, bytes) -> content; a caller may observe all reads with it."""
 
     def read(self, name: str) -> NDArray[Any]:
         """Return a tensor as stored, BF16 as uint16 patterns; KeyError for an unknown name."""

@@ -528,7 +528,7 @@ def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
     for note in vetted.notes:
         warn(note)
     for reason in found.reasons[:1]:
-        warn(f"profile {profile.name!r}: {reason}; every region is tried beside FP32 first")
+        warn(f"profile {profile.name!r}: {reason}; every region is tried against FP32 first")
     for note in found.notes:
         warn(f"profile {profile.name!r}: {note}")
     if world == 1:

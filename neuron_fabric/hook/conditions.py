@@ -33,7 +33,7 @@ def told(
         raise AttachError("attach", f"clipping is {clipping!r}", "give True or False")
     found = None if amp is None else str(amp).removeprefix("torch.")
     if found not in (None, *AMP):
-        raise AttachError("attach", f"amp {found!r} is none of {', '.join(AMP)}", "choose one")
+        raise AttachError("attach", f"amp {found!r} is not one of {', '.join(AMP)}", "choose one")
     return Conditions(
         batch_per_worker=batch,
         accumulation=accumulation,

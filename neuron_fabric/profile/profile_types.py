@@ -83,7 +83,7 @@ class PhaseRoute:
         """Check that the fields fit together; DataError."""
         fixed = FIXED.fullmatch(self.scale)
         if self.scale not in ("mean_abs", "rms") and not (fixed and float(fixed[1]) > 0):
-            raise DataError(f"scale {self.scale!r} is none of mean_abs, rms, fixed:NUMBER")
+            raise DataError(f"scale {self.scale!r} is not one of mean_abs, rms, fixed:NUMBER")
         if not self.shrink > 0:
             raise DataError(f"shrink {self.shrink} is not above 0")
         factors = [("shrink", self.shrink)]

@@ -21,7 +21,7 @@ def check_reducer(text: str) -> None:
     if text == DEFAULT or text.startswith(PREFIX):
         address(text)
     elif text != TORCH:
-        what = f"reducer {text!r} is none of {TORCH}, unix:PATH, {DEFAULT}"
+        what = f"reducer {text!r} is not one of {TORCH}, unix:PATH, {DEFAULT}"
         raise AttachError("attach", what, "choose one")
 
 

@@ -79,7 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="sequence:GLOB leaves out tests, checker:NAME switches a checker off",
     )
     made.add_argument(
-        "--no-probe", action="store_true", help="do not ask first which tests see them"
+        "--no-probe",
+        action="store_true",
+        help="skip the probe run that finds which tests reach each mutant",
     )
     made.add_argument(
         "--prove",

@@ -45,7 +45,7 @@ EXAMPLES = """examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
   nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
   nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
-  nf train check all --others 4,5,6          every check, three more seeds beside those judged
+  nf train check all --others 4,5,6          every check, with three seeds in addition
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 

@@ -212,7 +212,7 @@ def lines(found: CodeCoverage | None) -> list[str]:
 
 FUNCTIONAL = "functional bins"
 GOALS = {FUNCTIONAL: 100.0, LINE: 98.0, BRANCH: 95.0, EXPR: 95.0, TOGGLE: 95.0}
-"""Percent of what is not waived. A bin counts with as many hits as it asks for."""
+"""Percent of the points that are not waived. A bin is covered at its declared number of hits."""
 
 
 def missed_goals(functional: float | None, code: CodeCoverage | None) -> tuple[list[str], int]:

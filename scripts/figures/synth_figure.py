@@ -341,7 +341,7 @@ def goals(
 
 def _verdict(goal: SynthGoal, value: float, wanted: float | None) -> str:
     if wanted is None:
-        return "open: what it is held against was not measured"
+        return "open: its reference was not measured"
     lacks = wanted - value if goal.at_least else value - wanted
     if lacks <= 0:
         return "met"
@@ -357,7 +357,7 @@ def _path(clock: Route) -> str:
     )
 
 
-def beside_slices(clocks: Mapping[str, Route]) -> list[str]:
+def against_slices(clocks: Mapping[str, Route]) -> list[str]:
     """Compare a whole line with a slice of it, which has no wires across the part."""
     return [
         f"{clocks[narrow].mhz / clocks[whole].mhz:.2f} times as fast as {whole}: {narrow}. Wires "
@@ -437,7 +437,7 @@ def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
     notes = (
         "From register to register of a design alone: paths to and from its ports do not count. Of "
         "what lies between, the signals that the source has a name for.",
-        *beside_slices(clocks),
+        *against_slices(clocks),
         *modules,
     )
     return Table(
@@ -489,8 +489,8 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
         base = luts(plain.cells())
         low_bit = luts(part(mapped, PARTS[DATAPATH]))
         told.append(
-            f"beside the {PLAIN} ({base:,} LUTs): the whole has {luts(whole) / base:.2f} times its "
-            f"LUTs, the low-bit datapath adds {100 * low_bit / base:.0f} %"
+            f"against the {PLAIN} ({base:,} LUTs): the whole has {luts(whole) / base:.2f} times "
+            f"its LUTs, the low-bit datapath adds {100 * low_bit / base:.0f} %"
         )
     return Table(
         f"Parts of the whole controller, {TARGETS[target]}",

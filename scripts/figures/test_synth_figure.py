@@ -142,7 +142,7 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     assert measured.followed == found.followed  # so nothing of the baseline is missed
     assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
     assert str(measured.tables[0].rows[0][-1]).startswith("missed by 60.0 MHz")
-    assert found.tables[0].rows[0][-1] == "open: what it is held against was not measured"
+    assert found.tables[0].rows[0][-1] == "open: its reference was not measured"
 
 
 class Tools:

@@ -27,7 +27,7 @@ def test_goals_are_judged_by_what_was_measured() -> None:
         (first, "LUTs", "missed by 1.0 LUTs, 0 %"),
         (first, "Fmax, MHz", "met"),
         (synth_figure.LOW_BIT, "Fmax, MHz", "missed by 30.0 MHz, 25 %"),
-        (synth_figure.ENGINE, "Fmax, MHz", "open: what it is held against was not measured"),
+        (synth_figure.ENGINE, "Fmax, MHz", "open: its reference was not measured"),
     ]
     assert len(table.notes) == 2
     assert "a path of 16.5 ns, of which 9 cells take 4.5 ns" in table.notes[1]
@@ -51,10 +51,10 @@ def test_what_a_line_costs_over_its_slice() -> None:
     whole = synth_figure.LOW_BIT
     narrow = next(one for one, of in synth_figure.NARROW_OF.items() if of == whole)
     fast = Route(120.0, "a", "b", 8, 4.0, 4.25)
-    [told] = synth_figure.beside_slices({whole: ROUTE, narrow: fast})
+    [told] = synth_figure.against_slices({whole: ROUTE, narrow: fast})
     assert told.startswith(f"2.00 times as fast as {whole}: ")
     assert "take 4.2 ns of its path, and 12.0 ns of the whole" in told
-    assert synth_figure.beside_slices({whole: ROUTE}) == []
+    assert synth_figure.against_slices({whole: ROUTE}) == []
 
 
 def test_docs_say_what_was_accepted() -> None:

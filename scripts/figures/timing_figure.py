@@ -724,7 +724,7 @@ def where_spent(access: Access, came: Timed, plain: Timed) -> str:
     return (
         f"{access.name}: {whole:.1f} clocks over plain memory are {before:.1f} before memory "
         f"({', '.join(BEFORE)}), {further:.1f} of further beats (planes of the record), "
-        f"{after:.1f} behind the last one ({', '.join(behind(access))}) and {elsewhere} elsewhere."
+        f"{after:.1f} after the last one ({', '.join(behind(access))}) and {elsewhere} elsewhere."
     )
 
 
@@ -838,7 +838,7 @@ def run(args: argparse.Namespace) -> Measured:
         plots=tuple(found.plots),
         left_out=(
             "banks of the memory: its model has latency, bandwidth and stalls, but no banks",
-            "the record initialiser: `nf measure bench misses` measures plain reads beside it",
+            "the record initialiser: `nf measure bench misses` measures plain reads while it runs",
         ),
         followed=found.followed,
     )

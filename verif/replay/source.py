@@ -68,7 +68,7 @@ def route_warnings(
         if like:
             more = f" (and {len(like) - 1} more)" if len(like) > 1 else ""
             out.append(
-                f"tensor {like[0]!r}{more} is named like {word} and goes by "
+                f"tensor {like[0]!r}{more} is named like {word} and takes "
                 f"{routes[like[0]].name}; if it is one: --route '{like[0]}=FP32'"
             )
     return out

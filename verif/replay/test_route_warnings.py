@@ -28,7 +28,7 @@ GUESSES: dict[str, tuple[list[TensorSpec], list[str], tuple[ModuleSpec, ...], li
         (),
         [
             "its last layer 'transformer.ln_f' has no weight matrix",
-            "'transformer.wte.weight' is named like an embedding and goes by G_BINARY",
+            "'transformer.wte.weight' is named like an embedding and takes G_BINARY",
         ],
     ),
     "head that is not last": (HEAD_FIRST, [], (), ["'lm_head.weight' is named like a head"]),
