@@ -155,6 +155,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--group", action="store_true", help="use one process for each module")
     how.add_argument(
+        "--once",
+        action="store_true",
+        help="run each test on one build and simulator: the first that is planned for it",
+    )
+    how.add_argument(
         "--no-rerun", action="store_true", help="do not rerun failed tests to get waves"
     )
     how.add_argument("--dry-run", action="store_true", help="print the planned runs in order")

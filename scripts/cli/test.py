@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from neuron_fabric import output
@@ -161,20 +161,26 @@ def seed_of(commit: str) -> int:
 
 
 def regress(args: argparse.Namespace) -> int:
-    """Replay the shipped capture on every simulator by every route, then run the smoke suite."""
+    """Replay the shipped capture, then run the smoke suite, then write the report."""
     start = time.monotonic()
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
-    # FP32 takes longest and starts first, on both transports; the others compile meanwhile.
-    work = [(sim, route, how) for route in ROUTES for sim in reversed(sims) for how in TRANSPORTS]
-    work.sort(key=lambda one: one[1] != "fp32")
+    todo = replays(sims, args.full)
+    if len(sims) > 1:
+        say(f"first a replay on {todo[0].sim}, which builds at once; {sims[0]} builds meanwhile")
     with ThreadPoolExecutor(max_workers=args.jobs) as pool:
-        results = [*pool.map(lambda one: _replay(*one), work), compare(sims)]
+        work = [pool.submit(_replay, one) for one in todo]
+        first, record = work[0].result()
+        if record.passed:
+            seconds = time.monotonic() - start
+            say(f"=== first result after {seconds:.0f} s: {first.last}", flush=True)
+            say(f"=== captured gradients: {shown(CAPTURE)}; returned: {todo[0].out}", flush=True)
+        results = [*(one.result() for one in work), compare(todo)]
     done = [step for step, _ in results]
     records = [record for _, record in results]
     words = steps.nf("run", "--suite", "smoke", "--sim", args.sim, "--jobs", str(args.jobs))
-    done.append(steps.run("smoke suite", words))
+    done.append(steps.run("smoke suite", [*words, *([] if args.full else ["--once"])]))
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += read_records(smoke)
@@ -183,50 +189,79 @@ def regress(args: argparse.Namespace) -> int:
     return steps.close(done, time.monotonic() - start)
 
 
-def _who(sim: str, transport: str) -> str:
-    """Return the first part of the names of result files of a simulator and a transport."""
-    return str(sim) if transport == "signal" else f"{sim}-{transport}"
+@dataclass(frozen=True)
+class Replay:
+    """A replay of the shipped capture: its route, transport and simulator."""
+
+    route: str
+    transport: str
+    sim: str
+
+    @property
+    def who(self) -> str:
+        """First part of the names of its result files."""
+        return self.sim if self.transport == "signal" else f"{self.sim}-{self.transport}"
+
+    @property
+    def out(self) -> str:
+        """Result file, as it is shown."""
+        return shown(OUT / f"{self.who}-{self.route}.safetensors")
 
 
-def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord]:
+def replays(sims: Sequence[str], full: bool) -> list[Replay]:
+    """Return the replays of `nf regress`, the one that gives the first result first.
+
+    Args:
+        sims: Simulators, the one that builds slowly and runs fast first.
+        full: Also on the other simulators by every route: FP32 alone takes Icarus four minutes.
+    """
+    every = [Replay(route, how, sim) for route in ROUTES for how in TRANSPORTS for sim in sims]
+    default = next(iter(ROUTES))
+    chosen = [one for one in every if full or one.sim == sims[0] or one.route == default]
+    slow = {sim for sim in sims if registry.get(sim).compiles_slowly}
+    order = TRANSPORTS.index
+    return sorted(chosen, key=lambda x: (x.route != default, order(x.transport), x.sim in slow))
+
+
+def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
     OUT.mkdir(parents=True, exist_ok=True)
-    who = _who(sim, transport)
-    log = OUT / f"{who}-{route}.log"
-    folder = OUT / "records" / f"{who}-{route}"
-    out = shown(OUT / f"{who}-{route}.safetensors")
-    words = ["replay", shown(CAPTURE), "--sim", sim, "--transport", transport, "--out", out]
+    log = OUT / f"{one.who}-{one.route}.log"
+    folder = OUT / "records" / f"{one.who}-{one.route}"
+    words = ["replay", shown(CAPTURE), "--sim", one.sim, "--transport", one.transport]
     (folder / RECORD).unlink(missing_ok=True)
-    words = steps.nf(*words, *ROUTES[route], "--record", shown(folder))
-    step = steps.run(f"replay {route} {who}", words, log, steps.Show.AT_END)
-    name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
+    words = steps.nf(*words, "--out", one.out, *ROUTES[one.route], "--record", shown(folder))
+    step = steps.run(f"replay {one.route} {one.who}", words, log, steps.Show.AT_END)
+    bulk = "" if one.transport == "signal" else f"-{one.transport}"
+    name = f"replay::{one.route}{bulk}"
     try:
         record = RunRecord.from_json(read_object(folder / RECORD))
     except (OSError, DataError):  # the replay ended before its first run
-        spec = RunSpec(BuildSpec(sim, TOP, FILELIST), name, rerun=shlex.join([NF, *words[3:-2]]))
+        rerun = shlex.join([NF, *words[3:-2]])
+        spec = RunSpec(BuildSpec(one.sim, TOP, FILELIST), name, rerun=rerun)
         record = infrastructure(spec, step.last)
-    record = replace(record, id=f"replay.{route}-{who}", name=name, log=shown(log))
+    record = replace(record, id=f"replay.{one.route}-{one.who}", name=name, log=shown(log))
     return step, record
 
 
-def compare(sims: Sequence[str]) -> tuple[steps.Step, RunRecord]:
-    """Compare the tensors read back on every simulator and by both transports."""
+def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:
+    """Compare the tensors that replays of one route read back."""
     start = time.monotonic()
-    every = [_who(sim, how) for sim in sims for how in TRANSPORTS]
     say("--- replay results are the same on every simulator, in bulk too", flush=True)
-    bad = [line for route in ROUTES for line in differences(OUT, every, route)]
+    by_route = {route: [one.who for one in done if one.route == route] for route in ROUTES}
+    bad = [line for route, who in by_route.items() for line in differences(OUT, who, route)]
     for line in bad:
         say(line)
-    last = bad[0] if bad else f"{len(ROUTES)} routes compared"
+    last = bad[0] if bad else f"{len(done)} replays by {len(ROUTES)} routes compared"
     seconds = time.monotonic() - start
     log = OUT / "agree.log"
     output.write_text(log, "".join(f"{line}\n" for line in bad or [last]))
-    spec = RunSpec(BuildSpec(sims[0], TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
+    spec = RunSpec(BuildSpec(done[0].sim, TOP, FILELIST), "replay::agree", rerun=f"{NF} regress")
     record = RunRecord.of(
         spec,
         Verdict(False, FailureKind.MISMATCH, last) if bad else Verdict(True),
         id="replay.agree",
         name="replay::agree",
-        sim="+".join(sims),
+        sim="+".join(sim for sim in registry.names() if sim in {one.sim for one in done}),
         seconds=seconds,
         log=shown(log),
     )
@@ -263,12 +298,22 @@ def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
     return out
 
 
+def add_regress_arguments(parser: argparse.ArgumentParser) -> None:
+    _add_common(parser)
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="replay by every route on every simulator, and run each test wherever it is planned",
+    )
+
+
 REGRESS = Command(
     """examples:
-  nf regress                                 replay on both simulators
-  nf regress --sim verilator --jobs 2        replay on one of them
+  nf regress                                 replay on both simulators, run each test once
+  nf regress --sim verilator --jobs 2        the same on one of them
+  nf regress --full                          all combinations, as in the night (20 minutes)
 """,
-    _add_common,
+    add_regress_arguments,
     regress,
 )
 
@@ -308,6 +353,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
     return {
         "pytest": [sys.executable, "-m", "pytest", "-m", "nightly", "-n", jobs],
         "wheels": [sys.executable, "-m", "scripts.checks.wheels", "--all"],
+        "regress": steps.nf("regress", "--full", "--sim", sim, *at_once),
         "suite": steps.nf("run", "--suite", SUITES[0], "--sim", sim, "--cov", *at_once, *night),
         "suite link": steps.nf("run", "--suite", SUITES[1], *rtl),
         "suite rams": steps.nf("run", "--suite", "nightly-rams", *rtl, *night),

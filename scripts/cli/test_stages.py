@@ -142,16 +142,30 @@ def results(folder: Path, changed: str = "") -> None:
             save_file({"fc.weight": values}, folder / name)
 
 
+def test_the_first_replay_builds_at_once_and_the_others_are_of_each_route() -> None:
+    both = nf_test.replays(["verilator", "icarus"], full=False)
+    assert [(one.route, one.who) for one in both[:2]] == [
+        ("layer-aware", "icarus"),
+        ("layer-aware", "verilator"),
+    ]
+    on_verilator = {(one.route, one.transport) for one in both if one.sim == "verilator"}
+    assert len(on_verilator) == len(nf_test.ROUTES) * len(nf_test.TRANSPORTS)
+    assert {one.route for one in both if one.sim == "icarus"} == {"layer-aware"}
+    full = nf_test.replays(["verilator", "icarus"], full=True)
+    assert len(set(full)) == 2 * len(on_verilator)
+    assert nf_test.replays(["icarus"], full=False)[0].who == "icarus"
+
+
 def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Green: a check and a run each. Before, the report was green whatever it said."""
     monkeypatch.setattr(nf_test, "OUT", tmp_path)
     results(tmp_path)
-    step, record = nf_test.compare(["verilator", "icarus"])
+    step, record = nf_test.compare(nf_test.replays(["verilator", "icarus"], full=True))
     assert (step.returncode, step.passed, step.failed) == (0, 1, 0)
     assert (record.passed, record.kind, record.cause) == (True, None, "")
     assert record.sim == "verilator+icarus"
     results(tmp_path, changed="icarus-bulk-mix")
-    step, record = nf_test.compare(["verilator", "icarus"])
+    step, record = nf_test.compare(nf_test.replays(["verilator", "icarus"], full=True))
     assert (step.returncode, step.passed, step.failed) == (1, 0, 1)
     assert (record.passed, record.kind) == (False, FailureKind.MISMATCH)
     assert record.cause.startswith("mix: ")

@@ -88,6 +88,7 @@ def _options(args: argparse.Namespace, suite: Suite | None) -> Options:
         waves=args.waves,
         coverage=args.coverage,
         group=args.group,
+        once=args.once,
         scale=scale,
         dut=Dut(args.dut) if args.dut else None,
     )

@@ -304,6 +304,7 @@ class Options:
     waves: bool = False
     coverage: bool = False
     group: bool = False
+    once: bool = False  # each test on the first build and simulator that is left for it
     scale: tuple[tuple[str, float], ...] = ()  # traffic of the tests, by simulator; 1 else
     skip: tuple[Skip, ...] = ()
     narrow: tuple[Narrow, ...] = ()
@@ -328,26 +329,29 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
         if options.dut:
             named = (with_dut(name, options.dut) for name in wanted_builds)
             wanted_builds = tuple(dict.fromkeys(named))
-        for name in wanted_builds:
-            for sim in (s for s in options.sims if s in allowed):
-                if any(skip.fits(plain(test), name, sim) for skip in options.skip):
-                    continue
-                values = [n.values for n in options.narrow if n.meant(test, name, sim)][:1]
-                chosen = test.name if "/" in test.name else "/".join([test.name, *values])
-                for seed in options.seeds:
-                    build = build_spec(plan, name, sim, options.waves, options.coverage)
-                    one = RunSpec(
-                        build,
-                        test.module,
-                        (chosen,),
-                        seed,
-                        timeout,
-                        env=scale_environment(dict(options.scale).get(sim, 1.0)),
-                        build_name=name,
-                    )
-                    key = (test.module, name, sim, seed) + (() if options.group else (test.name,))
-                    old = specs.get(key)
-                    specs[key] = one if old is None else _join(old, one)
+        places = [
+            (name, sim)
+            for name in wanted_builds
+            for sim in options.sims
+            if sim in allowed and not any(s.fits(plain(test), name, sim) for s in options.skip)
+        ]
+        for name, sim in places[:1] if options.once else places:
+            values = [n.values for n in options.narrow if n.meant(test, name, sim)][:1]
+            chosen = test.name if "/" in test.name else "/".join([test.name, *values])
+            for seed in options.seeds:
+                build = build_spec(plan, name, sim, options.waves, options.coverage)
+                one = RunSpec(
+                    build,
+                    test.module,
+                    (chosen,),
+                    seed,
+                    timeout,
+                    env=scale_environment(dict(options.scale).get(sim, 1.0)),
+                    build_name=name,
+                )
+                key = (test.module, name, sim, seed) + (() if options.group else (test.name,))
+                old = specs.get(key)
+                specs[key] = one if old is None else _join(old, one)
     return list(specs.values())
 
 
