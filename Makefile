@@ -4,7 +4,7 @@
 NF := .venv/bin/nf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup torch cluster test regress nightly doctor lint check clean
+.PHONY: help setup torch cluster docs test regress nightly doctor lint check clean
 
 help:
 	@echo "make regress   replay the shipped capture on every simulator, then the smoke suite"
@@ -14,6 +14,7 @@ help:
 	@echo "make setup     .venv with pinned tools; Icarus by apt where root allows"
 	@echo "make torch     PyTorch (CPU) into .venv too, for nf capture and its tests"
 	@echo "make cluster   Dask into .venv too, for nf run --cluster and its tests"
+	@echo "make docs      the documentation site, build/docs/docs/index.html; a warning is an error"
 	@echo "make doctor    what is installed, what is missing"
 	@echo "make lint check clean"
 
@@ -31,8 +32,13 @@ regress: setup
 	@$(NF) regress
 
 nightly:
-	@scripts/setup.sh --torch --cluster
+	@scripts/setup.sh --torch --cluster --docs
 	@$(NF) nightly $(ONLY:%=--only %)
+
+docs:
+	@scripts/setup.sh --docs
+	@.venv/bin/python -m sphinx -q -W --keep-going -c docs -b html . build/docs
+	@echo "site: build/docs/docs/index.html"
 
 doctor lint check: setup
 	@$(NF) $@

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv with the locked requirements and `nf` in it, and gets Icarus where it may.
 # Quiet unless something fails; a second call finds its stamp and does nothing.
-# With --torch or --cluster also what requirements-torch.lock or requirements-cluster.lock names, where
-# that is to be had for this machine; else one line says what goes without it.
+# With --torch, --cluster or --docs also what requirements-torch.lock, requirements-cluster.lock or
+# requirements-docs.lock names, where this machine can have it; else one line says what is left out.
 # Environment: PYTHON (interpreter to use, default python3), NF_NO_APT=1 (never call apt).
 set -eu
 cd -- "$(dirname -- "$0")/.."
@@ -54,15 +54,17 @@ extra() {
 }
 finish() {
   [ -z "$with_cluster" ] || extra cluster distributed "nf run --cluster and its tests are left out"
+  [ -z "$with_docs" ] || extra docs sphinx "the documentation site is not built"
   [ -z "$with_torch" ] || extra torch torch "what trains with it is skipped"
   exit 0
 }
-with_torch='' with_cluster=''
+with_torch='' with_cluster='' with_docs=''
 for word; do
   case "$word" in
     --torch) with_torch=1 ;;
     --cluster) with_cluster=1 ;;
-    *) die "$word: the only options are --torch and --cluster" ;;
+    --docs) with_docs=1 ;;
+    *) die "$word: the options are --torch, --cluster and --docs" ;;
   esac
 done
 

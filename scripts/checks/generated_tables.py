@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
 from scripts.checks import audit, tree
+from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
 from scripts.plan.discover import discover
@@ -168,6 +169,50 @@ def _coverage(root: Path, _: str) -> Rows:
         yield point.name, point.reason, *wanted, f"`{point.test}`"
 
 
+_ROUTES = {
+    "G_BINARY": "vote",
+    "G_TERNARY": "vote",
+    "G_TERN5": "vote",
+    "G_INT4": "SUM8",
+    "G_INT8": "SUM16",
+}
+
+
+def _bytes(root: Path, network: str) -> Rows:
+    """Share of the bytes of FP32 that each route sends, by the accepted figures of traffic."""
+    yield "route", "a worker's result", "bytes up, % of FP32", "bytes both ways, % of FP32"
+    file = root / "scripts" / "figures" / "baseline.json"
+    known = data.load_json(file, dict[str, dict[str, float]])["traffic"]
+    for route, view in _ROUTES.items():
+        [up] = _of(known, network, f", {route}, ", "one-way (up)")
+        [both] = _of(known, network, f", {route} {view}, ", "both ways")
+        yield route, view, f"{up:.2f}", f"{both:.2f}"
+
+
+def _of(known: Mapping[str, float], network: str, *words: str) -> list[float]:
+    """Return the figures of a network (its first word) whose names contain all words."""
+    name = f"{network} (CIFAR stem, 10 classes)"
+    return [
+        x for what, x in known.items() if what.startswith(name) and all(w in what for w in words)
+    ]
+
+
+def _evidence(root: Path, _: str) -> Rows:
+    """Counts of the sources that support a green run."""
+    yield "evidence", "number", "command"
+    plan = testplan.read(root / "verif" / "testplan")
+    points = functional.planned().points.values()
+    caught = [one for one in mutants.read() if not one.survives]
+    yield "tests of the RTL in the testplan", str(len(plan.entries)), "`nf list`"
+    yield "bins of functional coverage", str(sum(len(one.bins) for one in points)), "`nf cov`"
+    proofs = proof.read()
+    yield "proofs of RTL blocks, by parameters", str(len(proofs)), "`nf prove`"
+    yield "mutants that must break a proof", str(len(proof.mutants())), "`nf prove --mutants`"
+    yield "mutants of the RTL that a named test must catch", str(len(caught)), "`nf mutate`"
+    rows = list(audit.rows(root))[1:]
+    yield "things that the device shows, each with its checkers", str(len(rows)), "`nf check`"
+
+
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
     "package-mutants": _package_mutants,
@@ -177,5 +222,7 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "modules": _modules,
     "suites": _suites,
     "coverage": _coverage,
+    "bytes": _bytes,
+    "evidence": _evidence,
     "audit": lambda root, _: audit.rows(root),
 }

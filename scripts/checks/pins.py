@@ -32,6 +32,7 @@ PYTHONS = ("3.11", "3.12", "3.13")
 LISTS = {
     "requirements.txt": "requirements.lock",
     "requirements-cluster.txt": "requirements-cluster.lock",
+    "requirements-docs.txt": "requirements-docs.lock",
     "requirements-torch.txt": "requirements-torch.lock",
 }
 

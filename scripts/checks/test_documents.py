@@ -18,6 +18,7 @@ from scripts.common.paths import ROOT
 DOCUMENTS = [
     *("README.md", "verif/README.md", "neuron_fabric/README.md", "docs/spec/runtime.md"),
     *("docs/gradient-compression.md", "docs/environment.md", "ci/README.md"),
+    *("docs/daily-work.md", "docs/replay-and-training.md", "docs/measurements.md"),
 ]
 ELSEWHERE = {"start_powerSGD_iter", "--max-restarts"}  # torch, torchrun
 """Names of other projects."""

@@ -51,6 +51,7 @@ LAYERS = [
 ]
 LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
+DRAWINGS = [sys.executable, "-m", "scripts.figures.drawings", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
         "cover points name tests": _cover_points,
+        "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
     steps = Steps("nf check")

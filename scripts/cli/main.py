@@ -88,7 +88,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "test": ("scripts.cli.test", "run every check that CI runs; print a table of stages"),
         "regress": (
             "scripts.cli.test:REGRESS",
-            "replay the shipped capture by every route on each simulator, run the smoke suite",
+            "replay the shipped capture, run each test of the smoke suite once, write the report",
         ),
         "nightly": (
             "scripts.cli.test:NIGHTLY",

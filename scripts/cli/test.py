@@ -366,6 +366,7 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
         "mutate source": steps.nf(
             *("mutate", "--sample", "1000", "--seed", seed, "--floor", "97"), *at_once
         ),
+        "docs": ["make", "docs"],
         "figures": steps.nf("measure", "figures", "all"),
         "cluster": steps.nf("train", "nodes", "--nodes", "4", "--rate", "1gbit"),
         "scale": steps.nf(

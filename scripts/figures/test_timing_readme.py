@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md and hdl/README.md say of timing what was accepted in the baseline."""
+"""docs/measurements.md and hdl/README.md say of timing what was accepted in the baseline."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ ACCEPTED = baseline.read()["timing"]
 
 
 def rows(head: str) -> dict[str, list[str]]:
-    """Cells of the table of README.md whose head begins so, by the first cell of each row."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    """Cells of the table whose head begins so, by the first cell of each row."""
+    text = (ROOT / "docs/measurements.md").read_text(encoding="utf-8")
     table = text[text.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
     cells = [line.strip("| ").split(" | ") for line in table]
     return {name: others for name, *others in cells}

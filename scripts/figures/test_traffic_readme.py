@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md says of traffic what was accepted in the baseline, by its own sentences."""
+"""docs/measurements.md says of traffic what was accepted in the baseline, by its own sentences."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(clauses: str, way: str) -> dict[str, str]:
 
 def test_readme_says_what_was_accepted() -> None:
     """Check all followed figures of one network, with two decimal digits, and nothing else."""
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    text = " ".join((ROOT / "docs/measurements.md").read_text(encoding="utf-8").split())
     [(both, up)] = SENTENCES.findall(text)
     accepted = baseline.read()["traffic"]
     assert said(both, BOTH) | said(up, UP) == {
