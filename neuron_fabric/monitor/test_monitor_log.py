@@ -395,7 +395,7 @@ def test_thinning_keeps_the_extremes(values: list[float], most: int) -> None:
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9), st.integers(2, 10))
 def test_ticks_are_few_and_inside(first: float, size: float, most: int) -> None:
-    found = monitor_page.ticks(first, first + size, most)
+    found = monitor_page.Chart.ticks((first, first + size), most)
     assert len(found) <= most + 1
     slack = 1e-6 * size + 1e-9 + 1e-15 * abs(first)
     assert all(first - slack <= one <= first + size + slack for one in found)
