@@ -178,12 +178,13 @@ def test_any_value_may_be_another(tmp_path: Path, examples: int) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(0, 10**6), st.binary(max_size=8), st.integers(0, 30))
-def test_any_bytes_of_a_recording(
-    tmp_path_factory: pytest.TempPathFactory, at: int, new: bytes, cut: int
+@given(st.booleans(), st.integers(0, 10**6), st.binary(max_size=8), st.integers(0, 30))
+def test_any_bytes_of_a_log_or_recording(
+    tmp_path_factory: pytest.TempPathFactory, packed: bool, at: int, new: bytes, cut: int
 ) -> None:
-    data = lzma.compress("\n".join([*LINES[:20], ""]).encode())
+    text = "\n".join([*LINES[:20], ""]).encode()
+    data = lzma.compress(text) if packed else text
     at %= len(data)
-    path = tmp_path_factory.mktemp("log") / f"x{SUFFIX}"
+    path = tmp_path_factory.mktemp("log") / (f"x{SUFFIX}" if packed else "x")
     path.write_bytes(data[:at] + new + data[at + cut :])
     used(path)

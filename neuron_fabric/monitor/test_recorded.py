@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import lzma
 import re
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 
 from neuron_fabric import __main__
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.monitor import bench, log, monitor_command
+from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor.bench import (
     SUFFIX,
     decided,
@@ -26,6 +25,7 @@ from neuron_fabric.monitor.bench import (
 )
 from neuron_fabric.monitor.job_plan import Signal, Thresholds
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.test_monitor_log import command
 
 STEPS = 200
 
@@ -40,12 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run in ("healthy", "flipped"):
         record(runs / run, out)
     return out
-
-
-def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    monitor_command.add_arguments(parser)
-    return monitor_command.run(parser.parse_args(words))
 
 
 def named(folder: Path, word: str) -> log.Segment:
