@@ -6,8 +6,8 @@ Several ranks are threads with a state each; `trained` runs one rank.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from neuron_fabric.monitor.consensus import (
     random_margin,
     region_reading,
 )
-from neuron_fabric.monitor.job_plan import Cost, Signal, Thresholds, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, costs_of, plan_of
 from neuron_fabric.monitor.log import replay
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
@@ -43,7 +43,7 @@ JUDGED = replace(
 )
 """The plan with a modelled cost of each region."""
 WORLD = 3
-Change = Callable[[int, Controller, int], None]
+Change = Callable[[Controller], None]
 Words = Callable[[Controller, int], Mapping[str, Any]]
 
 
@@ -77,20 +77,22 @@ def targets(one: Controller) -> list[str]:
 
 
 def ranks(
-    steps: int, change: Change = lambda *_: None, folder: Path | None = None
+    steps: int, change: Change = lambda _: None, folder: Path | None = None
 ) -> tuple[list[Controller], list[str]]:
-    """Run ``steps`` steps on all ranks; return their controllers and the error of each."""
-    group, ends = LocalGroup(WORLD), [""] * WORLD
+    """Run ``steps`` steps on all ranks, with a change of rank 1 at step 5; return their controllers
+    and the error of each."""
+    group = LocalGroup(WORLD)
     made = [
         Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
         for n in range(WORLD)
     ]
 
-    def work(rank: int) -> None:
+    def work(rank: int) -> str:
         one = made[rank]
         try:
             for step in range(steps):
-                change(rank, one, step)
+                if rank == 1 and step == 5:
+                    change(one)
                 one.routes()
                 cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
                 loss = 2.0 + 0.01 * rank + 0.001 * (step % 7)
@@ -98,14 +100,11 @@ def ranks(
                 one.step_end(StepReport(step, loss, cosines=cosines, agreements=agreements))
             one.routes()
         except MonitorError as error:
-            ends[rank] = str(error)
+            return str(error)
+        return ""
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(WORLD)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    return made, ends
+    with ThreadPoolExecutor(WORLD) as pool:
+        return made, list(pool.map(work, range(WORLD)))
 
 
 def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
@@ -125,24 +124,19 @@ def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
     assert segment.steps[3].loss == pytest.approx(2.01 + 0.003, abs=1e-5)  # the ranks' mean
 
 
-def other_window(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        signals = one.state.signals
-        recent = (*signals.loss.recent[:-1], 9.0)
-        one._state = replace(
-            one.state, signals=replace(signals, loss=replace(signals.loss, recent=recent))
-        )
+def other_window(one: Controller) -> None:
+    signals = one.state.signals
+    loss = replace(signals.loss, recent=(*signals.loss.recent[:-1], 9.0))
+    one._state = replace(one.state, signals=replace(signals, loss=loss))
 
 
-def other_profile(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
-        one._plan_digest += 1  # as it would have been made from the start
+def other_profile(one: Controller) -> None:
+    one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
+    one._plan_digest += 1  # as it would have been made from the start
 
 
-def other_state(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        one._state = replace(one.state, until=77)
+def other_state(one: Controller) -> None:
+    one._state = replace(one.state, until=77)
 
 
 @pytest.mark.parametrize("change", [other_window, other_profile, other_state])
@@ -258,61 +252,97 @@ def test_ten_regions_are_less_than_64_numbers() -> None:
     assert len(codec.least(StepReport(0))) == 10  # without the digest
 
 
-def test_the_device_rejects_and_admits_again() -> None:
-    """Check FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
-
-    def hit(one: Controller, step: int) -> Mapping[str, Any]:
-        assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
-        return {"reducer": ReducerCounters(fallback=step in (50, 300))}
-
-    head = of(trained(700, hit), "head")
-    assert head[1:] == [(50, "rejected"), (250, "admitted"), (300, "rejected")]  # till 700
+def link(mib: float) -> dict[str, Any]:
+    """Return the report of a network that takes so many seconds for a MiB."""
+    return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
 
 
-def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
+COSTS = costs_of(PROFILE, shipped().coefficients, 8)
+RATIOS = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
+"""T_low / T_fp32 from a step on."""
+CASES: Mapping[str, tuple[int, Plan, Callable[[int], Mapping[str, Any]], Mapping[str, Any]]] = {
+    "FALLBACK of the device: FP32 for 200 steps, then for 400": (
+        699,
+        PLAN,
+        lambda step: {"reducer": ReducerCounters(fallback=step in (50, 300))},
+        {"head": [(5, "LOW"), (50, "rejected"), (250, "admitted"), (300, "rejected")]},
+    ),
+    "DevLoad severe: the limit is a tenth of the answers of a step": (
+        260,
+        PLAN,
+        lambda step: {"reducer": ReducerCounters(answers=100, severe={40: 9, 50: 11}.get(step, 0))},
+        {"head": [(5, "LOW"), (50, "rejected"), (250, "admitted")]},
+    ),
+    "a device that does not pay: admitted 8 steps after the network became slower": (
+        450,
+        plan_of(PROFILE, warmup=6, costs=COSTS),
+        lambda step: link(1e-5 if step < 300 else 1e-2),
+        {
+            "body": [(5, "LOW"), (5, "rejected"), (307, "admitted")],
+            "": [(5, "PARTIAL"), (307, "LOWBIT")],
+        },
+    ),
+    "between admission and drop nothing changes": (
+        1100,
+        JUDGED,
+        lambda step: link(1e-3 / RATIOS[max(start for start in RATIOS if start <= step)]),
+        {"body": [(5, "LOW"), (600, "rejected"), (1000, "admitted")]},
+    ),
+    "fallbacks double, and the fourth is final": (
+        900,
+        PLAN,
+        lambda step: {"reducer": ReducerCounters(lost=1)},
+        {
+            "": [
+                (5, "LOWBIT"),
+                *((10, "FALLBACK"), (60, "RECOVERY")),
+                *((65, "FALLBACK"), (165, "RECOVERY")),
+                *((170, "FALLBACK"), (370, "RECOVERY")),
+                (375, "LOCKED_FP32"),
+            ]
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("steps", "plan", "words", "decisions"), CASES.values(), ids=CASES)
+def test_decisions_of_a_training(
+    steps: int,
+    plan: Plan,
+    words: Callable[[int], Mapping[str, Any]],
+    decisions: Mapping[str, list[tuple[int, str]]],
+) -> None:
+    one = trained(steps, lambda _, step: words(step), plan=plan)
+    assert {region: of(one, region) for region in decisions} == decisions
+
+
+def test_a_cost_is_that_of_the_capacity_model() -> None:
     known = shipped().coefficients
-    costs = costs_of(PROFILE, known, 8)
-    assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
-    plan = plan_of(PROFILE, warmup=6, costs=costs)
-
-    def link(one: Controller, step: int) -> Mapping[str, Any]:
-        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-5 if step < 300 else 1e-2}}
-
-    one = trained(450, link, plan=plan)
-    assert of(one, "body") == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
-    assert targets(one) == ["PARTIAL", "LOWBIT"]
+    assert COSTS["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
 
 
-def test_recovery_uses_its_own_routes() -> None:
-    used: dict[int, str] = {}
+def test_what_the_device_rejects_is_in_fp32_from_the_next_step() -> None:
+    one = trained(51, lambda _, step: {"reducer": ReducerCounters(fallback=step == 50)})
+    assert {each.route for each in one.routes().values()} == {"FP32"}
+
+
+def test_recovery_takes_the_largest_region_first_by_its_own_routes() -> None:
+    """Admit one region at a time after the cool-down, each after two good samples in FP32."""
+    used: dict[int, dict[str, str]] = {}
 
     def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        used[step] = str(one.routes()["body"].route)
+        used[step] = {name: str(how.route) for name, how in one.routes().items()}
         return {"reducer": ReducerCounters(lost=int(step == 30))}
 
     one = trained(200, lost_once)
-    order = list(dict.fromkeys(used.values()))
-    assert order == ["FP32", "G_BINARY", "G_TERNARY"]
-    assert used[30] == "G_BINARY"
-    assert {used[step] for step in range(31, 81)} == {"FP32"}  # the cool-down
-    assert used[199] == "G_BINARY"
+    assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
+    assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
+    assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
     assert targets(one) == ["LOWBIT", "FALLBACK", "RECOVERY", "LOWBIT"]
-
-
-def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
-    one = trained(900, lambda one, step: {"reducer": ReducerCounters(lost=1)})
-    assert of(one, "") == [
-        (5, "LOWBIT"),
-        (10, "FALLBACK"),
-        (60, "RECOVERY"),
-        (65, "FALLBACK"),
-        (165, "RECOVERY"),
-        (170, "FALLBACK"),
-        (370, "RECOVERY"),
-        (375, "LOCKED_FP32"),
-    ]
-    assert one.decisions[-1].step == 375
+    fp32 = dict.fromkeys(SIZES, "FP32")
+    assert used[30] == used[199] == dict.fromkeys(SIZES, "G_BINARY")
+    assert all(used[step] == fp32 for step in range(31, 96))
+    assert used[96] == {**fp32, "body": "G_TERNARY"}
 
 
 def test_demotions_double_and_the_fourth_is_for_good() -> None:
@@ -328,23 +358,6 @@ def test_demotions_double_and_the_fourth_is_for_good() -> None:
     assert [b - a for a, b in zip(demoted, probed, strict=False)] == [50, 100, 200]
     assert of(one, "head")[-1] == (demoted[3], "LOCKED")
     assert of(one, "body") == of(one, "tail") == [(5, "LOW")]
-
-
-def test_recovery_takes_the_largest_region_first() -> None:
-    """Admit one region at a time, each after two good samples in FP32."""
-    used: dict[int, set[str]] = {}
-
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        low = {name for name, how in one.routes().items() if how.route != "FP32"}
-        used[step] = low
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
-
-    one = trained(200, lost_once)
-    assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
-    assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
-    assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
-    assert used[95] == set()
-    assert used[96] == {"body"}
 
 
 def test_a_worker_against_the_others_keeps_a_region_out() -> None:
@@ -379,29 +392,6 @@ def test_a_region_is_sampled_at_its_admission() -> None:
     assert due[7] == due[49] == due[51] == set()
 
 
-def test_devload_rejects_as_fallback_does() -> None:
-    """Check the limit of a tenth of a step's answers."""
-
-    def severe(one: Controller, step: int) -> Mapping[str, Any]:
-        share = {40: 9, 50: 11}.get(step, 0)
-        return {"reducer": ReducerCounters(answers=100, severe=share)}
-
-    one = trained(260, severe)
-    assert of(one, "head") == [(5, "LOW"), (50, "rejected"), (250, "admitted")]
-
-
-def test_between_admit_and_drop_nothing_changes() -> None:
-    """Check that a ratio of 0.9 changes nothing; one MiB takes 1 ms on the network."""
-    ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
-
-    def link(one: Controller, step: int) -> Mapping[str, Any]:
-        ratio = ratios[max(start for start in ratios if start <= step)]
-        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-3 / ratio}}
-
-    one = trained(1100, link, plan=JUDGED)
-    assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
-
-
 @pytest.mark.parametrize(
     ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
 )
@@ -409,12 +399,11 @@ def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judge
     """Check a change by more than twice for 8 steps; otherwise capacity is judged every 200."""
     seen: list[int] = []
 
-    def link(one: Controller, step: int) -> Mapping[str, Any]:
+    def moved(one: Controller, step: int) -> Mapping[str, Any]:
         seen.append(one.state.judged)
-        mib = 1e-3 * (factor if 220 <= step < 220 + steps else 1.0)
-        return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+        return link(1e-3 * (factor if 220 <= step < 220 + steps else 1.0))
 
-    trained(402, link, plan=JUDGED)
+    trained(402, moved, plan=JUDGED)
     assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
 
 

@@ -20,7 +20,7 @@ from neuron_fabric.monitor.bench import (
     readings,
     record,
     recordings,
-    signal_histories,
+    signal_values,
     with_loss,
 )
 from neuron_fabric.monitor.job_plan import Signal, Thresholds
@@ -106,14 +106,14 @@ def test_faults_of_the_loss(folder: Path) -> None:
 
 def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(folder, "flipped")
-    rows = {(one.region, one.signal): one for one in signal_histories(segment)}
-    assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
-    assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
+    rows = signal_values(segment)
+    assert min(rows["conv", Signal.AGREEMENT]) < -0.05 < 0.05
+    assert all(0.25 < one < 4 for one in rows["head", Signal.NORM])
     first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
     assert first.norm is not None
     assert first.reference is not None
     ratio = 2 ** (first.norm - first.reference)
-    assert rows["head", Signal.NORM].values[0] == pytest.approx(ratio)
+    assert rows["head", Signal.NORM][0] == pytest.approx(ratio)
     assert ("head", Signal.MARGIN) not in rows  # votes alone come back
     path = next(folder.glob(f"*flipped{SUFFIX}"))
     assert command("signals", str(path)) == 0
