@@ -585,8 +585,9 @@ def bench_lines(
         decided = trained(seed + 1 + number, "", off, low_bit=number % 4 != 0)
         wrong += false_alarms(f"run {number}", decided)
     if healthy:
-        out += [*wrong[:10], _rate(healthy, healthy * STEPS, wrong)]
-        good &= few_enough(wrong, healthy * STEPS)
+        line, few = _judged(healthy, healthy * STEPS, wrong)
+        out += [*wrong[:10], line]
+        good &= few
     return out, good
 
 
@@ -604,17 +605,11 @@ def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
     ]
 
 
-def few_enough(wrong: Sequence[str], steps: int) -> bool:
-    """Return whether the false alarms of so many steps are within the accepted rate."""
-    return len(wrong) <= max(1.0, MOST_FALSE * steps)
-
-
-def _rate(runs: int, steps: int, wrong: Sequence[str]) -> str:
-    return f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
-
-
-def _healthy(after: int) -> float:
-    return level(AT + after, STEPS)
+def _judged(runs: int, steps: int, wrong: Sequence[str]) -> tuple[str, bool]:
+    """Return a line about healthy runs, and whether their false alarms are within the accepted
+    rate."""
+    line = f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
+    return line, len(wrong) <= max(1.0, MOST_FALSE * steps)
 
 
 def non_rising(means: Sequence[float]) -> list[float]:
@@ -630,7 +625,7 @@ def non_rising(means: Sequence[float]) -> list[float]:
     return [mean for mean, count in pools for _ in range(count)]
 
 
-def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
+def soonest(noise: float, before: Callable[[int], float] | None = None) -> int:
     """Return a lower bound for the steps that any test needs to detect `divergence`.
 
     The test may know the noise, the fault and its start, but not the healthy loss of the present
@@ -640,8 +635,10 @@ def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
 
     Args:
         noise: Relative standard deviation of a loss.
-        before: Healthy mean loss so many steps after the start of the fault.
+        before: Healthy mean loss so many steps after the start of the fault; by default that of a
+            synthetic training.
     """
+    before = before or (lambda after: level(AT + after, STEPS))
     means = [before(n) for n in range(-HISTORY, 0)]
     for after in range(STEPS):
         means.append(before(after) * CREEP**after)
@@ -697,13 +694,13 @@ def recorded_lines(
     wrong: list[str] = []
     for name, segment in runs.items():
         wrong += false_alarms(name, decided(segment, off))
-    steps = sum(len(one.steps) for one in runs.values())
-    out += [*wrong, _rate(len(runs), steps, wrong)]
+    line, few = _judged(len(runs), sum(len(one.steps) for one in runs.values()), wrong)
+    out += [*wrong, line]
     out.append("faults put into their losses: steps until one is found, least to most")
     for name, segment in runs.items():
         if words := _faults(segment, off):
             out.append(f"  {name:44} {words}")
-    return out, few_enough(wrong, steps)
+    return out, few
 
 
 def _faults(segment: Segment, off: Sequence[Signal]) -> str:

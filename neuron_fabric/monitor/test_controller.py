@@ -32,7 +32,7 @@ from neuron_fabric.monitor.consensus import (
     random_margin,
     region_reading,
 )
-from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, costs_of, plan_of
+from neuron_fabric.monitor.job_plan import Cost, Signal, Thresholds, costs_of, plan_of
 from neuron_fabric.monitor.log import replay
 
 SIZES = {"head": 900, "body": 5000, "tail": 2000}
@@ -74,6 +74,16 @@ def of(one: Controller, region: str) -> list[tuple[int, str]]:
 def targets(one: Controller) -> list[str]:
     """Return the states that the job went through."""
     return [target for _, target in of(one, "")]
+
+
+def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
+    """Return a report that loses a bucket in step 30."""
+    return {"reducer": ReducerCounters(lost=int(step == 30))}
+
+
+def network(mib: float) -> Mapping[str, Any]:
+    """Return a report of a network that takes so many seconds for a MiB."""
+    return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
 
 
 def ranks(
@@ -222,13 +232,6 @@ def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
     assert "shadow check" in str(segment.end)
 
 
-def test_the_last_step_is_in_the_log(tmp_path: Path) -> None:
-    trained(3, lambda one, step: {}, folder=tmp_path).close()
-    [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
-    assert [each.step for each in segment.steps] == [0, 1, 2]
-    assert segment.end == "closed"
-
-
 def test_losses_that_are_none() -> None:
     """Check that NaN and infinity count as non-finite, and a step without `observe` as nothing."""
     one = single()
@@ -252,97 +255,56 @@ def test_ten_regions_are_less_than_64_numbers() -> None:
     assert len(codec.least(StepReport(0))) == 10  # without the digest
 
 
-def link(mib: float) -> dict[str, Any]:
-    """Return the report of a network that takes so many seconds for a MiB."""
-    return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+def test_the_device_rejects_and_admits_again() -> None:
+    """Check FALLBACK of the device: FP32 from the next step, for 200 steps, then doubled."""
+
+    def hit(one: Controller, step: int) -> Mapping[str, Any]:
+        assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
+        return {"reducer": ReducerCounters(fallback=step in (50, 300))}
+
+    head = of(trained(700, hit), "head")
+    assert head[1:] == [(50, "rejected"), (250, "admitted"), (300, "rejected")]  # till 700
 
 
-COSTS = costs_of(PROFILE, shipped().coefficients, 8)
-RATIOS = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
-"""T_low / T_fp32 from a step on."""
-CASES: Mapping[str, tuple[int, Plan, Callable[[int], Mapping[str, Any]], Mapping[str, Any]]] = {
-    "FALLBACK of the device: FP32 for 200 steps, then for 400": (
-        699,
-        PLAN,
-        lambda step: {"reducer": ReducerCounters(fallback=step in (50, 300))},
-        {"head": [(5, "LOW"), (50, "rejected"), (250, "admitted"), (300, "rejected")]},
-    ),
-    "DevLoad severe: the limit is a tenth of the answers of a step": (
-        260,
-        PLAN,
-        lambda step: {"reducer": ReducerCounters(answers=100, severe={40: 9, 50: 11}.get(step, 0))},
-        {"head": [(5, "LOW"), (50, "rejected"), (250, "admitted")]},
-    ),
-    "a device that does not pay: admitted 8 steps after the network became slower": (
-        450,
-        plan_of(PROFILE, warmup=6, costs=COSTS),
-        lambda step: link(1e-5 if step < 300 else 1e-2),
-        {
-            "body": [(5, "LOW"), (5, "rejected"), (307, "admitted")],
-            "": [(5, "PARTIAL"), (307, "LOWBIT")],
-        },
-    ),
-    "between admission and drop nothing changes": (
-        1100,
-        JUDGED,
-        lambda step: link(1e-3 / RATIOS[max(start for start in RATIOS if start <= step)]),
-        {"body": [(5, "LOW"), (600, "rejected"), (1000, "admitted")]},
-    ),
-    "fallbacks double, and the fourth is final": (
-        900,
-        PLAN,
-        lambda step: {"reducer": ReducerCounters(lost=1)},
-        {
-            "": [
-                (5, "LOWBIT"),
-                *((10, "FALLBACK"), (60, "RECOVERY")),
-                *((65, "FALLBACK"), (165, "RECOVERY")),
-                *((170, "FALLBACK"), (370, "RECOVERY")),
-                (375, "LOCKED_FP32"),
-            ]
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize(("steps", "plan", "words", "decisions"), CASES.values(), ids=CASES)
-def test_decisions_of_a_training(
-    steps: int,
-    plan: Plan,
-    words: Callable[[int], Mapping[str, Any]],
-    decisions: Mapping[str, list[tuple[int, str]]],
-) -> None:
-    one = trained(steps, lambda _, step: words(step), plan=plan)
-    assert {region: of(one, region) for region in decisions} == decisions
-
-
-def test_a_cost_is_that_of_the_capacity_model() -> None:
+def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
+    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
     known = shipped().coefficients
-    assert COSTS["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
+    costs = costs_of(PROFILE, known, 8)
+    assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
+    plan = plan_of(PROFILE, warmup=6, costs=costs)
+    one = trained(450, lambda _, step: network(1e-5 if step < 300 else 1e-2), plan=plan)
+    assert of(one, "body") == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
+    assert targets(one) == ["PARTIAL", "LOWBIT"]
 
 
-def test_what_the_device_rejects_is_in_fp32_from_the_next_step() -> None:
-    one = trained(51, lambda _, step: {"reducer": ReducerCounters(fallback=step == 50)})
-    assert {each.route for each in one.routes().values()} == {"FP32"}
+def test_recovery_uses_its_own_routes() -> None:
+    used: dict[int, str] = {}
 
+    def lost(one: Controller, step: int) -> Mapping[str, Any]:
+        used[step] = str(one.routes()["body"].route)
+        return lost_once(one, step)
 
-def test_recovery_takes_the_largest_region_first_by_its_own_routes() -> None:
-    """Admit one region at a time after the cool-down, each after two good samples in FP32."""
-    used: dict[int, dict[str, str]] = {}
-
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        used[step] = {name: str(how.route) for name, how in one.routes().items()}
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
-
-    one = trained(200, lost_once)
-    assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
-    assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
-    assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
+    one = trained(200, lost)
+    assert list(dict.fromkeys(used.values())) == ["FP32", "G_BINARY", "G_TERNARY"]
+    assert used[30] == "G_BINARY"
+    assert {used[step] for step in range(31, 81)} == {"FP32"}  # the cool-down
+    assert used[199] == "G_BINARY"
     assert targets(one) == ["LOWBIT", "FALLBACK", "RECOVERY", "LOWBIT"]
-    fp32 = dict.fromkeys(SIZES, "FP32")
-    assert used[30] == used[199] == dict.fromkeys(SIZES, "G_BINARY")
-    assert all(used[step] == fp32 for step in range(31, 96))
-    assert used[96] == {**fp32, "body": "G_TERNARY"}
+
+
+def test_fallbacks_double_and_the_fourth_is_for_good() -> None:
+    one = trained(900, lambda one, step: {"reducer": ReducerCounters(lost=1)})
+    assert of(one, "") == [
+        (5, "LOWBIT"),
+        (10, "FALLBACK"),
+        (60, "RECOVERY"),
+        (65, "FALLBACK"),
+        (165, "RECOVERY"),
+        (170, "FALLBACK"),
+        (370, "RECOVERY"),
+        (375, "LOCKED_FP32"),
+    ]
+    assert one.decisions[-1].step == 375
 
 
 def test_demotions_double_and_the_fourth_is_for_good() -> None:
@@ -358,6 +320,22 @@ def test_demotions_double_and_the_fourth_is_for_good() -> None:
     assert [b - a for a, b in zip(demoted, probed, strict=False)] == [50, 100, 200]
     assert of(one, "head")[-1] == (demoted[3], "LOCKED")
     assert of(one, "body") == of(one, "tail") == [(5, "LOW")]
+
+
+def test_recovery_takes_the_largest_region_first() -> None:
+    """Admit one region at a time, each after two good samples in FP32."""
+    used: dict[int, set[str]] = {}
+
+    def lost(one: Controller, step: int) -> Mapping[str, Any]:
+        used[step] = {name for name, how in one.routes().items() if how.route != "FP32"}
+        return lost_once(one, step)
+
+    one = trained(200, lost)
+    assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
+    assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
+    assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
+    assert used[95] == set()
+    assert used[96] == {"body"}
 
 
 def test_a_worker_against_the_others_keeps_a_region_out() -> None:
@@ -392,6 +370,27 @@ def test_a_region_is_sampled_at_its_admission() -> None:
     assert due[7] == due[49] == due[51] == set()
 
 
+def test_devload_rejects_as_fallback_does() -> None:
+    """Check the limit of a tenth of a step's answers."""
+    shares = {40: 9, 50: 11}
+    one = trained(
+        260,
+        lambda _, step: {"reducer": ReducerCounters(answers=100, severe=shares.get(step, 0))},
+    )
+    assert of(one, "head") == [(5, "LOW"), (50, "rejected"), (250, "admitted")]
+
+
+def test_between_admit_and_drop_nothing_changes() -> None:
+    """Check that a ratio of 0.9 changes nothing; one MiB takes 1 ms on the network."""
+    ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
+
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
+        return network(1e-3 / ratios[max(start for start in ratios if start <= step)])
+
+    one = trained(1100, link, plan=JUDGED)
+    assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
+
+
 @pytest.mark.parametrize(
     ("factor", "steps", "judged"), [(0.4, 8, 227), (0.4, 7, 400), (0.6, 99, 400), (2.5, 8, 227)]
 )
@@ -399,11 +398,11 @@ def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judge
     """Check a change by more than twice for 8 steps; otherwise capacity is judged every 200."""
     seen: list[int] = []
 
-    def moved(one: Controller, step: int) -> Mapping[str, Any]:
+    def link(one: Controller, step: int) -> Mapping[str, Any]:
         seen.append(one.state.judged)
-        return link(1e-3 * (factor if 220 <= step < 220 + steps else 1.0))
+        return network(1e-3 * (factor if 220 <= step < 220 + steps else 1.0))
 
-    trained(402, moved, plan=JUDGED)
+    trained(402, link, plan=JUDGED)
     assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
 
 
@@ -430,10 +429,6 @@ def test_random_signs_have_no_margin() -> None:
 
 def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
     """Interrupt a cool-down: the state of the checkpoint determines what follows."""
-
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
-
     first = trained(60, lost_once, folder=tmp_path)
     kept = first.state_dict()
     first.close()

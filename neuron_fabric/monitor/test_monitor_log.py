@@ -93,6 +93,7 @@ def test_a_log_is_replayed_by_another_profile(
         ("stem", "stern", "regions head, conv, stem in the log, others in the plan"),
         ("floor = 0.01", "flour = 0.01", "field 'flour' is not known"),
         ("floor = 0.01", "off = ['luck'] #", "monitor.off: 'luck' is not a valid"),
+        ("floor = 0.01", "off = 'cosine' #", "monitor.off: 'cosine' is not a list"),
     ):
         path.write_text(text.replace(old, new), encoding="utf-8")
         with pytest.raises(LineError, match=said):

@@ -115,14 +115,6 @@ def test_warmup_goes_on_while_the_loss_falls() -> None:
     assert not losses(*(4 * 0.5**n for n in range(39))).falls(LIMITS)  # two windows are needed
 
 
-@pytest.mark.parametrize(("cosines", "bad"), [([0.31], False), ([0.29], True), ([0.09], True)])
-def test_one_cosine(cosines: list[float], bad: bool) -> None:
-    one = Cosine()
-    for value in cosines:
-        one = one.read(LIMITS, value)
-    assert one.gate.bad == bad
-
-
 def test_the_mean_of_cosines_and_one_alone() -> None:
     good = Cosine().read(LIMITS, 0.6)
     assert not good.read(LIMITS, 0.11).gate.bad  # mean 0.355
@@ -182,35 +174,25 @@ def shares(name: str, value: float, times: int, profile: float | None) -> Region
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "profile", "times"),
+    ("name", "value", "within", "profile", "times"),
     [
-        ("margin", 0.019, 0.2, 3),
-        ("margin", 0.009, 0.04, 3),  # a quarter of the profile's decides
-        ("saturation", 0.51, 0.1, 1),
-        ("saturation", 0.81, 0.2, 1),
-        ("saturation", 0.51, None, 1),
+        ("margin", 0.019, 0.021, 0.2, 3),
+        ("margin", 0.009, 0.011, 0.04, 3),  # a quarter of the profile's decides
+        ("saturation", 0.51, 0.49, 0.1, 1),
+        ("saturation", 0.81, 0.79, 0.2, 1),
+        ("saturation", 0.51, 0.49, None, 1),
     ],
 )
-def test_margin_and_saturation(name: str, value: float, profile: float | None, times: int) -> None:
+def test_margin_and_saturation(
+    name: str, value: float, within: float, profile: float | None, times: int
+) -> None:
+    assert shares(name, within, 10, profile).bad(LIMITS, NONE) is None
+    assert shares("margin", -0.5, 10, None).bad(LIMITS, NONE) is None  # zeros have no reference
     why = shares(name, value, times, profile).bad(LIMITS, NONE)
     assert why is not None
     assert (why.signal, why.value) == (name, value)
     assert shares(name, value, times - 1, profile).bad(LIMITS, NONE) is None
     assert shares(name, value, times, profile).bad(LIMITS, frozenset({Signal(name)})) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "profile"),
-    [
-        ("margin", 0.021, 0.2),
-        ("margin", 0.011, 0.04),
-        ("margin", -0.5, None),  # the margin of zeros has no reference
-        ("saturation", 0.79, 0.2),
-        ("saturation", 0.49, None),
-    ],
-)
-def test_margin_and_saturation_within(name: str, value: float, profile: float | None) -> None:
-    assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:
