@@ -419,7 +419,7 @@ def _attached(
     profile, binding, options = asked.profile, asked.fit.binding, asked.options
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
-    regions = {name: region.name for name, region in binding.items()}
+    regions = {name: region.name for name, region in binding.regions.items()}
     reducer = reducer_of(
         options.reducer,
         profile,

@@ -236,7 +236,8 @@ class Controller:
             for part, one in report.seconds.items()
             if math.isfinite(one)
         }
-        step = Step(report.step, tuple(numbers), before.mode, _seen(got.loss), report.bytes, times)
+        moved = {str(route): both for route, both in report.bytes.items()}
+        step = Step(report.step, tuple(numbers), before.mode, _seen(got.loss), moved, times)
         self._log.write("step", **plain(step))
         named = zip(self.plan.regions, got.regions, strict=True)
         cosines = {its.name: _seen(one.cosine) for its, one in named if one.cosine is not None}

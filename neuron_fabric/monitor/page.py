@@ -16,7 +16,6 @@ from itertools import groupby
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
 
 from neuron_fabric.errors import one_line
 from neuron_fabric.monitor.consensus import least_of
@@ -168,7 +167,7 @@ def page(segments: Sequence[Segment]) -> str:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: value if isinstance(value, Markup) else one_line(value, 400),
+        finalize=lambda value: value if hasattr(value, "__html__") else one_line(value, 400),
     )
     environment.filters |= {"short": short, "reason": reason}
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(

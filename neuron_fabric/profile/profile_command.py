@@ -255,7 +255,7 @@ def _check(args: argparse.Namespace) -> int:
     if found.unverified:
         say("every region would have to pass PROBE in parallel with FP32 first")
         return 1
-    bound = f"{len(found.binding)} parameters in {len(profile.regions)} regions"
+    bound = f"{len(found.binding.regions)} parameters in {len(profile.regions)} regions"
     say(f"{args.profile}: fits, {bound}")
     return 0
 

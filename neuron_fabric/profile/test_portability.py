@@ -20,11 +20,11 @@ from neuron_fabric.profile import (  # noqa: E402
     Profile,
     ProfileError,
     Region,
-    bind,
     fingerprint,
     sketch,
     traced_head,
 )
+from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
 from neuron_fabric.profile.draft import draft  # noqa: E402
 from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
 from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
@@ -90,6 +90,11 @@ def profile_of(model: nn.Module, *inputs: Any) -> Profile:
     profile = draft("net", sketch(model, traced_head(model, *inputs)), valid)
     regions = tuple(low_bit(region) for region in profile.regions)
     return dataclasses.replace(profile, regions=regions, verified=True)
+
+
+def bind(profile: Profile, model: nn.Module) -> Binding:
+    """Bind the parameters of a model to the regions of a profile."""
+    return bind_parameters(profile, sketch_for(profile, model))
 
 
 IMAGE = torch.zeros(1, 1, 8, 8)
@@ -159,17 +164,11 @@ def test_kinds_of_other_classes() -> None:
 def test_binding_in_the_order_of_the_parameters() -> None:
     model = Net()
     binding = bind(NET, model)
-    assert list(binding) == [name for name, _ in model.named_parameters()]
-    assert {name: binding[name].name for name in ("stem.weight", "head.bias")} == {
+    assert list(binding.regions) == [name for name, _ in model.named_parameters()]
+    assert {name: binding.regions[name].name for name in ("stem.weight", "head.bias")} == {
         "stem.weight": "conv.0",
         "head.bias": "head",
     }
-    routes = {region.name: region.phases["steady"] for region in NET.regions}
-    assert binding.route("blocks.0.conv.weight", routes).route == Route.G_BINARY
-    assert "stem.weight" in binding.small  # 144 elements
-    assert binding.route("stem.weight", routes) == FULL
-    assert binding.route("head.weight", routes).route == Route.FP32
-    assert binding.route("blocks.0.conv.weight", {}) == FULL
 
 
 def test_binding_by_kind_where_there_is_no_glob() -> None:
@@ -182,9 +181,9 @@ def test_binding_by_kind_where_there_is_no_glob() -> None:
     model = Net()
     model.blocks[0].norm.weight.requires_grad_(False)
     binding = bind(profile, model)
-    assert [name for name in binding if binding[name].name == "conv.2"] == ["blocks.2.conv.weight"]
-    assert "blocks.0.norm.weight" not in (*binding, *binding.extra)
-    assert binding["head.weight"].name == "all"
+    assert [one.name for one in binding.members("conv.2")] == ["blocks.2.conv.weight"]
+    assert "blocks.0.norm.weight" not in (*binding.regions, *binding.extra)
+    assert binding.regions["head.weight"].name == "all"
     assert binding.extra[0] == "stem.weight"
 
 

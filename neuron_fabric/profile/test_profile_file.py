@@ -240,40 +240,37 @@ MEASURED = st.dictionaries(
 )
 
 
-@st.composite
-def profiles(draw: st.DrawFn) -> Profile:
-    """Draw any profile, with floats of four digits."""
-    names = draw(st.lists(TEXT, unique=True, max_size=4))
-    regions = tuple(
-        Region(
-            name,
-            draw(st.sampled_from(Kind)),
-            tuple(draw(st.lists(TEXT, max_size=3))),
-            draw(st.integers(0, 10**12)),
-            {"warmup": FULL, "steady": draw(ROUTE)}
-            | ({"recovery": draw(ROUTE)} if draw(st.booleans()) else {}),
-            draw(MEASURED),
-        )
-        for name in names
-    )
-    spread = st.builds(Spread, SHARE, SHARE)
-    return Profile(
-        draw(TEXT),
-        ModelId(draw(TEXT), draw(st.integers(0, 10**12))),
-        regions,
-        verified=draw(st.booleans()),
-        valid_for=draw(
-            st.sampled_from([ValidFor(), ValidFor((2, 8), (1, 1), 4, "Adam", True, "bf16")])
-        ),
-        reference=draw(st.none() | st.builds(Reference, TEXT, spread, st.none() | spread)),
-        phases=Phases(Warmup(draw(SHARE)), Steady(draw(st.sampled_from([(), (0.5, 1.0)])))),
-        rule=Rule(
-            draw(st.builds(Floor, SHARE, SHARE, SHARE)),
-            *(draw(SHARE), draw(SHARE)),
-            protect=tuple(draw(st.lists(st.sampled_from(Kind), unique=True))),
-        ),
-        monitor=draw(st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT)),
-    )
+SPREAD = st.builds(Spread, SHARE, SHARE)
+REGION = st.builds(
+    Region,
+    TEXT,
+    st.sampled_from(Kind),
+    st.lists(TEXT, max_size=3).map(tuple),
+    st.integers(0, 10**12),
+    st.fixed_dictionaries({"warmup": st.just(FULL), "steady": ROUTE}, optional={"recovery": ROUTE}),
+    MEASURED,
+)
+PROFILE = st.builds(
+    Profile,
+    TEXT,
+    st.builds(ModelId, TEXT, st.integers(0, 10**12)),
+    st.lists(REGION, unique_by=lambda one: one.name, max_size=4).map(tuple),
+    verified=st.booleans(),
+    valid_for=st.sampled_from([ValidFor(), ValidFor((2, 8), (1, 1), 4, "Adam", True, "bf16")]),
+    reference=st.none() | st.builds(Reference, TEXT, SPREAD, st.none() | SPREAD),
+    phases=st.builds(
+        Phases, st.builds(Warmup, SHARE), st.sampled_from([Steady(), Steady((0.5, 1.0))])
+    ),
+    rule=st.builds(
+        Rule,
+        st.builds(Floor, SHARE, SHARE, SHARE),
+        SHARE,
+        SHARE,
+        protect=st.lists(st.sampled_from(Kind), unique=True).map(tuple),
+    ),
+    monitor=st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT),
+)
+"""Any profile, with floats of four digits."""
 
 
 def validator() -> Any:
@@ -283,7 +280,7 @@ def validator() -> Any:
 
 
 @settings(max_examples=60, deadline=None)
-@given(profile=profiles())
+@given(profile=PROFILE)
 def test_what_is_written_is_valid_and_read_again(profile: Profile) -> None:
     text = profile_text(profile)
     assert not list(validator().iter_errors(tomllib.loads(text)))
