@@ -80,31 +80,26 @@ def test_memory_holds_what_the_specification_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "route", "workers", "job", "words"),
+    ("device", "route", "workers", "elements", "words"),
     [
-        (Device(), Route.G_BINARY, 65, [], "65 workers: a region has 64"),
-        (Device(cnt_w=3), Route.G_BINARY, 8, [], "counters of 3 bits end at 7"),
-        (OF_VOTES, Route.G_INT4, 8, [], "G_INT4: the device has FP32, G_BINARY"),
-        (
-            Device(),
-            Route.G_INT8,
-            8,
-            [Route.FP32, Route.G_BINARY, Route.G_TERNARY],
-            "4 routes: a job has 3 at a time on one device, 6 of 8 regions",
-        ),
-        (Device(mem_lines_log2=2), Route.FP32, 8, [], "not one line fits"),
+        (Device(), Route.G_BINARY, 65, 1000, "65 workers: a region has 64"),
+        (Device(cnt_w=3), Route.G_BINARY, 8, 1000, "counters of 3 bits end at 7"),
+        (OF_VOTES, Route.G_INT4, 8, 1000, "G_INT4: the device has FP32, G_BINARY"),
+        (Device(mem_lines_log2=2), Route.FP32, 8, 1000, "not one line fits"),
+        (Device(), Route.G_BINARY, 8, 1 << 60, "2^46 lines"),  # a window ends with the addresses
     ],
 )
 def test_every_hard_limit_has_its_line(
-    device: Device, route: Route, workers: int, job: list[Route], words: str
+    device: Device, route: Route, workers: int, elements: int, words: str
 ) -> None:
-    [line] = cost_model.refusals(device, route, 1000, workers, job)
+    [line] = cost_model.refusals(device, route, elements, workers)
     assert words in line
 
 
-def test_a_window_ends_with_the_address_space() -> None:
-    [line] = cost_model.refusals(Device(), Route.G_BINARY, 1 << 60, 8)
-    assert "2^46 lines" in line
+def test_a_job_has_three_routes_at_a_time() -> None:
+    job = [Route.FP32, Route.G_BINARY, Route.G_TERNARY]
+    [line] = cost_model.refusals(Device(), Route.G_INT8, 1000, 8, job)
+    assert "4 routes: a job has 3 at a time on one device, 6 of 8 regions" in line
     assert not cost_model.refusals(Device(), Route.G_BINARY, 1 << 20, 8)
 
 

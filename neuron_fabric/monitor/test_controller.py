@@ -205,13 +205,10 @@ def test_a_checkpoint_is_of_any_world() -> None:
 def test_a_bad_checkpoint_is_one_line(change: dict[str, Any], words: str) -> None:
     one = single()
     values = one.state_dict()
-    state = change.pop("state", None)
-    if isinstance(state, dict):
-        state = {**values["state"], **state}
-    values |= change | ({"state": state} if state else {})
-    with pytest.raises(MonitorError) as caught:
-        one.load_state_dict(values)
-    assert words in str(caught.value)
+    if isinstance(state := change.get("state"), dict):
+        change = {"state": {**values["state"], **state}}
+    with pytest.raises(MonitorError, match=words):
+        one.load_state_dict({**values, **change})
 
 
 def test_steps_follow_each_other() -> None:
