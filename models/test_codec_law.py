@@ -121,20 +121,27 @@ def test_votes(loops: Engine, workers: int, size: int, seed: int) -> None:
     lines = np.packbits(bits, axis=2, bitorder="little")
     here = rng.random((workers, size)) < rng.choice([0.2, 0.8, 1.0])
     for route, reduce in zip(VOTES, (_binary, _ternary), strict=True):
-        found = codec.votes(lines, route, here)
+        decided, planes = codec.count(lines, route, present=here)
+        found = counted(planes)
         for n in range(size):
             those = lines[here[:, n], n : n + 1]
             if not len(those):  # nobody has voted: no plus, no minus
-                assert not found.plus.reshape(size, -1)[n].any()
-                assert not found.minus.reshape(size, -1)[n].any()
+                assert not found[n].any()
                 continue
             vote, plus, minus = reduce(those)
-            assert np.array_equal(found.lines[n : n + 1], vote)
-            assert np.array_equal(found.plus.reshape(size, -1)[n], plus)
-            assert np.array_equal(found.minus.reshape(size, -1)[n], minus)
+            assert np.array_equal(decided[n : n + 1], vote)
+            wanted = plus if route == codec.Route.G_BINARY else np.stack([plus, minus], axis=1)
+            assert np.array_equal(found[n], wanted.reshape(-1))
         if here.all():
-            again = codec.votes(lines, route)
-            assert all(np.array_equal(a, b) for a, b in zip(found, again, strict=True))
+            again = codec.count(lines, route)
+            assert all(np.array_equal(a, b) for a, b in zip((decided, planes), again, strict=True))
+
+
+def counted(planes: U8) -> NDArray[np.int64]:
+    """Return the counts of the bits of each line: of plus, in G_TERNARY of plus and minus in
+    turn."""
+    bits = np.unpackbits(planes, axis=2, bitorder="little").astype(np.int64)
+    return np.tensordot(1 << np.arange(len(planes)), bits, axes=1)
 
 
 def _binary(lines: U8) -> tuple[U8, NDArray[np.int64], NDArray[np.int64]]:
@@ -164,12 +171,14 @@ def test_decoding(loops: Engine, workers: int, elements: int, seed: int, scale: 
         assert codec.elements_of_line(route) == elements_per_line(mode)
         shape = (workers, codec.lines_of(elements, route), codec.LINE)
         lines = rng.integers(0, 256, shape, np.uint8)
-        vote, planes = codec.count(lines, route)
+        planes = codec.count(lines, route)[1]
         values = codec.unpack(lines[0], route, elements, scale=scale)
         assert np.array_equal(values, s * decode(lines[0], elements).astype(np.float32))
-        found = codec.votes(lines, route)
-        assert np.array_equal(found.lines, vote)
-        net = (found.plus.astype(np.int16) - found.minus)[:elements].astype(np.float32)
+        counts = counted(planes).reshape(-1)
+        plus, minus = (
+            (counts, workers - counts) if route == codec.Route.G_BINARY else counts.reshape(-1, 2).T
+        )
+        net = (plus - minus)[:elements].astype(np.float32)
         got = codec.unpack_net(planes, route, elements, workers, scale=scale)
         assert np.array_equal(got, s * net / m)
         assert not codec.unpack_net(planes, route, elements, 0, scale=scale).any()
@@ -219,10 +228,11 @@ def test_bad_arguments_are_refused(loops: Engine) -> None:
     with pytest.raises(ValueError, match="no packer for G_INT4"):
         codec.pack(x, codec.Route.G_INT4)
     with pytest.raises(ValueError, match="FP32 has no votes"):
-        codec.votes(np.zeros((1, 1, 64), np.uint8), codec.Route.FP32)
+        codec.count(np.zeros((1, 1, 64), np.uint8), codec.Route.FP32)
     with pytest.raises(ValueError, match="256 workers, 1 to 255"):
-        codec.votes(np.zeros((256, 1, 64), np.uint8), codec.Route.G_BINARY)
+        codec.count(np.zeros((256, 1, 64), np.uint8), codec.Route.G_BINARY)
+    lines, here = np.zeros((2, 1, 64), np.uint8), np.ones((2, 2), np.bool_)
     with pytest.raises(ValueError, match=r"present must be bool\[2, 1\]"):
-        codec.votes(np.zeros((2, 1, 64), np.uint8), codec.Route.G_BINARY, np.ones((2, 2), bool))
+        codec.count(lines, codec.Route.G_BINARY, present=here)
     with pytest.raises(ValueError, match="2 lines do not hold 1025 elements, 3 would"):
         codec.unpack(np.zeros((2, 64), np.uint8), codec.Route.G_BINARY, 1025)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.line_packing import U8, Tie
 from models.reducers import reduce_binary, reduce_ternary
 from neuron_fabric.capacity.cost_model import MOST_WORKERS
-from neuron_fabric.codec import Route, add_planes, count, vote_of, votes
+from neuron_fabric.codec import Route, add_planes, count, vote_of
 
 ROUTES = (Route.G_BINARY, Route.G_TERNARY)
 
@@ -67,12 +67,11 @@ def test_a_vote_of_votes_is_another() -> None:
     minus = np.full((36, 1, 64), 0xFF, np.uint8)
     plus[48:] = 0xFF
     both = np.concatenate([plus, minus])
-    flat = votes(both, Route.G_BINARY).lines
-    again = votes(
-        np.stack([votes(one, Route.G_BINARY).lines for one in (plus, minus)]), Route.G_BINARY
-    )
+    flat, _ = count(both, Route.G_BINARY)
+    groups = [count(one, Route.G_BINARY)[0] for one in (plus, minus)]
+    again, _ = count(np.stack(groups), Route.G_BINARY)
     assert flat.all()  # minus
-    assert not again.lines.any()  # plus
+    assert not again.any()  # plus
 
 
 def test_planes_that_cannot_be_added() -> None:
@@ -89,7 +88,7 @@ def test_planes_that_cannot_be_added() -> None:
         add_planes([planes, planes[:, :1]], 128)
     with pytest.raises(ValueError, match="of the same lines, not none"):
         add_planes([], 1)
-    with pytest.raises(ValueError, match="not of 32 bytes a line"):
+    with pytest.raises(ValueError, match=r"uint8\[P, n, 64\], not uint8\[7, 2, 32\]"):
         add_planes([planes[:, :, :32]], 64)
     with pytest.raises(ValueError, match="FP32 has no votes"):
         vote_of(planes, Route.FP32, 64)

@@ -7,27 +7,24 @@ of the gradient (of a normal distribution, the sign with its scale loses 1 - 2/p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from neuron_fabric.codec import F32, Route, maxima, pack, pack_codes, units, unpack, unpack_codes
 from neuron_fabric.codec.draws import Key, draws
 
 
-def route_errors(x: F32, key: Key, routes: Iterable[Route] = Route) -> dict[str, float]:
+def route_errors(x: F32, key: Key) -> dict[str, float]:
     """Return the squared error of each route on the tensor of one worker.
 
     Args:
         x: the gradient, float32[n].
         key: key of the draws for stochastic rounding of integer codes.
-        routes: routes to measure.
 
     Returns:
         Squared norm of (decoded - x) by the name of the route; 0 for FP32.
     """
     errors = {}
-    for route in routes:
+    for route in Route:
         difference = _decoded(x, key, route) - x.astype(np.float64)
         errors[route.value] = float(difference @ difference)
     return errors

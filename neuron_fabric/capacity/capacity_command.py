@@ -21,6 +21,7 @@ from neuron_fabric.capacity.cost_model import (
 )
 from neuron_fabric.capacity.substrate import Substrate, read_substrate, shipped
 from neuron_fabric.codec.routes import Route, lines_of
+from neuron_fabric.command_line import whole
 from neuron_fabric.errors import say
 
 HELP = "whether a reducer can take a bucket, and whether that pays"
@@ -35,12 +36,7 @@ _MIB = 1 << 20
 ELEMENTS = 25 * _MIB // 4
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """`table` and `fits`."""
-    add_kinds(parser)
-
-
-def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
+def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
     """Add `table` and `fits`; return the subparsers, for a caller that adds more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
@@ -62,7 +58,9 @@ def add_kinds(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any
     )
     fits = kinds.add_parser("fits", help="whether a bucket can go through the device")
     fits.add_argument("mib", type=_above_0, metavar="MIB", help="FP32 size of the bucket")
-    fits.add_argument("--workers", type=_workers, default=8, metavar="W", help="workers (8)")
+    fits.add_argument(
+        "--workers", type=whole(1, 999_999), default=8, metavar="W", help="workers (8)"
+    )
     for one in (table, fits):
         one.add_argument("--substrate", type=Path, metavar="FILE", help="measured coefficients")
     return kinds
@@ -97,18 +95,13 @@ def table_lines(
     return out
 
 
-def ratio(
-    known: Coefficients, bandwidth: float, route: Route, workers: int, traffic: Traffic
-) -> float:
+def _cell_text(known: Coefficients, bandwidth: float, route: Route, workers: int) -> str:
     """Return T_low / T_fp32 of a 25 MiB bucket with the vote to each worker, without packing,
     commit and unpacking; ``bandwidth`` in GB/s a worker."""
-    low = low_seconds(known, route, ELEMENTS, workers, traffic=traffic)
-    return low.device / ring_seconds(ELEMENTS, workers, bandwidth * 1e9)
-
-
-def _cell_text(known: Coefficients, bandwidth: float, route: Route, workers: int) -> str:
+    network = ring_seconds(ELEMENTS, workers, bandwidth * 1e9)
     step, apart = (
-        ratio(known, bandwidth, route, workers, one) for one in (Traffic.STREAM, Traffic.APART)
+        low_seconds(known, route, ELEMENTS, workers, traffic=one).device / network
+        for one in (Traffic.STREAM, Traffic.APART)
     )
     return f"{_short(step)}{'' if admits(False, step) else '*'} ({_short(apart)})"
 
@@ -133,12 +126,6 @@ def fits_lines(substrate: Substrate, elements: int, workers: int) -> list[str]:
             f"{most:,} elements"
         )
     return out
-
-
-def _workers(text: str) -> int:
-    if not text.isdecimal() or len(text) > 6 or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text} is no number of workers")
-    return int(text)
 
 
 def _above_0(text: str) -> float:

@@ -106,13 +106,11 @@ def lines_log2(elements: int, route: Route) -> int:
     return max(lines_of(elements, route) - 1, 0).bit_length()
 
 
-def place(
-    device: Device, route: Route, elements: int, workers: int, others: int = 0
-) -> Placed | None:
-    """Return the placement with the largest regions next to ``others`` lines of state, or None."""
+def place(device: Device, route: Route, elements: int, workers: int) -> Placed | None:
+    """Return the placement with the largest regions, or None if not one line fits."""
     for log2 in range(lines_log2(elements, route), -1, -1):
         state = IN_TURN * state_lines(route, workers, 1 << log2, device.cnt_w)
-        if state + others <= _memory(device):
+        if state <= _memory(device):
             return Placed(log2, state, -(-lines_of(elements, route) >> log2) or 1)
     return None
 
@@ -295,9 +293,9 @@ def _apart(known: Coefficients, route: Route, workers: int, reads: int) -> float
     return max(inward, workers / known.lines_in) + max(outward, reads / known.lines_out)
 
 
-def ring_seconds(elements: int, workers: int, bytes_a_second: float, latency: float = 0.0) -> float:
-    """Return the time of an FP32 ring all-reduce: 2 (W - 1) / W of the bytes, and a latency."""
-    return latency + 2 * (workers - 1) / workers * 4 * elements / bytes_a_second
+def ring_seconds(elements: int, workers: int, bytes_a_second: float) -> float:
+    """Return the time of an FP32 ring all-reduce: 2 (W - 1) / W of the bytes."""
+    return 2 * (workers - 1) / workers * 4 * elements / bytes_a_second
 
 
 def admits(before: bool, ratio: float, admit: float = 0.80, drop: float = 0.95) -> bool:
@@ -311,7 +309,7 @@ def cap_threshold(
     elements: int,
     workers: int,
     t_fp32: float,
-    window: int = 1024,
+    window: int,
 ) -> int:
     """CAP_THRESHOLD for a CAP_WINDOW of ``window`` contributions: the misses above which T_low
     exceeds T_fp32, so that FALLBACK rises there; 1..window."""

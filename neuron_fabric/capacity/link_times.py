@@ -4,7 +4,7 @@
 Warm-up gives times of whole buckets; later steps give those of the FP32 parts of mixed buckets and
 of samples. Buckets in flight together share the network, so the time of an all-reduce starts when
 the one before it has ended, or at its own start if that is later. The lower quartile of the last
-times of each size (`usual`) is fitted by a line over the bytes (`LinkFit`).
+times of each size (`usual`) is fitted by a line over the bytes (`fit_line`).
 """
 
 from __future__ import annotations
@@ -13,53 +13,51 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 _SHORTEST = 1e-6  # seconds below which a time is not weighed more
 
 
-@dataclass
-class LinkFit:
-    """Line through the times of all-reduces over their bytes: weighted least squares.
+def fit_line(measured: Iterable[tuple[int, float]]) -> tuple[float, float] | None:
+    """Fit a line to the times of all-reduces over their bytes by weighted least squares.
 
     Errors are weighted as shares of each time, since times vary in proportion and decisions use
     ratios: unweighted, the residual of a 64 MiB all-reduce set the latency, 0.3 ms where 64 KiB
     took 4 ms.
+
+    Args:
+        measured: Bytes and seconds of each all-reduce.
+
+    Returns:
+        Latency in seconds, and seconds a MiB: what `StepReport.seconds` carries. None if nothing
+        was measured; neither is negative, and of one size all counts as transfer.
+
+    Raises:
+        ValueError: A size is not above 0, or a time is negative or not finite.
     """
-
-    weight: float = 0.0
-    bytes: float = 0.0
-    seconds: float = 0.0
-    squares: float = 0.0
-    products: float = 0.0
-
-    def add(self, size: int, seconds: float) -> None:
-        """Add one all-reduce of ``size`` bytes. Raise ValueError for a bad time."""
-        if not (size > 0 and 0 <= seconds < math.inf):
-            raise ValueError(f"{size} bytes in {seconds} s")
-        weight = 1 / max(seconds, _SHORTEST) ** 2
-        self.weight += weight
-        self.bytes += weight * size
-        self.seconds += weight * seconds
-        self.squares += weight * size * size
-        self.products += weight * size * seconds
-
-    def line(self) -> tuple[float, float] | None:
-        """Latency in seconds, and seconds a MiB: what `StepReport.seconds` carries. None before
-        anything was measured; neither is negative, and of one size all counts as transfer."""
-        if not self.weight:
-            return None
-        spread = self.weight * self.squares - self.bytes * self.bytes
-        slope = self.seconds / self.bytes
-        if spread > 1e-9 * self.weight * self.squares:
-            slope = (self.weight * self.products - self.bytes * self.seconds) / spread
-        slope = max(slope, 0.0)
-        latency = (self.seconds - slope * self.bytes) / self.weight
-        if latency < 0:
-            latency, slope = 0.0, self.products / self.squares
-        return latency, slope * (1 << 20)
+    weight = total = seconds = squares = products = 0.0
+    for size, took in measured:
+        if not (size > 0 and 0 <= took < math.inf):
+            raise ValueError(f"{size} bytes in {took} s")
+        one = 1 / max(took, _SHORTEST) ** 2
+        weight += one
+        total += one * size
+        seconds += one * took
+        squares += one * size * size
+        products += one * size * took
+    if not weight:
+        return None
+    spread = weight * squares - total * total
+    slope = seconds / total
+    if spread > 1e-9 * weight * squares:
+        slope = (weight * products - total * seconds) / spread
+    slope = max(slope, 0.0)
+    latency = (seconds - slope * total) / weight
+    if latency < 0:
+        latency, slope = 0.0, products / squares
+    return latency, slope * (1 << 20)
 
 
 KEPT = 5
@@ -116,8 +114,5 @@ class LinkTimes:
         with self._lock:
             last = self._step - self.fresh
             took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}
-        fit = LinkFit()
-        for size, seconds in sorted(took.items()):
-            fit.add(size, seconds)
-        line = fit.line()
+        line = fit_line(sorted(took.items()))
         return {} if line is None else {"link_latency": line[0], "link_mib": line[1]}

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from neuron_fabric.capacity import capacity_command, cost_model
 from neuron_fabric.capacity.cost_model import Coefficients, Device, Traffic
-from neuron_fabric.capacity.link_times import LinkFit
+from neuron_fabric.capacity.link_times import fit_line
 from neuron_fabric.capacity.substrate import (
     Substrate,
     SubstrateError,
@@ -42,22 +42,6 @@ def test_the_table_of_the_specification() -> None:
         [line] = capacity_command.table_lines(shipped(), [bandwidth], CELLS)[3:]
         shown = [one.strip() for one in row.split("|")[2:-1]]
         assert shown == re.findall(r"[\d.]+\*? \([\d.]+\)", line)
-
-
-def test_the_printed_table() -> None:
-    lines = capacity_command.table_lines(shipped(), capacity_command.BANDWIDTHS, CELLS)
-    assert [line.split()[0] for line in lines[3:]] == ["1.25", "25", "300"]
-    assert [line.count("*") for line in lines[3:]] == [0, 1, 5]
-    slower = Substrate("slower", "twice the flit time", replace(KNOWN, flit_s=2 * KNOWN.flit_s))
-    assert capacity_command.table_lines(slower, [25.0], CELLS)[3:] != lines[4:5]
-
-
-def test_without_a_file_it_is_the_rtl_as_measured(capsys: pytest.CaptureFixture[str]) -> None:
-    args = argparse.Namespace(what="table", substrate=None, bandwidth=[25.0], cells=CELLS)
-    assert capacity_command.run(args) == 0
-    wanted = capacity_command.table_lines(shipped(), [25.0], CELLS)
-    assert capsys.readouterr().out.splitlines() == wanted
-    assert "RTL (verilator" in wanted[0]
 
 
 def test_coefficients_have_a_source() -> None:
@@ -96,31 +80,26 @@ def test_memory_holds_what_the_specification_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "route", "workers", "job", "words"),
+    ("device", "route", "workers", "elements", "words"),
     [
-        (Device(), Route.G_BINARY, 65, [], "65 workers: a region has 64"),
-        (Device(cnt_w=3), Route.G_BINARY, 8, [], "counters of 3 bits end at 7"),
-        (OF_VOTES, Route.G_INT4, 8, [], "G_INT4: the device has FP32, G_BINARY"),
-        (
-            Device(),
-            Route.G_INT8,
-            8,
-            [Route.FP32, Route.G_BINARY, Route.G_TERNARY],
-            "4 routes: a job has 3 at a time on one device, 6 of 8 regions",
-        ),
-        (Device(mem_lines_log2=2), Route.FP32, 8, [], "not one line fits"),
+        (Device(), Route.G_BINARY, 65, 1000, "65 workers: a region has 64"),
+        (Device(cnt_w=3), Route.G_BINARY, 8, 1000, "counters of 3 bits end at 7"),
+        (OF_VOTES, Route.G_INT4, 8, 1000, "G_INT4: the device has FP32, G_BINARY"),
+        (Device(mem_lines_log2=2), Route.FP32, 8, 1000, "not one line fits"),
+        (Device(), Route.G_BINARY, 8, 1 << 60, "2^46 lines"),  # a window ends with the addresses
     ],
 )
 def test_every_hard_limit_has_its_line(
-    device: Device, route: Route, workers: int, job: list[Route], words: str
+    device: Device, route: Route, workers: int, elements: int, words: str
 ) -> None:
-    [line] = cost_model.refusals(device, route, 1000, workers, job)
+    [line] = cost_model.refusals(device, route, elements, workers)
     assert words in line
 
 
-def test_a_window_ends_with_the_address_space() -> None:
-    [line] = cost_model.refusals(Device(), Route.G_BINARY, 1 << 60, 8)
-    assert "2^46 lines" in line
+def test_a_job_has_three_routes_at_a_time() -> None:
+    job = [Route.FP32, Route.G_BINARY, Route.G_TERNARY]
+    [line] = cost_model.refusals(Device(), Route.G_INT8, 1000, 8, job)
+    assert "4 routes: a job has 3 at a time on one device, 6 of 8 regions" in line
     assert not cost_model.refusals(Device(), Route.G_BINARY, 1 << 20, 8)
 
 
@@ -152,10 +131,7 @@ def test_admission_has_hysteresis(ratio: float, admit: float, wider: float) -> N
 
 @given(st.lists(st.tuples(st.integers(1, 1 << 30), st.floats(0, 10)), min_size=1, max_size=30))
 def test_a_fit_is_no_negative_time(measured: list[tuple[int, float]]) -> None:
-    fit = LinkFit()
-    for size, seconds in measured:
-        fit.add(size, seconds)
-    line = fit.line()
+    line = fit_line(measured)
     assert line is not None
     assert all(one >= 0 and math.isfinite(one) for one in line)
 
@@ -163,10 +139,7 @@ def test_a_fit_is_no_negative_time(measured: list[tuple[int, float]]) -> None:
 @given(st.floats(0, 1e-2), st.floats(1e-6, 1), st.lists(st.integers(1, 4096), min_size=2))
 def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> None:
     assume(len(set(sizes)) > 1)
-    fit = LinkFit()
-    for size in sizes:
-        fit.add(size << 14, latency + mib * (size << 14) / (1 << 20))
-    found = fit.line()
+    found = fit_line((size << 14, latency + mib * (size << 14) / (1 << 20)) for size in sizes)
     assert found is not None
     assert found[0] == pytest.approx(latency, rel=1e-3, abs=1e-4 * mib + 1e-9)
     assert found[1] == pytest.approx(mib, rel=1e-3)
@@ -174,10 +147,8 @@ def test_a_fit_finds_the_line(latency: float, mib: float, sizes: list[int]) -> N
 
 def test_a_fit_errs_by_shares() -> None:
     """A large all-reduce a fifth slower than the line does not hide what a small one takes."""
-    fit = LinkFit()
-    for kib, factor in ((64, 1.0), (1024, 1.0), (16_384, 1.0), (65_536, 1.2)):
-        fit.add(kib << 10, factor * (4e-3 + 6e-3 * kib / 1024))
-    found = fit.line()
+    sizes = ((64, 1.0), (1024, 1.0), (16_384, 1.0), (65_536, 1.2))
+    found = fit_line((kib << 10, factor * (4e-3 + 6e-3 * kib / 1024)) for kib, factor in sizes)
     assert found is not None
     assert found[0] == pytest.approx(4e-3, rel=0.1)
     assert found[1] == pytest.approx(6e-3, rel=0.2)
@@ -296,6 +267,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capacity_command.run(args) == 0
     said = capsys.readouterr().out
     assert "mine (now)" in said
+    assert capacity_command.run(parser.parse_args(words)) == 0  # without a file: the RTL
+    assert "RTL (verilator" in capsys.readouterr().out
     assert capacity_command.table_lines(shipped(), [25.0], CELLS[1:2])[3] in said
     assert capacity_command.run(parser.parse_args(["fits", "25", "--workers", "70"])) == 0
     assert capsys.readouterr().out.count("refused: 70 workers") == len(Route)

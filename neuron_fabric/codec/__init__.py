@@ -19,22 +19,13 @@ from neuron_fabric.codec.integer_codes import (
 from neuron_fabric.codec.numpy_engine import F32, U8
 from neuron_fabric.codec.packing import Packed, pack
 from neuron_fabric.codec.routes import LINE, Route, elements_of_line, lines_of
-from neuron_fabric.codec.voting import (
-    Counted,
-    add_planes,
-    count,
-    unpack,
-    unpack_net,
-    vote_of,
-    votes,
-)
+from neuron_fabric.codec.voting import add_planes, count, unpack, unpack_net, vote_of
 
 __all__ = [
     "BUCKET",
     "F32",
     "LINE",
     "U8",
-    "Counted",
     "Packed",
     "Route",
     "add_codes",
@@ -52,5 +43,4 @@ __all__ = [
     "unpack_net",
     "unpack_sums",
     "vote_of",
-    "votes",
 ]

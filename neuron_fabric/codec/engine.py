@@ -42,9 +42,6 @@ class Engine(Protocol):
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
         """Codes as values."""
 
-    def counts(self, planes: U8, route: Route, elements: int) -> U8:
-        """Counts as bytes."""
-
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Counts as values."""
 

@@ -46,7 +46,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "nf_count": (*_ARRAY, _SIZE, _SIZE, *_ARRAY, _INT, *_ARRAY, *_ARRAY),
     "nf_unpack": (*_ARRAY, _SIZE, _INT, *_ARRAY, *_ARRAY),
     "nf_unpack_net": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY, *_ARRAY),
-    "nf_counts": (*_ARRAY, _SIZE, _INT, _SIZE, _INT, *_ARRAY),
 }
 _FAULTS = (
     "no fault",
@@ -125,13 +124,6 @@ class NativeEngine:
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
         """Codes as values."""
         self.c.nf_unpack(*_u8(lines), out.size, route.bits, *_f32(values), *_f32(out, True))
-
-    def counts(self, planes: U8, route: Route, elements: int) -> U8:
-        """Counts as bytes."""
-        out = np.empty((route.bits, elements), np.uint8)
-        count, size = len(planes), planes.nbytes // max(1, len(planes))
-        self.c.nf_counts(*_u8(planes), size, count, elements, route.bits, *_u8(out, True))
-        return out
 
     def unpack_net(self, planes: U8, route: Route, values: F32, out: F32) -> None:
         """Counts as values."""

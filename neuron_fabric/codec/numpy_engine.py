@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.codec.routes import LINE, Route, elements_of_line
+from neuron_fabric.codec.routes import LINE, Route
 
 U8 = NDArray[np.uint8]
 F32 = NDArray[np.float32]
@@ -178,24 +178,16 @@ def _expand(lines: U8, table: F32, out: F32) -> None:
         out[whole * width :] = table[flat[whole], : out.size % width]
 
 
-def counts(planes: U8, route: Route, elements: int) -> U8:
-    """Return the counts as uint8[c, elements]: plus, and in G_TERNARY minus."""
-    each = elements_of_line(Route.G_BINARY) // elements_of_line(route)
-    need = -(-elements * each // 8)
-    out = np.zeros(need * 8, np.uint8)
-    for p, plane in enumerate(planes):
-        out += np.unpackbits(plane.reshape(-1)[:need], bitorder="little") << np.uint8(p)
-    return np.ascontiguousarray(out[: elements * each].reshape(elements, each).T)
-
-
 def unpack_net(planes: U8, route: Route, values: F32, out: F32) -> None:
     """plus - minus of each element as ``values``: [count of +] in G_BINARY, [plus - minus + 256] in
     G_TERNARY."""
-    found = counts(planes, route, out.size)
-    if route == Route.G_BINARY:
-        index = found[0].astype(np.intp)
-    else:
-        index = found[0].astype(np.intp) - found[1] + 256
+    need = -(-out.size * route.bits // 8)
+    counts = np.zeros(need * 8, np.uint8)
+    for p, plane in enumerate(planes):
+        counts += np.unpackbits(plane.reshape(-1)[:need], bitorder="little") << np.uint8(p)
+    index = counts[: out.size * route.bits].astype(np.intp)
+    if route == Route.G_TERNARY:
+        index = index[::2] - index[1::2] + 256
     np.take(values, index, out=out, mode="clip")
 
 

@@ -473,20 +473,3 @@ int nf_unpack_net(const uint8_t *planes, size_t planes_size, size_t size, int co
     }
     return OK;
 }
-
-int nf_counts(const uint8_t *planes, size_t planes_size, size_t size, int count, size_t n, int bits,
-              uint8_t *out, size_t out_size)
-{
-    TRY(check_planes(planes, planes_size, size, count, n, bits, out, out_size, (size_t)bits));
-    const size_t width = 8 / bits;
-    for (size_t at = 0; at * width < n; at++) {
-        uint64_t counts = counts8(planes, size, count, at);
-        size_t here = n - at * width < width ? n - at * width : width;
-        for (size_t k = 0; k < here; k++, counts >>= 8 * bits) {
-            out[at * width + k] = counts & 255;
-            if (bits == 2)
-                out[n + at * width + k] = counts >> 8 & 255;
-        }
-    }
-    return OK;
-}

@@ -10,7 +10,7 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,35 +173,75 @@ def _spoilt(draw: st.DrawFn, array: Array) -> Any:
     return draw(st.sampled_from([array.tolist(), None, b"x" * 64])) if how == "odd" else array
 
 
-def _lines(draw: st.DrawFn, *shape: int) -> NDArray[np.uint8]:
-    seed = draw(st.integers(0, 99))
-    return np.random.default_rng(seed).integers(0, 256, (*shape, 64), np.uint8)
+Call = tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]]
 
 
-def _number(draw: st.DrawFn, usual: int) -> Any:
-    return draw(st.just(usual) | st.just(usual) | st.sampled_from(ODD))
+def _right_call(name: str, n: int, w: int, route: Route, rng: np.random.Generator) -> Call:
+    """A call of the codec with arguments that fit: ``n`` elements of ``w`` workers."""
+
+    def lines(*shape: int) -> NDArray[np.uint8]:
+        return rng.integers(0, 256, (*shape, codec.lines_of(n, route), 64), np.uint8)
+
+    x, out = rng.standard_normal(n).astype(np.float32), np.zeros(n, np.float32)
+    u, here = np.full(-(-n // codec.BUCKET), 9, np.float32), np.ones(lines(w).shape[:2], np.bool_)
+    planes = lines(w.bit_length())
+    calls: dict[str, Callable[[], Call]] = {
+        "pack": lambda: (codec.pack, [x, route], {"out": lines()}),
+        "count": lambda: (codec.count, [lines(w), route], {"present": here}),
+        "count planes": lambda: (codec.count, [lines(w), route], {"vote": False}),
+        "unpack": lambda: (codec.unpack, [lines(), route, n], {"scale": 0.5, "out": out}),
+        "unpack_net": lambda: (codec.unpack_net, [planes, route, n, w], {"out": out}),
+        "vote_of": lambda: (codec.vote_of, [planes, route, w], {}),
+        "vote_of each": lambda: (codec.vote_of, [planes, route, here.sum(axis=0)], {}),
+        "add_planes": lambda: (codec.add_planes, [[planes, planes], 2 * w], {}),
+        "maxima": lambda: (codec.maxima, [x], {}),
+        "units": lambda: (codec.units, [u, route], {}),
+        "pack_codes": lambda: (codec.pack_codes, [x, route, u], {}),
+        "unpack_codes": lambda: (codec.unpack_codes, [lines(), route, u, n], {}),
+        "add_codes": lambda: (codec.add_codes, [lines(w), route, here], {}),
+        "unpack_sums": lambda: (
+            codec.unpack_sums,
+            [codec.add_codes(lines(w), route), route, u, w, w],
+            {"out": out},
+        ),
+    }
+    return calls[name]()
+
+
+NAMES = ("pack", "count", "count planes", "unpack", "unpack_net", "vote_of", "vote_of each")
+OF_CODES = ("add_planes", "maxima", "units", "pack_codes", "unpack_codes", "add_codes")
 
 
 @st.composite
-def calls(draw: st.DrawFn) -> tuple[str, Callable[[], Any]]:
+def calls(draw: st.DrawFn) -> Call:
     """A call of the codec, some of whose arguments may be wrong."""
-    name = draw(st.sampled_from(sorted(_CALLS)))
-    return name, _CALLS[name](draw)
+    codes = draw(st.booleans())
+    routes = (Route.G_INT4, Route.G_INT8) if codes else VOTES
+    name = draw(st.sampled_from((*OF_CODES, "unpack_sums") if codes else NAMES))
+    workers = draw(st.integers(1, 20) | st.sampled_from([20] if codes else [127, 254, 255, 256]))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    function, given_, words = _right_call(
+        name, draw(st.integers(0, 1100)), workers, draw(st.sampled_from(routes)), rng
+    )
+
+    def maybe_wrong(value: Any) -> Any:
+        if isinstance(value, Route):
+            return draw(st.sampled_from([value] * 9 + [Route.FP32, Route.G_INT4]))
+        if isinstance(value, list):
+            return [maybe_wrong(one) for one in value][: draw(st.integers(0, 3))]
+        if isinstance(value, np.ndarray):
+            return _spoilt(draw, value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return draw(st.just(value) | st.just(value) | st.sampled_from(ODD))
+        return value
+
+    changed = {key: draw(st.sampled_from([None, maybe_wrong(one)])) for key, one in words.items()}
+    changed |= {key: words[key] for key in ("scale", "vote") if key in words}
+    return function, [maybe_wrong(one) for one in given_], changed
 
 
-def _out(draw: st.DrawFn, n: int) -> Any:
-    return draw(st.sampled_from([None, _spoilt(draw, np.zeros(n, np.float32))]))
-
-
-def _pack(draw: st.DrawFn) -> Callable[[], Any]:
-    n, route = draw(st.integers(0, 1100)), draw(st.sampled_from([*VOTES, Route.FP32]))
-    x = _spoilt(draw, np.random.default_rng(n).standard_normal(n).astype(np.float32))
-    out = _spoilt(draw, np.zeros((codec.lines_of(n, route), 64), np.uint8))
-    return lambda: codec.pack(x, route, out=draw_out(out))
-
-
-def draw_out(out: Any) -> Any:
-    """Its own copy for each engine, of the same kind."""
+def _own(out: Any) -> Any:
+    """A copy for each engine, of the same kind."""
     if not isinstance(out, np.ndarray) or not out.flags.c_contiguous or not out.flags.aligned:
         return out
     copy = out.copy()
@@ -209,93 +249,18 @@ def draw_out(out: Any) -> Any:
     return copy
 
 
-def _count(draw: st.DrawFn) -> Callable[[], Any]:
-    w = draw(st.integers(0, 20) | st.sampled_from([254, 255, 256, 257, 300]))
-    n, route = draw(st.integers(0, 3)), draw(st.sampled_from([*VOTES, Route.G_INT4]))
-    lines = _spoilt(draw, _lines(draw, w, n))
-    here = _spoilt(draw, np.ones((w, n), np.bool_)) if draw(st.booleans()) else None
-    planes, vote = draw(st.booleans()), draw(st.booleans())
-    return lambda: codec.count(lines, route, present=here, planes=planes, vote=vote)
-
-
-def _unpack(draw: st.DrawFn) -> Callable[[], Any]:
-    n, route = draw(st.integers(0, 1100)), draw(st.sampled_from(VOTES))
-    lines = _spoilt(draw, _lines(draw, codec.lines_of(n, route)))
-    elements, out = _number(draw, n), _out(draw, n)
-    return lambda: codec.unpack(lines, route, elements, scale=0.5, out=draw_out(out))
-
-
-def _unpack_net(draw: st.DrawFn) -> Callable[[], Any]:
-    n, route = draw(st.integers(0, 1100)), draw(st.sampled_from(VOTES))
-    planes = _spoilt(draw, _lines(draw, draw(st.integers(0, 10)), codec.lines_of(n, route)))
-    elements, workers, out = _number(draw, n), _number(draw, 3), _out(draw, n)
-    return lambda: codec.unpack_net(planes, route, elements, workers, out=draw_out(out))
-
-
-def _vote_of(draw: st.DrawFn) -> Callable[[], Any]:
-    p, n = draw(st.integers(0, 10)), draw(st.integers(0, 3))
-    planes = _spoilt(draw, _lines(draw, p, n))
-    present = draw(st.sampled_from([*ODD, _spoilt(draw, np.ones(n, np.int64))]))
-    return lambda: codec.vote_of(planes, Route.G_BINARY, present)
-
-
-def _add_planes(draw: st.DrawFn) -> Callable[[], Any]:
-    groups = [_spoilt(draw, _lines(draw, 3, 2)) for _ in range(draw(st.integers(0, 3)))]
-    workers = draw(st.sampled_from([1, 7, 30, 255, 256]))
-    return lambda: codec.add_planes(groups, workers)
-
-
-def _codes(draw: st.DrawFn) -> Callable[[], Any]:
-    n, route = draw(st.integers(0, 2100)), draw(st.sampled_from([Route.G_INT4, Route.G_INT8]))
-    x, u = np.zeros(n, np.float32), np.ones(-(-n // codec.BUCKET), np.float32)
-    values, unit, lines = _spoilt(draw, x), _spoilt(draw, u), _lines(draw, codec.lines_of(n, route))
-    which = draw(st.integers(0, 5))
-    if which == 0:
-        return lambda: codec.maxima(values)
-    if which == 1:
-        return lambda: codec.units(unit, route)
-    if which == 2:
-        return lambda: codec.pack_codes(values, route, unit)
-    if which == 3:
-        own, elements = _spoilt(draw, lines), _number(draw, n)
-        return lambda: codec.unpack_codes(own, route, unit, elements)
-    w = draw(st.integers(1, 20))
-    if which == 4:
-        several, here = _spoilt(draw, np.stack([lines] * w)), np.ones((w, len(lines)), np.bool_)
-        present = draw(st.sampled_from([None, _spoilt(draw, here)]))
-        return lambda: codec.add_codes(several, route, present)
-    sums = _spoilt(draw, codec.add_codes(np.stack([lines] * w), route))
-    m, out = _number(draw, w), _spoilt(draw, x)
-
-    def unpack_sums() -> Any:
-        own = draw_out(out)
-        codec.unpack_sums(sums, route, unit, w, m, own)
-        return own
-
-    return unpack_sums
-
-
-_CALLS = {
-    "pack": _pack,
-    "count": _count,
-    "unpack": _unpack,
-    "unpack_net": _unpack_net,
-    "vote_of": _vote_of,
-    "add_planes": _add_planes,
-    "codes": _codes,
-}
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    """The bytes of a result, or its one line."""
+def outcome(call: Call) -> Any:
+    """The bytes of a result and of ``out``, or its one line."""
+    function, given_, words = call
+    own = {key: _own(one) if key == "out" else one for key, one in words.items()}
     try:
-        result = call()
+        result = function(*given_, **own)
     except ValueError as error:
         return str(error)
     if isinstance(result, codec.Packed):
         result = (result.lines, result.scale, np.int64(result.zeros), np.int64(result.open_gates))
-    arrays = result if isinstance(result, tuple) else (result,)
-    return [(one.dtype, one.shape, one.tobytes()) for one in arrays]
+    arrays = [*(result if isinstance(result, tuple) else [result]), own.get("out")]
+    return [(one.dtype, one.shape, one.tobytes()) for one in arrays if one is not None]
 
 
 SLOW = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
@@ -306,11 +271,11 @@ def check_calls(examples: int) -> None:
 
     @settings(max_examples=examples, deadline=None, database=None, suppress_health_check=SLOW)
     @given(calls())
-    def run(drawn: tuple[str, Callable[[], Any]]) -> None:
+    def run(drawn: Call) -> None:
         found = []
         for loops in ENGINES:
             with using(loops):
-                found.append(outcome(drawn[1]))
+                found.append(outcome(drawn))
         assert found[0] == found[1], drawn[0]
 
     run()
@@ -365,15 +330,13 @@ def _raw_count(c: Any, a: Arrays, n: int) -> int:
 def _raw_decode(c: Any, a: Arrays, n: int) -> int:
     bits, p = a.draw.choice([1, 2] * 4 + [0, 3, 4, -1]), a.draw.choice([*range(1, 9), 0, -1, 9, 64])
     size = 64 * codec.lines_of(n, Route.G_TERNARY if bits == 2 else Route.G_BINARY)
-    which = a.draw.randrange(3)
-    a.fine &= bits in (1, 2) and (1 <= p <= 8 or which == 0)
-    source = a.array(size if which == 0 else max(p, 0) * size)
-    if which == 0:
+    net = a.draw.random() < 0.5
+    a.fine &= bits in (1, 2) and (1 <= p <= 8 or not net)
+    source = a.array(max(p, 0) * size if net else size)
+    if not net:
         return int(c.nf_unpack(*source, n, bits, *a.array(8 * bits), *a.array(4 * n)))
-    if which == 1:
-        arrays = *a.array(1024 if bits == 1 else 2052), *a.array(4 * n)
-        return int(c.nf_unpack_net(*source, size, p, n, bits, *arrays))
-    return int(c.nf_counts(*source, size, p, n, bits, *a.array(n * bits)))
+    arrays = *a.array(1024 if bits == 1 else 2052), *a.array(4 * n)
+    return int(c.nf_unpack_net(*source, size, p, n, bits, *arrays))
 
 
 def check_library(examples: int) -> None:
@@ -418,8 +381,6 @@ def test_the_library_names_its_faults() -> None:
     votes, planes = np.zeros((256, 1, 64), np.uint8), np.zeros((9, 1, 64), np.uint8)
     with pytest.raises(ValueError, match=r"^nf_count: a number is out of range$"):
         native.count(votes, None, Route.G_BINARY, planes, None)
-    with pytest.raises(ValueError, match=r"^nf_counts: a number is out of range$"):
-        native.counts(planes, Route.G_BINARY, 9)
 
 
 # -- ASan and UBSan -------------------------------------------------------------------------------

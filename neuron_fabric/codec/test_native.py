@@ -27,14 +27,6 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
 
 
-def compiler(folder: Path, script: str) -> dict[str, str]:
-    """An environment whose only compiler is that script."""
-    folder.mkdir(exist_ok=True)
-    (folder / "cc").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
-    (folder / "cc").chmod(0o755)
-    return {"XDG_CACHE_HOME": str(folder / "cache"), "PATH": str(folder)}
-
-
 def test_numpy_where_it_is_asked_for(env: dict[str, str]) -> None:
     choice = choose({**env, "NF_NATIVE": "0"})
     assert choice == (numpy_engine, "numpy: NF_NATIVE is 0")
@@ -61,31 +53,29 @@ def test_built_once(env: dict[str, str]) -> None:
         assert packed[0].scale == packed[1].scale
 
 
-def test_no_compiler(env: dict[str, str]) -> None:
-    choice = choose({**env, "PATH": ""})
-    assert choice == (numpy_engine, "numpy: there is no C compiler")
-
-
-def test_a_compiler_that_fails(tmp_path: Path) -> None:
-    env = compiler(tmp_path / "bin", "echo 'cc: out of paper' >&2; exit 1")
-    assert choose(env) == (numpy_engine, f"numpy: {tmp_path}/bin/cc: cc: out of paper")
-    assert not list((tmp_path / "bin" / "cache" / "neuron-fabric").iterdir())
-
-
-def test_a_compiler_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "_BUILD_SECONDS", 0.1)
-    choice = choose(compiler(tmp_path / "bin", "exec /bin/sleep 20"))
-    assert choice.engine is numpy_engine
-    assert "takes over" in choice.why
-
-
-def test_what_it_makes_is_no_library(tmp_path: Path) -> None:
-    """`-o` is the name before the last one."""
-    script = 'while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"'
-    choice = choose(compiler(tmp_path / "bin", script))
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("", "there is no C compiler"),
+        ("echo 'cc: out of paper' >&2; exit 1", "cc: cc: out of paper"),
+        ("exec /bin/sleep 20", "cc takes over 2 s"),
+        # `-o` is the name before the last one.
+        ('while [ "$1" != -o ]; do shift; done; echo nonsense > "$2"', "pack.so: "),
+    ],
+    ids=["none", "fails", "hangs", "makes no library"],
+)
+def test_a_compiler_that_makes_no_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, why: str
+) -> None:
+    monkeypatch.setattr(native, "_BUILD_SECONDS", 2)
+    if script:
+        (tmp_path / "cc").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        (tmp_path / "cc").chmod(0o755)
+    choice = choose({"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)})
     assert choice.engine is numpy_engine
     assert choice.why.startswith("numpy: ")
-    assert not list((tmp_path / "bin" / "cache" / "neuron-fabric").iterdir())
+    assert why in choice.why
+    assert not list((tmp_path / "cache" / "neuron-fabric").iterdir())
 
 
 def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> None:
@@ -98,13 +88,10 @@ def test_a_cache_that_others_may_write_to_holds_no_code(env: dict[str, str]) -> 
 def test_no_parent_of_the_cache_may_be_open_to_others(env: dict[str, str]) -> None:
     """A user who may write to a parent can replace the folder."""
     home = Path(env["XDG_CACHE_HOME"])
-    home.mkdir()
+    home.mkdir(mode=0o777)
     home.chmod(0o777)
-    choice = choose(env)
-    assert choice == (
-        numpy_engine,
-        f"numpy: {home}/neuron-fabric: others may write to {home}",
-    )
+    why = f"numpy: {home}/neuron-fabric: others may write to {home}"
+    assert choose(env) == (numpy_engine, why)
     home.chmod(0o1777)  # sticky, as /tmp: nobody else can rename what is ours
     assert native.cache_folder(env) == home / "neuron-fabric"
 

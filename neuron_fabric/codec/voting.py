@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +16,6 @@ from neuron_fabric.codec.routes import LINE, Route, check_route, lines_of
 MAX_WORKERS = 255
 """A count is a byte."""
 MAX_PLANES = MAX_WORKERS.bit_length()
-
-
-class Counted(NamedTuple):
-    """``lines``: what the votes decide, uint8[n, 64]. ``plus``, ``minus``: uint8[elements of n
-    lines], the workers that vote so."""
-
-    lines: U8
-    plus: U8
-    minus: U8
 
 
 def count(
@@ -61,18 +51,6 @@ def count(
         decided if vote else None,
     )
     return decided, counts
-
-
-def votes(lines: U8, route: Route, present: NDArray[np.bool_] | None = None) -> Counted:
-    """Votes uint8[W, n, 64] with the counts as bytes: 8 times the size of planes; see `count`."""
-    decided, planes = count(lines, route, present=present)
-    elements = decided.size * 8 // route.bits
-    plus, *rest = engine().counts(planes, route, elements)
-    if rest:
-        return Counted(decided, plus, rest[0])
-    here = len(lines) if present is None else present.sum(axis=0, dtype=np.uint8)
-    each = np.broadcast_to(np.asarray(here, np.uint8), len(decided))
-    return Counted(decided, plus, np.repeat(each, LINE * 8) - plus)
 
 
 def unpack(
@@ -156,14 +134,11 @@ def add_planes(groups: Sequence[U8], workers: int) -> U8:
     count holds, or counts that P planes do not hold."""
     workers = check_number("workers", workers, 1, MAX_WORKERS)
     for one in groups:
-        check("planes", one, np.uint8, "P", "n", str(LINE))
-    shapes = {one.shape[1:] for one in groups}
-    if len(shapes) != 1:
+        check("planes", one, np.uint8, "P", "n", LINE)
+    if len({one.shape[1] for one in groups}) != 1:
         found = ", ".join(f"uint8{list(one.shape)}" for one in groups) or "none"
         raise ValueError(f"planes must be uint8[P, n, {LINE}] of the same lines, not {found}")
-    [(lines, size)] = shapes
-    if size != LINE:
-        raise ValueError(f"planes must be uint8[P, n, {LINE}], not of {size} bytes a line")
+    lines = groups[0].shape[1]
     total = np.zeros((workers.bit_length(), lines, LINE // 8), np.uint64)
     for one in groups:
         if _add(total, np.ascontiguousarray(one).view("<u8")):
@@ -190,9 +165,7 @@ def _add(total: Words, more: Words) -> bool:
 def vote_of(planes: U8, route: Route, present: NDArray[np.integer] | int) -> U8:
     """The vote lines uint8[n, 64] that counts decide; ``present``: workers with a vote, of all
     lines or of each [n]. ValueError for a route without votes."""
-    check_route(route)
-    if not route.votes:
-        raise ValueError(f"{route} has no votes")
+    _check_votes(route)
     check("planes", planes, np.uint8, "P", "n", LINE)
     check_number("count planes", len(planes), 1, MAX_PLANES)
     lines = planes.shape[1]

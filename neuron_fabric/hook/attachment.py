@@ -52,7 +52,7 @@ from neuron_fabric.monitor.job_plan import (
     plan_of,
 )
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
-from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
+from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.choice import TORCH, check_reducer, reducer_of
@@ -419,7 +419,7 @@ def _attached(
     profile, binding, options = asked.profile, asked.fit.binding, asked.options
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
-    regions = {name: region.name for name, region in binding.items()}
+    regions = {name: region.name for name, region in binding.regions.items()}
     reducer = reducer_of(
         options.reducer,
         profile,
@@ -437,7 +437,7 @@ def _attached(
         nonfinite=options.nonfinite,
         shadows={region.name: how for region in profile.regions if (how := _steady(region))},
     )
-    unverified = asked.fit.verdict == Verdict.UNVERIFIED
+    unverified = asked.fit.unverified
     device = options.reducer != TORCH
     asks = options.substrate is not None and not device and world > 1
     vetted = vet(

@@ -14,9 +14,9 @@ import lzma
 import math
 import statistics
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from neuron_fabric.monitor.consensus import (
 )
 from neuron_fabric.monitor.controller import Controller
 from neuron_fabric.monitor.job_plan import Cost, Plan, Signal, Thresholds, plan_of
-from neuron_fabric.monitor.log import Segment, Step, plain, replay
+from neuron_fabric.monitor.log import Segment, plain, replay
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.monitor.states import Decision, Mode, Status
 from neuron_fabric.monitor.step_report import ReducerCounters, StepReport
@@ -63,37 +63,28 @@ _SECONDS = 20.0
 
 
 class LocalGroup:
-    """Group of ``world`` ranks in one process, as threads or one after another. The n-th call
-    of every rank is one reduction. If a rank is missing, the others get a TimeoutError."""
+    """Group of ``world`` ranks in one process, each a thread. If a rank is missing in a reduction,
+    the others get a BrokenBarrierError."""
 
     def __init__(self, world: int) -> None:
-        self.world = world
-        self._calls = [0] * world
-        self._given: dict[int, list[tuple[Vector, int]]] = {}
-        self._changed = threading.Condition()
+        self._vectors: dict[int, Vector] = {}
+        self._all = threading.Barrier(world, timeout=_SECONDS)
 
     def rank(self, rank: int) -> AllReduce:
         """Return the all-reduce of one rank."""
-        return partial(self._start, rank)
 
-    def _start(self, rank: int, values: Vector, sums: int) -> Callable[[], Vector]:
-        with self._changed:
-            number = self._calls[rank]
-            self._calls[rank] += 1
-            self._given.setdefault(number, []).append((values.copy(), sums))
-            self._changed.notify_all()
-        return partial(self._result, number)
+        def start(values: Vector, sums: int) -> Callable[[], Vector]:
+            self._vectors[rank] = values.copy()
 
-    def _result(self, number: int) -> Vector:
-        with self._changed:
-            if not self._changed.wait_for(
-                lambda: len(self._given[number]) == self.world,
-                0.0 if threading.active_count() == 1 else _SECONDS,
-            ):
-                raise TimeoutError(f"reduction {number}: a rank has not come")
-            vectors = [vector for vector, _ in self._given[number]]
-            [sums] = {sums for _, sums in self._given[number]}
-        return reduced(np.stack(vectors), sums)
+            def result() -> Vector:
+                self._all.wait()
+                found = reduced(np.stack(list(self._vectors.values())), sums)
+                self._all.wait()  # no rank starts the next reduction before all have read this one
+                return found
+
+            return result
+
+        return start
 
 
 PHASES: Mapping[str, PhaseRoute] = {
@@ -388,16 +379,14 @@ def decided(
 def with_loss(segment: Segment, at: int, factors: Sequence[float]) -> Segment:
     """Return a recording that ends with its losses from step ``at`` on multiplied by
     ``factors``."""
-    steps = [one for one in segment.steps if one.step < at + len(factors)]
-    made = [_louder(one, factors[one.step - at]) if one.step >= at else one for one in steps]
-    return replace(segment, steps=made)
-
-
-def _louder(step: Step, factor: float) -> Step:
-    count, total = unpacked(step.vector[_LOSS])
-    vector = list(step.vector)
-    vector[_LOSS] = (count << COUNT_BIT) + round(total * factor)
-    return replace(step, vector=tuple(vector))
+    steps = [one for one in segment.steps if one.step < at]
+    later = (one for one in segment.steps if one.step >= at)
+    for step, factor in zip(later, factors, strict=False):
+        count, total = unpacked(step.vector[_LOSS])
+        vector = list(step.vector)
+        vector[_LOSS] = (count << COUNT_BIT) + round(total * factor)
+        steps.append(replace(step, vector=tuple(vector)))
+    return replace(segment, steps=steps)
 
 
 def readings(segment: Segment) -> list[Reading]:
@@ -417,62 +406,57 @@ def noise_of(segment: Segment) -> float:
     return statistics.pstdev(steps) / math.sqrt(2) if len(steps) > 1 else 0.0
 
 
-@dataclass(frozen=True)
-class SignalHistory:
-    """Values of a signal of a region over a run, and the workers with the least ones."""
-
-    region: str
-    signal: Signal
-    values: tuple[float, ...]
-    limit: str
-    workers: tuple[int, ...] = ()
-
-
-def signal_histories(segment: Segment) -> list[SignalHistory]:
-    """Return the history of every measured signal of every region."""
-    limits, out = segment.run.plan.limits, []
+def signal_values(segment: Segment) -> dict[tuple[str, Signal], list[float]]:
+    """Return the values of every measured signal of every region over a run."""
+    found: dict[tuple[str, Signal], list[float]] = {}
     every = readings(segment)
     for number, region in enumerate(segment.run.plan.regions):
-        own = [one.regions[number] for one in every]
-        known: float | None = None
-        ratios = []
-        for one in own:
-            known = one.reference if one.reference is not None else known
-            if one.norm is not None and known is not None:
-                ratios.append(2.0 ** min(max(one.norm - known, -99.0), 99.0))
-        agreed = [(one.agreement, one.worker) for one in own if one.agreement is not None]
-        norm = f"{1 / limits.norm_in:g} to {limits.norm_in:g}"
-        rows = [
-            (Signal.COSINE, [one.cosine for one in own], f">= {limits.drop:g}"),
-            (Signal.NORM, ratios, norm),
-            (Signal.MARGIN, [one.margin for one in own], f">= {limits.margin_in:g}"),
-            (Signal.SATURATION, [one.saturation for one in own], f"<= {limits.saturation_in:g}"),
-            (Signal.AGREEMENT, [one for one, _ in agreed], f">= {-limits.against_in:g}"),
-        ]
-        for signal, values, limit in rows:
-            there = tuple(one for one in values if one is not None)
-            whose = tuple(worker for _, worker in agreed) if signal == Signal.AGREEMENT else ()
-            if there:
-                out.append(SignalHistory(region.name, signal, there, limit, whose))
-    return out
+        reference: float | None = None
+        for one in (reading.regions[number] for reading in every):
+            reference = one.reference if one.reference is not None else reference
+            ratio = None
+            if one.norm is not None and reference is not None:
+                ratio = 2.0 ** min(max(one.norm - reference, -99.0), 99.0)
+            for signal, value in (
+                (Signal.COSINE, one.cosine),
+                (Signal.NORM, ratio),
+                (Signal.MARGIN, one.margin),
+                (Signal.SATURATION, one.saturation),
+                (Signal.AGREEMENT, one.agreement),
+            ):
+                if value is not None:
+                    found.setdefault((region.name, signal), []).append(value)
+    return found
 
 
 def signal_lines(name: str, segment: Segment) -> list[str]:
-    """Return the signals of a run as a table with their limits."""
-    run = segment.run
+    """Return the signals of a run as a table with their limits; with the agreement, the worker
+    that agrees least in most steps."""
+    run, limits = segment.run, segment.run.plan.limits
+    ends = {
+        Signal.COSINE: f">= {limits.drop:g}",
+        Signal.NORM: f"{1 / limits.norm_in:g} to {limits.norm_in:g}",
+        Signal.MARGIN: f">= {limits.margin_in:g}",
+        Signal.SATURATION: f"<= {limits.saturation_in:g}",
+        Signal.AGREEMENT: f">= {-limits.against_in:g}",
+    }
     low = ", ".join(run.plan.regions[n].name for n in run.plan.eligible) or "none"
     out = [f"{name}: {len(segment.steps)} steps, {run.world} workers; low-bit: {low}"]
-    for one in signal_histories(segment):
-        least, most = min(one.values), max(one.values)
-        middle = statistics.median(one.values)
-        whose = ""
-        if one.workers:
-            first = max(set(one.workers), key=one.workers.count)
-            whose = f"  worker {first} in {one.workers.count(first) / len(one.workers):.0%}"
-        out.append(
-            f"  {one.region:14}{one.signal:11}{len(one.values):6} steps  {least:8.3f} "
-            f"{middle:8.3f} {most:8.3f}  limit {one.limit}{whose}"
-        )
+    found, every = signal_values(segment), readings(segment)
+    for number, region in enumerate(run.plan.regions):
+        for signal, limit in ends.items():
+            if not (values := found.get((region.name, signal), [])):
+                continue
+            whose = ""
+            if signal == Signal.AGREEMENT:
+                workers = Counter(one.regions[number].worker for one in every)
+                del workers[-1]  # no votes were compared
+                [(worker, times)] = workers.most_common(1)
+                whose = f"  worker {worker} in {times / len(values):.0%}"
+            out.append(
+                f"  {region.name:14}{signal:11}{len(values):6} steps  {min(values):8.3f} "
+                f"{statistics.median(values):8.3f} {max(values):8.3f}  limit {limit}{whose}"
+            )
     return out
 
 
@@ -601,8 +585,9 @@ def bench_lines(
         decided = trained(seed + 1 + number, "", off, low_bit=number % 4 != 0)
         wrong += false_alarms(f"run {number}", decided)
     if healthy:
-        out += [*wrong[:10], _rate(healthy, healthy * STEPS, wrong)]
-        good &= few_enough(wrong, healthy * STEPS)
+        line, few = _judged(healthy, healthy * STEPS, wrong)
+        out += [*wrong[:10], line]
+        good &= few
     return out, good
 
 
@@ -620,17 +605,11 @@ def false_alarms(run: str, decided: Sequence[Decision]) -> list[str]:
     ]
 
 
-def few_enough(wrong: Sequence[str], steps: int) -> bool:
-    """Return whether the false alarms of so many steps are within the accepted rate."""
-    return len(wrong) <= max(1.0, MOST_FALSE * steps)
-
-
-def _rate(runs: int, steps: int, wrong: Sequence[str]) -> str:
-    return f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
-
-
-def _healthy(after: int) -> float:
-    return level(AT + after, STEPS)
+def _judged(runs: int, steps: int, wrong: Sequence[str]) -> tuple[str, bool]:
+    """Return a line about healthy runs, and whether their false alarms are within the accepted
+    rate."""
+    line = f"  {runs} healthy runs, {steps:,} steps: {len(wrong)} false alarms"
+    return line, len(wrong) <= max(1.0, MOST_FALSE * steps)
 
 
 def non_rising(means: Sequence[float]) -> list[float]:
@@ -646,7 +625,7 @@ def non_rising(means: Sequence[float]) -> list[float]:
     return [mean for mean, count in pools for _ in range(count)]
 
 
-def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
+def soonest(noise: float, before: Callable[[int], float] | None = None) -> int:
     """Return a lower bound for the steps that any test needs to detect `divergence`.
 
     The test may know the noise, the fault and its start, but not the healthy loss of the present
@@ -656,8 +635,10 @@ def soonest(noise: float, before: Callable[[int], float] = _healthy) -> int:
 
     Args:
         noise: Relative standard deviation of a loss.
-        before: Healthy mean loss so many steps after the start of the fault.
+        before: Healthy mean loss so many steps after the start of the fault; by default that of a
+            synthetic training.
     """
+    before = before or (lambda after: level(AT + after, STEPS))
     means = [before(n) for n in range(-HISTORY, 0)]
     for after in range(STEPS):
         means.append(before(after) * CREEP**after)
@@ -694,21 +675,12 @@ _PLACES = 5
 _BESIDE = 10  # losses on either side that are averaged
 
 
-def _spike(levels: Sequence[float]) -> list[float]:
-    """Return factors of a spike: 6 for 10 steps."""
-    return [6.0 if n < 10 else 1.0 for n in range(SPACE)]
-
-
-def _divergence(levels: Sequence[float]) -> list[float]:
-    """Return factors of a divergence: the level rises by 1 % a step, with the noise of the
-    training."""
-    return [CREEP ** (n + 1) * levels[0] / levels[n] for n in range(SPACE)]
-
-
 _FAULTS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {
-    "loss_spike": _spike,
-    "divergence": _divergence,
+    "loss_spike": lambda levels: [6.0 if n < 10 else 1.0 for n in range(SPACE)],
+    "divergence": lambda levels: [CREEP ** (n + 1) * levels[0] / levels[n] for n in range(SPACE)],
 }
+"""Factors on the losses from the injection on: a spike of 6 times for 10 steps, and a level that
+rises by 1 % a step with the noise of the training."""
 
 
 def recorded_lines(
@@ -722,13 +694,13 @@ def recorded_lines(
     wrong: list[str] = []
     for name, segment in runs.items():
         wrong += false_alarms(name, decided(segment, off))
-    steps = sum(len(one.steps) for one in runs.values())
-    out += [*wrong, _rate(len(runs), steps, wrong)]
+    line, few = _judged(len(runs), sum(len(one.steps) for one in runs.values()), wrong)
+    out += [*wrong, line]
     out.append("faults put into their losses: steps until one is found, least to most")
     for name, segment in runs.items():
         if words := _faults(segment, off):
             out.append(f"  {name:44} {words}")
-    return out, few_enough(wrong, steps)
+    return out, few
 
 
 def _faults(segment: Segment, off: Sequence[Signal]) -> str:

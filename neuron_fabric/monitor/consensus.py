@@ -160,9 +160,10 @@ class Codec:
         if len(summed) not in self.lengths:
             raise ValueError(f"{len(summed)} numbers of a step, {self.lengths[1]} are expected")
         numbers = [int(one) for one in summed]
-        job = {
-            name: _mean(number, bits)
+        job: dict[str, Any] = {
+            name: value
             for (name, bits), number in zip(JOB_FIELDS.items(), numbers, strict=False)
+            if (value := _mean(number, bits)) is not None
         }
         size = len(REGION_FIELDS)
         least = numbers[self.length :] or [-_NOBODY] * len(self.plan.regions)
@@ -172,19 +173,8 @@ class Codec:
                 _mean(one, _SHARE) for one in numbers[at : at + size]
             )
             regions.append(RegionReading(cosine, norm, reference, margin, full, *least_of(key)))
-        return Reading(
-            step,
-            tuple(regions),
-            loss=job["loss"],
-            nonfinite=job["nonfinite"] or 0.0,
-            fallback=bool(job["fallback"]),
-            severe=job["severe"] or 0.0,
-            faults=job["faults"] or 0.0,
-            lost=job["lost"] or 0.0,
-            mismatch=job["mismatch"] or 0.0,
-            link_latency=job["link_latency"],
-            link_mib=job["link_mib"],
-        )
+        job["fallback"] = bool(job.get("fallback"))
+        return Reading(step, tuple(regions), **job)
 
 
 def unpacked(number: int) -> tuple[int, int]:

@@ -28,9 +28,9 @@ from neuron_fabric.monitor.consensus import (
     minority_ranks,
 )
 from neuron_fabric.monitor.job_plan import Phase, Plan, Signal, plan_of
-from neuron_fabric.monitor.log import FORMAT, VERSION, Log, plain
+from neuron_fabric.monitor.log import FORMAT, VERSION, Log, Run, Step, plain
 from neuron_fabric.monitor.signals import Reading
-from neuron_fabric.monitor.states import Decision, JobState, Mode
+from neuron_fabric.monitor.states import Decision, JobState
 from neuron_fabric.monitor.step_report import StepReport
 from neuron_fabric.profile.profile_types import PhaseRoute, Profile
 from neuron_fabric.typed import typed
@@ -87,11 +87,6 @@ class Controller:
         reduction."""
         self._settle()
         return self._state
-
-    @property
-    def mode(self) -> Mode:
-        """Return the state of the job."""
-        return self.state.mode
 
     def routes(self) -> dict[str, PhaseRoute]:
         """Return the route of every region in the next step, by region name.
@@ -223,30 +218,27 @@ class Controller:
             return
         if not self._started:
             self._started = True
-            self._log.write(
-                "run",
-                format=FORMAT,
-                version=VERSION,
-                profile=self._profile.name,
-                fingerprint=self._profile.fingerprint,
-                world=self._codec.world,
-                step=report.step,
-                plan=plain(self.plan),
-                fields=field_names(self.plan),
-                state=plain(before) if report.step else None,
-                about=self._about,
+            run = Run(
+                FORMAT,
+                VERSION,
+                self._profile.name,
+                self._profile.fingerprint,
+                self._codec.world,
+                report.step,
+                self.plan,
+                tuple(field_names(self.plan)),
+                before if report.step else None,
+                self._about,
             )
-        self._log.write(
-            "step",
-            step=report.step,
-            vector=numbers,
-            mode=str(before.mode),
-            loss=_seen(got.loss),
-            bytes={str(route): list(both) for route, both in report.bytes.items()},
-            seconds={
-                part: _seen(one) for part, one in report.seconds.items() if math.isfinite(one)
-            },
-        )
+            self._log.write("run", **plain(run))
+        times = {
+            part: float(f"{one:.{_SEEN}g}")
+            for part, one in report.seconds.items()
+            if math.isfinite(one)
+        }
+        moved = {str(route): both for route, both in report.bytes.items()}
+        step = Step(report.step, tuple(numbers), before.mode, _seen(got.loss), moved, times)
+        self._log.write("step", **plain(step))
         named = zip(self.plan.regions, got.regions, strict=True)
         cosines = {its.name: _seen(one.cosine) for its, one in named if one.cosine is not None}
         if cosines:

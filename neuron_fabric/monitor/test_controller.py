@@ -6,8 +6,8 @@ Several ranks are threads with a state each; `trained` runs one rank.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ JUDGED = replace(
 )
 """The plan with a modelled cost of each region."""
 WORLD = 3
-Change = Callable[[int, Controller, int], None]
+Change = Callable[[Controller], None]
 Words = Callable[[Controller, int], Mapping[str, Any]]
 
 
@@ -76,21 +76,33 @@ def targets(one: Controller) -> list[str]:
     return [target for _, target in of(one, "")]
 
 
+def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
+    """Return a report that loses a bucket in step 30."""
+    return {"reducer": ReducerCounters(lost=int(step == 30))}
+
+
+def network(mib: float) -> Mapping[str, Any]:
+    """Return a report of a network that takes so many seconds for a MiB."""
+    return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+
+
 def ranks(
-    steps: int, change: Change = lambda *_: None, folder: Path | None = None
+    steps: int, change: Change = lambda _: None, folder: Path | None = None
 ) -> tuple[list[Controller], list[str]]:
-    """Run ``steps`` steps on all ranks; return their controllers and the error of each."""
-    group, ends = LocalGroup(WORLD), [""] * WORLD
+    """Run ``steps`` steps on all ranks, with a change of rank 1 at step 5; return their controllers
+    and the error of each."""
+    group = LocalGroup(WORLD)
     made = [
         Controller(PROFILE, group.rank(n), rank=n, world=WORLD, folder=folder, plan=PLAN)
         for n in range(WORLD)
     ]
 
-    def work(rank: int) -> None:
+    def work(rank: int) -> str:
         one = made[rank]
         try:
             for step in range(steps):
-                change(rank, one, step)
+                if rank == 1 and step == 5:
+                    change(one)
                 one.routes()
                 cosines = dict.fromkeys(one.samples(), (0.6, 1.0, 1.0))
                 loss = 2.0 + 0.01 * rank + 0.001 * (step % 7)
@@ -98,14 +110,11 @@ def ranks(
                 one.step_end(StepReport(step, loss, cosines=cosines, agreements=agreements))
             one.routes()
         except MonitorError as error:
-            ends[rank] = str(error)
+            return str(error)
+        return ""
 
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in range(WORLD)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    return made, ends
+    with ThreadPoolExecutor(WORLD) as pool:
+        return made, list(pool.map(work, range(WORLD)))
 
 
 def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
@@ -125,24 +134,19 @@ def test_all_ranks_take_the_same_routes(tmp_path: Path) -> None:
     assert segment.steps[3].loss == pytest.approx(2.01 + 0.003, abs=1e-5)  # the ranks' mean
 
 
-def other_window(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        signals = one.state.signals
-        recent = (*signals.loss.recent[:-1], 9.0)
-        one._state = replace(
-            one.state, signals=replace(signals, loss=replace(signals.loss, recent=recent))
-        )
+def other_window(one: Controller) -> None:
+    signals = one.state.signals
+    loss = replace(signals.loss, recent=(*signals.loss.recent[:-1], 9.0))
+    one._state = replace(one.state, signals=replace(signals, loss=loss))
 
 
-def other_profile(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
-        one._plan_digest += 1  # as it would have been made from the start
+def other_profile(one: Controller) -> None:
+    one.plan = replace(one.plan, limits=Thresholds(drop=0.31))
+    one._plan_digest += 1  # as it would have been made from the start
 
 
-def other_state(rank: int, one: Controller, step: int) -> None:
-    if rank == 1 and step == 5:
-        one._state = replace(one.state, until=77)
+def other_state(one: Controller) -> None:
+    one._state = replace(one.state, until=77)
 
 
 @pytest.mark.parametrize("change", [other_window, other_profile, other_state])
@@ -201,13 +205,10 @@ def test_a_checkpoint_is_of_any_world() -> None:
 def test_a_bad_checkpoint_is_one_line(change: dict[str, Any], words: str) -> None:
     one = single()
     values = one.state_dict()
-    state = change.pop("state", None)
-    if isinstance(state, dict):
-        state = {**values["state"], **state}
-    values |= change | ({"state": state} if state else {})
-    with pytest.raises(MonitorError) as caught:
-        one.load_state_dict(values)
-    assert words in str(caught.value)
+    if isinstance(state := change.get("state"), dict):
+        change = {"state": {**values["state"], **state}}
+    with pytest.raises(MonitorError, match=words):
+        one.load_state_dict({**values, **change})
 
 
 def test_steps_follow_each_other() -> None:
@@ -226,13 +227,6 @@ def test_a_mismatch_ends_the_run(tmp_path: Path) -> None:
         one.routes()
     [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
     assert "shadow check" in str(segment.end)
-
-
-def test_the_last_step_is_in_the_log(tmp_path: Path) -> None:
-    trained(3, lambda one, step: {}, folder=tmp_path).close()
-    [segment], _ = monitor_log.read(tmp_path / monitor_log.NAME)
-    assert [each.step for each in segment.steps] == [0, 1, 2]
-    assert segment.end == "closed"
 
 
 def test_losses_that_are_none() -> None:
@@ -275,11 +269,7 @@ def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> No
     costs = costs_of(PROFILE, known, 8)
     assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
     plan = plan_of(PROFILE, warmup=6, costs=costs)
-
-    def link(one: Controller, step: int) -> Mapping[str, Any]:
-        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-5 if step < 300 else 1e-2}}
-
-    one = trained(450, link, plan=plan)
+    one = trained(450, lambda _, step: network(1e-5 if step < 300 else 1e-2), plan=plan)
     assert of(one, "body") == [(5, "LOW"), (5, "rejected"), (307, "admitted")]
     assert targets(one) == ["PARTIAL", "LOWBIT"]
 
@@ -287,13 +277,12 @@ def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> No
 def test_recovery_uses_its_own_routes() -> None:
     used: dict[int, str] = {}
 
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
+    def lost(one: Controller, step: int) -> Mapping[str, Any]:
         used[step] = str(one.routes()["body"].route)
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
+        return lost_once(one, step)
 
-    one = trained(200, lost_once)
-    order = list(dict.fromkeys(used.values()))
-    assert order == ["FP32", "G_BINARY", "G_TERNARY"]
+    one = trained(200, lost)
+    assert list(dict.fromkeys(used.values())) == ["FP32", "G_BINARY", "G_TERNARY"]
     assert used[30] == "G_BINARY"
     assert {used[step] for step in range(31, 81)} == {"FP32"}  # the cool-down
     assert used[199] == "G_BINARY"
@@ -334,12 +323,11 @@ def test_recovery_takes_the_largest_region_first() -> None:
     """Admit one region at a time, each after two good samples in FP32."""
     used: dict[int, set[str]] = {}
 
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        low = {name for name, how in one.routes().items() if how.route != "FP32"}
-        used[step] = low
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
+    def lost(one: Controller, step: int) -> Mapping[str, Any]:
+        used[step] = {name for name, how in one.routes().items() if how.route != "FP32"}
+        return lost_once(one, step)
 
-    one = trained(200, lost_once)
+    one = trained(200, lost)
     assert of(one, "body") == [(5, "LOW"), (85, "PROBE"), (95, "LOW")]
     assert of(one, "tail") == [(5, "LOW"), (100, "PROBE"), (110, "LOW")]
     assert of(one, "head") == [(5, "LOW"), (115, "PROBE"), (125, "LOW")]
@@ -381,12 +369,11 @@ def test_a_region_is_sampled_at_its_admission() -> None:
 
 def test_devload_rejects_as_fallback_does() -> None:
     """Check the limit of a tenth of a step's answers."""
-
-    def severe(one: Controller, step: int) -> Mapping[str, Any]:
-        share = {40: 9, 50: 11}.get(step, 0)
-        return {"reducer": ReducerCounters(answers=100, severe=share)}
-
-    one = trained(260, severe)
+    shares = {40: 9, 50: 11}
+    one = trained(
+        260,
+        lambda _, step: {"reducer": ReducerCounters(answers=100, severe=shares.get(step, 0))},
+    )
     assert of(one, "head") == [(5, "LOW"), (50, "rejected"), (250, "admitted")]
 
 
@@ -395,8 +382,7 @@ def test_between_admit_and_drop_nothing_changes() -> None:
     ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
-        ratio = ratios[max(start for start in ratios if start <= step)]
-        return {"seconds": {"link_latency": 0.0, "link_mib": 1e-3 / ratio}}
+        return network(1e-3 / ratios[max(start for start in ratios if start <= step)])
 
     one = trained(1100, link, plan=JUDGED)
     assert of(one, "body") == [(5, "LOW"), (600, "rejected"), (1000, "admitted")]
@@ -411,8 +397,7 @@ def test_a_network_that_moves_is_judged_at_once(factor: float, steps: int, judge
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
         seen.append(one.state.judged)
-        mib = 1e-3 * (factor if 220 <= step < 220 + steps else 1.0)
-        return {"seconds": {"link_latency": 0.0, "link_mib": mib}}
+        return network(1e-3 * (factor if 220 <= step < 220 + steps else 1.0))
 
     trained(402, link, plan=JUDGED)
     assert sorted(set(seen))[:4] == [-1, 5, 200, judged]
@@ -441,10 +426,6 @@ def test_random_signs_have_no_margin() -> None:
 
 def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
     """Interrupt a cool-down: the state of the checkpoint determines what follows."""
-
-    def lost_once(one: Controller, step: int) -> Mapping[str, Any]:
-        return {"reducer": ReducerCounters(lost=int(step == 30))}
-
     first = trained(60, lost_once, folder=tmp_path)
     kept = first.state_dict()
     first.close()

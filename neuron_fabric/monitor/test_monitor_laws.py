@@ -101,12 +101,6 @@ def test_a_rank_that_reads_its_own_loss_differs() -> None:
         assert any(differing_ranks(seed, range(4), read) for seed in range(5))
 
 
-def test_sums_of_floats_depend_on_the_order() -> None:
-    """Show why the vector holds integers."""
-    losses = [float(one) for one in np.random.default_rng(3).normal(2, 1, 5)]
-    assert len({sum(losses[n:] + losses[:n]) for n in range(5)}) > 1
-
-
 Read = Callable[[int, list[int], list[int]], list[int]]
 
 

@@ -14,12 +14,10 @@ from neuron_fabric.monitor.bench import LocalGroup, small_profile, small_region
 from neuron_fabric.monitor.consensus import Codec, random_margin, region_reading
 from neuron_fabric.monitor.job_plan import SHARE_BITS, Signal, Thresholds, plan_of, thresholds_of
 from neuron_fabric.monitor.signals import (
-    Agreement,
     Cosine,
     Events,
     JobSignals,
     Loss,
-    NormRatio,
     Reading,
     RegionReading,
     RegionSignals,
@@ -115,14 +113,6 @@ def test_warmup_goes_on_while_the_loss_falls() -> None:
     assert not losses(*(4 * 0.5**n for n in range(39))).falls(LIMITS)  # two windows are needed
 
 
-@pytest.mark.parametrize(("cosines", "bad"), [([0.31], False), ([0.29], True), ([0.09], True)])
-def test_one_cosine(cosines: list[float], bad: bool) -> None:
-    one = Cosine()
-    for value in cosines:
-        one = one.read(LIMITS, value)
-    assert one.gate.bad == bad
-
-
 def test_the_mean_of_cosines_and_one_alone() -> None:
     good = Cosine().read(LIMITS, 0.6)
     assert not good.read(LIMITS, 0.11).gate.bad  # mean 0.355
@@ -138,79 +128,51 @@ def test_the_mean_of_cosines_and_one_alone() -> None:
     assert good.read(LIMITS, 0.34).good == 0
 
 
-def test_the_norm_against_the_last_sample() -> None:
-    one = NormRatio().read(LIMITS, 5.0, None)
-    assert one.reference is None
-    one = one.read(LIMITS, 5.0, 4.0)
-    for _ in range(LIMITS.norm_count - 1):
-        one = one.read(LIMITS, 6.1, None)  # 2^2.1 times
-    assert not one.gate.bad
-    assert one.read(LIMITS, 6.1, None).gate.bad
-    assert one.read(LIMITS, 1.9, None).gate.bad  # as much too small
-    assert not one.read(LIMITS, 5.9, None).gate.bad
+Values = tuple[str, float, float, float, int, float | None]
+LEVELS: dict[str, Values] = {
+    "the norm": ("norm", 2.1, 1.8, 1.5, LIMITS.norm_count, None),
+    "a norm that is too small": ("norm", -2.1, -1.8, -1.5, LIMITS.norm_count, None),
+    "a worker against the others": ("agreement", -0.051, -0.03, -0.019, LIMITS.against_count, None),
+    "a margin": ("margin", 0.019, 0.03, 0.041, LIMITS.margin_count, 0.2),
+    "a quarter of the profile's margin": ("margin", 0.009, 0.02, 0.031, LIMITS.margin_count, 0.04),
+    "saturation": ("saturation", 0.51, 0.45, 0.39, 1, 0.1),
+    "saturation without a profile": ("saturation", 0.51, 0.45, 0.39, 1, None),
+    "four times the profile's saturation": ("saturation", 0.81, 0.7, 0.63, 1, 0.2),
+}
+"""Signal, a value beyond its limit, one between both limits, a good one, count, profile's value."""
 
 
-def against(*values: float | None, one: Agreement | None = None) -> Agreement:
-    out = one or Agreement()
-    for value in values:
-        out = out.read(LIMITS, value, 3)
-    return out
+@pytest.mark.parametrize("values", LEVELS.values(), ids=LEVELS)
+def test_a_level_is_bad_at_its_count_and_good_beyond_the_outer_limit(values: Values) -> None:
+    """Check that a value between the limits interrupts a row, and that none is no value."""
+    name, beyond, between, good, count, profile = values
 
+    def after(*read: float | None, one: RegionSignals | None = None) -> RegionSignals:
+        out = one or RegionSignals()
+        for value in read:
+            got = RegionReading(reference=0.0, worker=3, **{name: value})  # type: ignore[arg-type]
+            out = out.read(LIMITS, got, profile, profile)
+        return out
 
-def test_a_worker_against_the_others() -> None:
-    """Check four readings in a row and the outer threshold; steps without votes do not count."""
-    count = LIMITS.against_count
-    assert not against(*[-0.051] * (count - 1)).gate.bad
-    assert not against(*[-0.051] * (count - 1), -0.049, *[-0.051] * (count - 1)).gate.bad
-    bad = against(*[-0.051] * (count - 1), None, -0.06)
-    assert bad.gate.bad
-    assert against(*[-0.03] * 9, one=bad).gate.bad
-    assert not against(*[-0.019] * count, one=bad).gate.bad
-    why = RegionSignals(agreement=bad).bad(LIMITS, NONE)
+    row = [beyond] * (count - 1)
+    for fine in ([good] * 10, row, [*row, between, *row]):
+        assert after(*fine).bad(LIMITS, NONE) is None
+    bad = after(*row, None, beyond)
+    why = bad.bad(LIMITS, NONE)
     assert why is not None
-    assert (why.signal, why.value, why.limit, why.worker) == ("agreement", -0.06, -0.05, 3)
-    assert RegionSignals(agreement=bad).bad(LIMITS, frozenset({Signal.AGREEMENT})) is None
+    assert (why.signal, why.value) == (name, beyond)
+    assert why.worker == (3 if name == "agreement" else -1)
+    assert bad.bad(LIMITS, frozenset({Signal(name)})) is None
+    assert after(*[between] * 9, one=bad).bad(LIMITS, NONE) is not None
+    assert after(*[good] * count, one=bad).bad(LIMITS, NONE) is None
 
 
-def shares(name: str, value: float, times: int, profile: float | None) -> RegionSignals:
+def test_what_has_no_reference_is_not_judged() -> None:
+    """Check the norm before the first sample, and the margin of zeros without a calibrated one."""
     one = RegionSignals()
-    for _ in range(times):
-        of_margin = name == "margin"
-        got = RegionReading(margin=value) if of_margin else RegionReading(saturation=value)
-        one = one.read(LIMITS, got, profile, profile)
-    return one
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "profile", "times"),
-    [
-        ("margin", 0.019, 0.2, 3),
-        ("margin", 0.009, 0.04, 3),  # a quarter of the profile's decides
-        ("saturation", 0.51, 0.1, 1),
-        ("saturation", 0.81, 0.2, 1),
-        ("saturation", 0.51, None, 1),
-    ],
-)
-def test_margin_and_saturation(name: str, value: float, profile: float | None, times: int) -> None:
-    why = shares(name, value, times, profile).bad(LIMITS, NONE)
-    assert why is not None
-    assert (why.signal, why.value) == (name, value)
-    assert shares(name, value, times - 1, profile).bad(LIMITS, NONE) is None
-    assert shares(name, value, times, profile).bad(LIMITS, frozenset({Signal(name)})) is None
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "profile"),
-    [
-        ("margin", 0.021, 0.2),
-        ("margin", 0.011, 0.04),
-        ("margin", -0.5, None),  # the margin of zeros has no reference
-        ("saturation", 0.79, 0.2),
-        ("saturation", 0.49, None),
-    ],
-)
-def test_margin_and_saturation_within(name: str, value: float, profile: float | None) -> None:
-    assert shares(name, value, 10, profile).bad(LIMITS, NONE) is None
+    for _ in range(10):
+        one = one.read(LIMITS, RegionReading(norm=9.0, margin=-0.5), None, None)
+    assert one.bad(LIMITS, NONE) is None
 
 
 def test_a_spike_in_a_loss_that_falls() -> None:

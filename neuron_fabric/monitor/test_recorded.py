@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import argparse
 import lzma
 import re
 from dataclasses import replace
@@ -13,7 +12,7 @@ import pytest
 
 from neuron_fabric import __main__
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.monitor import bench, log, monitor_command
+from neuron_fabric.monitor import bench, log
 from neuron_fabric.monitor.bench import (
     SUFFIX,
     decided,
@@ -21,11 +20,12 @@ from neuron_fabric.monitor.bench import (
     readings,
     record,
     recordings,
-    signal_histories,
+    signal_values,
     with_loss,
 )
 from neuron_fabric.monitor.job_plan import Signal, Thresholds
 from neuron_fabric.monitor.log import replay
+from neuron_fabric.monitor.test_monitor_log import command
 
 STEPS = 200
 
@@ -40,12 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run in ("healthy", "flipped"):
         record(runs / run, out)
     return out
-
-
-def command(*words: str) -> int:
-    parser = argparse.ArgumentParser()
-    monitor_command.add_arguments(parser)
-    return monitor_command.run(parser.parse_args(words))
 
 
 def named(folder: Path, word: str) -> log.Segment:
@@ -112,14 +106,14 @@ def test_faults_of_the_loss(folder: Path) -> None:
 
 def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     segment = named(folder, "flipped")
-    rows = {(one.region, one.signal): one for one in signal_histories(segment)}
-    assert min(rows["conv", Signal.AGREEMENT].values) < -0.05 < 0.05
-    assert 0.25 < min(rows["head", Signal.NORM].values) <= max(rows["head", Signal.NORM].values) < 4
+    rows = signal_values(segment)
+    assert min(rows["conv", Signal.AGREEMENT]) < -0.05 < 0.05
+    assert all(0.25 < one < 4 for one in rows["head", Signal.NORM])
     first = next(one.regions[0] for one in readings(segment) if one.regions[0].reference)
     assert first.norm is not None
     assert first.reference is not None
     ratio = 2 ** (first.norm - first.reference)
-    assert rows["head", Signal.NORM].values[0] == pytest.approx(ratio)
+    assert rows["head", Signal.NORM][0] == pytest.approx(ratio)
     assert ("head", Signal.MARGIN) not in rows  # votes alone come back
     path = next(folder.glob(f"*flipped{SUFFIX}"))
     assert command("signals", str(path)) == 0

@@ -2,7 +2,7 @@
 """Operating profiles: the route of each gradient of a model, region by region."""
 
 from neuron_fabric.errors import ProfileError
-from neuron_fabric.profile.binding import Binding, bind, fingerprint
+from neuron_fabric.profile.binding import Binding, fingerprint
 from neuron_fabric.profile.model_sketch import Parameter, sketch, traced_head
 from neuron_fabric.profile.profile_file import parse_profile, read_profile, write_profile
 from neuron_fabric.profile.profile_types import Kind, PhaseRoute, Profile, Region
@@ -15,7 +15,6 @@ __all__ = [
     "Profile",
     "ProfileError",
     "Region",
-    "bind",
     "fingerprint",
     "parse_profile",
     "read_profile",

@@ -6,50 +6,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import filter as matching
 from typing import Any
 
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.model_sketch import DEEP, Parameter, sketch
-from neuron_fabric.profile.profile_types import FULL, Kind, PhaseRoute, Profile, Region
+from neuron_fabric.profile.profile_types import Kind, Profile, Region
 
 LEAST = 1024
 """Parameters with fewer elements use FP32: two lines of G_BINARY."""
 
 
 @dataclass(frozen=True)
-class Binding(Mapping[str, Region]):
-    """Map from the name of a parameter to its region, in the order of `named_parameters`.
+class Binding:
+    """Regions of the parameters of a model.
 
     Attributes:
-        regions: The map itself; parameters without a region are left out.
+        regions: Region by the name of a parameter, in the order of `named_parameters`; parameters
+            without a region are left out.
         parameters: All trainable parameters.
         extra: Trainable parameters without a region; they use FP32.
-        small: Parameters that are too small for the route of their region; they use FP32.
     """
 
     regions: Mapping[str, Region]
     parameters: tuple[Parameter, ...]
     extra: tuple[str, ...]
-    small: frozenset[str]
-
-    def __getitem__(self, name: str) -> Region:
-        """Return the region of a parameter; KeyError if it has none."""
-        return self.regions[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.regions)
-
-    def __len__(self) -> int:
-        return len(self.regions)
-
-    def route(self, name: str, routes: Mapping[str, PhaseRoute]) -> PhaseRoute:
-        """Return how a parameter travels if its region has ``routes``; FP32 unless one applies."""
-        if name in self.small or name not in self.regions:
-            return FULL
-        return routes.get(self.regions[name].name, FULL)
 
     def members(self, region: str) -> list[Parameter]:
         """Return the parameters of a region in this model."""
@@ -60,20 +43,9 @@ class Binding(Mapping[str, Region]):
         ]
 
 
-def bind(profile: Profile, model: Any) -> Binding:
-    """Bind the parameters of a torch model, wrapped or not.
-
-    Globs are applied first, then the kinds of regions without globs. The head of the model is what
-    the profile's region of that kind matches.
-
-    Raises:
-        ProfileError: A glob matches nothing, or a parameter is in two regions.
-    """
-    return bind_parameters(profile, sketch_for(profile, model))
-
-
 def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
-    """Return the parameters of a model, with the head that the profile names."""
+    """Return the parameters of a torch model, wrapped or not. Its head is what the profile's region
+    of that kind matches."""
     found = sketch(model)
     globs = [one for region in profile.regions if region.kind == Kind.HEAD for one in region.match]
     names = _names(found)
@@ -82,7 +54,13 @@ def sketch_for(profile: Profile, model: Any) -> tuple[Parameter, ...]:
 
 
 def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Binding:
-    """Bind the parameters that `sketch_for` has found. ProfileError as for `bind`."""
+    """Bind the parameters that `sketch_for` has found.
+
+    Globs are applied first, then the kinds of regions without globs.
+
+    Raises:
+        ProfileError: A glob matches nothing, or a parameter is in two regions.
+    """
     where = f"profile {profile.name!r}"
     trainable = [one for one in parameters if one.trainable]
     matched = _matched(profile, parameters, where)
@@ -95,8 +73,7 @@ def bind_parameters(profile: Profile, parameters: Sequence[Parameter]) -> Bindin
         if found:
             bound[one.name] = found[0]
     extra = tuple(one.name for one in trainable if one.name not in bound)
-    small = frozenset(one.name for one in trainable if one.elements < LEAST)
-    return Binding(bound, tuple(trainable), extra, small)
+    return Binding(bound, tuple(trainable), extra)
 
 
 def _matched(

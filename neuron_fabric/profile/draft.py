@@ -13,29 +13,20 @@ from neuron_fabric.profile.profile_types import FULL, Kind, ModelId, Profile, Re
 
 def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None = None) -> Profile:
     """Return a profile with a region for each kind and depth group of ``parameters``, in their
-    order."""
-    return Profile(
-        name,
-        ModelId(fingerprint(parameters), sum(one.elements for one in parameters)),
-        draft_regions(parameters),
-        valid_for=valid_for or ValidFor(),
-    )
-
-
-def draft_regions(parameters: Sequence[Parameter]) -> tuple[Region, ...]:
-    """Return regions with every trainable parameter by its name; those of kind `rest` stay
-    unbound."""
+    order, which lists every trainable parameter by its name; those of kind `rest` stay unbound."""
     members: dict[str, list[Parameter]] = {}
     for one in parameters:
         if one.trainable and one.kind != Kind.REST:
             members.setdefault(one.region, []).append(one)
-    return tuple(
+    regions = tuple(
         Region(
-            name,
+            region,
             those[0].kind,
             tuple(glob.escape(one.name) for one in those),
             sum(one.elements for one in those),
             {"warmup": FULL, "steady": FULL},
         )
-        for name, those in members.items()
+        for region, those in members.items()
     )
+    model = ModelId(fingerprint(parameters), sum(one.elements for one in parameters))
+    return Profile(name, model, regions, valid_for=valid_for or ValidFor())

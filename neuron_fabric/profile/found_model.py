@@ -38,10 +38,15 @@ def model_of_script(words: Sequence[str], workers: int) -> Any:
         ProfileError: The script fails, or ends before it wraps a model.
     """
     script = Path(words[0])
+    path = [str(script.resolve().parent), *sys.path]
     if not script.is_file():
         raise ProfileError(script, "there is no such script", "give a file of Python")
     try:
-        with _alone(workers), _as_main(words):
+        with (
+            _alone(workers),
+            mock.patch.object(sys, "argv", list(words)),
+            mock.patch.object(sys, "path", path),
+        ):
             runpy.run_path(str(script), run_name="__main__")
     except _Found as found:
         return found.model
@@ -72,16 +77,6 @@ def model_of_name(name: str) -> Any:
     except Exception as error:
         what = f"gives no model ({type(error).__name__}: {error})"
         raise ProfileError(name, what, "give MODULE:FUNCTION, without arguments") from error
-
-
-@contextlib.contextmanager
-def _as_main(words: Sequence[str]) -> Iterator[None]:
-    folder = str(Path(words[0]).resolve().parent)
-    with (
-        mock.patch.object(sys, "argv", list(words)),
-        mock.patch.object(sys, "path", [folder, *sys.path]),
-    ):
-        yield
 
 
 @contextlib.contextmanager

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import Any
 
-from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError
 from neuron_fabric.profile.binding import Binding, bind_parameters, fingerprint, sketch_for
 from neuron_fabric.profile.model_sketch import Parameter
@@ -16,16 +15,6 @@ from neuron_fabric.profile.profile_types import Kind, Profile, Region, ValidFor
 
 MOST_TIMES = 4
 """Greatest ratio between the elements of a region here and at its calibration."""
-ROUTES = tuple(Route)
-"""Routes of torch's reducer. A server reports its routes when ranks join it."""
-
-
-class Verdict(StrEnum):
-    """Result of `fit`. With UNVERIFIED, every region has to pass PROBE in parallel with FP32
-    first."""
-
-    USED = "used"
-    UNVERIFIED = "unverified"
 
 
 @dataclass(frozen=True)
@@ -43,17 +32,22 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Fit:
-    """Result of a comparison.
+    """Result of a comparison. If a profile counts as unverified, every region has to pass PROBE in
+    parallel with FP32 first; otherwise it is used as it is.
 
     Attributes:
         reasons: Reasons why the profile counts as unverified here, one line each.
         notes: Facts that a user may not expect.
     """
 
-    verdict: Verdict
     binding: Binding
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def unverified(self) -> bool:
+        """Return whether there is a reason to try every region first."""
+        return bool(self.reasons)
 
 
 def fit(
@@ -62,7 +56,6 @@ def fit(
     conditions: Conditions | None = None,
     *,
     strict: bool = False,
-    routes: Collection[Route] = ROUTES,
 ) -> Fit:
     """Compare a profile with a torch model on any device, wrapped or not.
 
@@ -71,7 +64,6 @@ def fit(
         model: The model.
         conditions: Conditions of the training.
         strict: Refuse an unverified profile, and unknown conditions that it was calibrated for.
-        routes: Routes of the reducer.
 
     Raises:
         ProfileError: The profile cannot be used.
@@ -79,7 +71,7 @@ def fit(
     parameters = sketch_for(profile, model)
     where = f"profile {profile.name!r}"
     here = conditions or Conditions()
-    _check_routes(profile, routes, here, where)
+    _check_scales(profile, here, where)
     binding = bind_parameters(profile, parameters)
     for region in profile.regions:
         _check_region(region, binding.members(region.name), where)
@@ -98,19 +90,12 @@ def fit(
     if binding.extra:
         shown = ", ".join(binding.extra[:5]) + (", ..." if len(binding.extra) > 5 else "")
         notes.append(f"{len(binding.extra)} parameters of no region go in FP32: {shown}")
-    verdict = Verdict.UNVERIFIED if reasons else Verdict.USED
-    return Fit(verdict, binding, tuple(reasons), tuple(notes))
+    return Fit(binding, tuple(reasons), tuple(notes))
 
 
-def _check_routes(
-    profile: Profile, routes: Collection[Route], here: Conditions, where: str
-) -> None:
+def _check_scales(profile: Profile, here: Conditions, where: str) -> None:
     for region in profile.regions:
         for phase, how in region.phases.items():
-            if how.route not in routes:
-                what = f"{phase} of region {region.name!r} uses {how.route}, and the reducer"
-                has = ", ".join(sorted(routes))
-                raise ProfileError(where, f"{what} has {has}", "choose another route")
             if how.fixed is not None and here.grad_scaler:
                 what = f"{phase} of region {region.name!r} has scale {how.scale}"
                 what += ", which does not follow the loss scale of GradScaler"
@@ -125,20 +110,25 @@ def _check_region(region: Region, members: Sequence[Parameter], where: str) -> N
     if kind != region.kind:
         what = f"region {region.name!r} is of kind {kind} here, {region.kind} was calibrated"
         raise ProfileError(where, what, "calibrate for this model")
-    elements = sum(one.elements for one in members)
-    low, high = sorted((elements, region.elements))
+    low, high = sorted((sum(one.elements for one in members), region.elements))
     if low and high > MOST_TIMES * low:
-        what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
-        what += f" calibrated: more than {MOST_TIMES} times apart"
+        what = f"{_other_size(region, members)}: more than {MOST_TIMES} times apart"
         raise ProfileError(where, what, "calibrate for this model")
+
+
+def _other_size(region: Region, members: Sequence[Parameter]) -> str:
+    """Return how many elements a region has here, unless as many were calibrated."""
+    elements = sum(one.elements for one in members)
+    words = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were calibrated"
+    return words if elements != region.elements else ""
 
 
 def _main_kind(members: Sequence[Parameter]) -> Kind:
     """Return the kind with most elements: globs written by hand often include biases and norms."""
-    sizes: dict[Kind, int] = {}
+    sizes: Counter[Kind] = Counter()
     for one in members:
-        sizes[one.kind] = sizes.get(one.kind, 0) + one.elements
-    return max(sizes, key=lambda kind: sizes[kind])
+        sizes[one.kind] += one.elements
+    return sizes.most_common(1)[0][0]
 
 
 def _other_model(
@@ -147,10 +137,8 @@ def _other_model(
     if fingerprint(parameters) == profile.fingerprint:
         return
     for region in profile.regions:
-        elements = sum(one.elements for one in binding.members(region.name))
-        if elements != region.elements:
-            what = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were"
-            yield f"{what} calibrated"
+        if words := _other_size(region, binding.members(region.name)):
+            yield words
             return
     yield "the model's fingerprint is another: names, shapes, dtypes, ties or order have changed"
 

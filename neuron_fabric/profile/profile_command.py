@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import ProfileError, say
 from neuron_fabric.monitor.job_plan import check_monitor
 from neuron_fabric.profile.found_model import model_of_name, model_of_script
-from neuron_fabric.profile.portability import Conditions, Verdict, fit
+from neuron_fabric.profile.portability import Conditions, fit
 from neuron_fabric.profile.profile_file import read_profile, write_profile
 from neuron_fabric.profile.profile_types import (
     RECOVERY,
@@ -37,6 +38,7 @@ EXAMPLES = """examples:
   nf train profile rule p.toml --routes G_BINARY,G_INT4 --out q.toml  codes where votes fail
   nf train profile rule p.toml --protect none  votes for head and embedding too, where they pass
 """
+Name = TypeVar("Name", bound=str)
 PROTECT = "kinds that get no votes, or none (head,embedding)"
 
 
@@ -92,19 +94,19 @@ def _floor(word: str) -> tuple[str, float]:
 
 def routes_of(word: str) -> tuple[Route, ...]:
     """Return the routes of a comma-separated list; ArgumentTypeError."""
-    known, names = [one for one in Route if one != Route.FP32], word.split(",")
-    if not set(names) <= set(known) or len(set(names)) < len(names):
-        what = f"{word!r} is no list of routes: {','.join(known)}"
-        raise argparse.ArgumentTypeError(what)
-    return tuple(Route(one) for one in names)
+    return _listed(word, [one for one in Route if one != Route.FP32], "no list of routes")
 
 
 def kinds_of(word: str) -> tuple[Kind, ...]:
     """Return the kinds of a comma-separated list, or none for `none`; ArgumentTypeError."""
-    names = [] if word == "none" else word.split(",")
-    if not set(names) <= set(Kind) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{word!r} is neither none nor kinds: {','.join(Kind)}")
-    return tuple(Kind(one) for one in names)
+    return () if word == "none" else _listed(word, list(Kind), "neither none nor kinds")
+
+
+def _listed(word: str, known: Sequence[Name], what: str) -> tuple[Name, ...]:
+    members, names = {str(one): one for one in known}, word.split(",")
+    if not set(names) <= set(members) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{word!r} is {what}: {','.join(members)}")
+    return tuple(members[one] for one in names)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -148,14 +150,11 @@ def shown(profile: Profile) -> list[str]:
         lines.append(taken)
     warmup = profile.phases.warmup.steps
     lines.append(f"warm-up in FP32: {f'{warmup:.0%} of' if warmup < 1 else f'{warmup:.0f}'} steps")
-    rows: list[tuple[str, ...]] = [_COLUMNS]
-    rows += [_row(region) for region in profile.regions]
+    rows = [_COLUMNS, *map(_row, profile.regions)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        cells = (
-            cell.rjust(width) if number == 2 else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
+        cells[2] = f"{row[2]:>{widths[2]}}"
         lines.append("  ".join(cells).rstrip())
     sent = sum(one.elements * one.phases[STEADY].route.bits for one in profile.regions)
     whole = sum(one.elements for one in profile.regions) * Route.FP32.bits
@@ -196,20 +195,9 @@ def _way(how: PhaseRoute) -> str:
 
 def differences(old: Profile, new: Profile) -> Iterator[str]:
     """Yield a line for each difference between two profiles."""
-    for name in (
-        "name",
-        "verified",
-        "model",
-        "valid_for",
-        "reference",
-        "calibration",
-        "phases",
-        "rule",
-        "monitor",
-    ):
-        before, after = getattr(old, name), getattr(new, name)
-        if before != after:
-            yield from _changes(name, before, after)
+    for field in dataclasses.fields(Profile):
+        if field.name not in ("version", "regions"):
+            yield from _changes(field.name, getattr(old, field.name), getattr(new, field.name))
     regions = {one.name: one for one in old.regions}
     for region in new.regions:
         was = regions.pop(region.name, None)
@@ -222,22 +210,21 @@ def differences(old: Profile, new: Profile) -> Iterator[str]:
                 why = f" ({after.why})" if after and after.why else ""
                 words = (_way(one) if one else "none" for one in (before, after))
                 yield f"region {region.name}, {phase}: {' -> '.join(words)}{why}"
-        for name in ("kind", "match", "elements", "measured"):
-            before, after = getattr(was, name), getattr(region, name)
-            if before != after:
-                what = " differs" if name == "measured" else f": {_text(before)} -> {_text(after)}"
-                yield f"region {region.name}, {name}{what}"
+        for name in ("kind", "match", "elements"):
+            yield from _changes(
+                f"region {region.name}, {name}", getattr(was, name), getattr(region, name)
+            )
+        if was.measured != region.measured:
+            yield f"region {region.name}, measured differs"
     yield from (f"region {name}: gone" for name in regions)
 
 
 def _changes(name: str, old: object, new: object) -> Iterator[str]:
-    both = [one for one in (old, new) if dataclasses.is_dataclass(one)]
-    if len(both) < 2:
-        yield f"{name}: {_text(old)} -> {_text(new)}"
-        return
-    for key, value in vars(new).items():
-        if vars(old)[key] != value:
+    if dataclasses.is_dataclass(old) and dataclasses.is_dataclass(new):
+        for key, value in vars(new).items():
             yield from _changes(f"{name}.{key}", vars(old)[key], value)
+    elif old != new:
+        yield f"{name}: {_text(old)} -> {_text(new)}"
 
 
 def _text(value: object) -> str:
@@ -265,10 +252,10 @@ def _check(args: argparse.Namespace) -> int:
         say(f"note: {note}")
     for reason in found.reasons:
         say(f"unverified: {reason}")
-    if found.verdict == Verdict.UNVERIFIED:
+    if found.unverified:
         say("every region would have to pass PROBE in parallel with FP32 first")
         return 1
-    bound = f"{len(found.binding)} parameters in {len(profile.regions)} regions"
+    bound = f"{len(found.binding.regions)} parameters in {len(profile.regions)} regions"
     say(f"{args.profile}: fits, {bound}")
     return 0
 

@@ -11,10 +11,10 @@ import dataclasses
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
@@ -23,9 +23,7 @@ from neuron_fabric.output import check_output, write_bytes
 from neuron_fabric.profile.profile_types import (
     FORMAT,
     FULL,
-    QUANTISERS,
     RECOVERY,
-    STATISTICS,
     STEADY,
     VERSION,
     WARMUP,
@@ -36,9 +34,12 @@ from neuron_fabric.profile.profile_types import (
     PhaseRoute,
     Phases,
     Profile,
+    Quantiser,
+    Range,
     Reference,
     Region,
     Rule,
+    Statistic,
     ValidFor,
 )
 from neuron_fabric.typed import typed
@@ -62,19 +63,31 @@ class _RegionTable:
     match: tuple[str, ...] = ()
     elements: int = 0
     recovery: PhaseRoute | None = None
-    measured: Measured = dataclasses.field(default_factory=dict)
+    measured: Mapping[
+        Literal["warmup", "steady", "recovery"],
+        Mapping[Route | Quantiser, Mapping[Literal["vote", "net"], Mapping[Statistic, Range]]],
+    ] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Check the length of globs, since `fnmatch` takes time by its square; DataError."""
+        """Check elements, ranges, and the length of globs, since `fnmatch` takes time by its
+        square; DataError."""
         if any(len(glob) > GLOB for glob in self.match):
             raise DataError(f"match: a glob has more than {GLOB} characters")
+        if self.elements < 0:
+            raise DataError(f"elements {self.elements} is negative")
+        decodes = (decode for phase in self.measured.values() for decode in phase.values())
+        for statistics in (one for decode in decodes for one in decode.values()):
+            for name, (least, most) in statistics.items():
+                if least > most:
+                    raise DataError(f"{name} {[least, most]} is not [least, most]")
 
     def region(self) -> Region:
         """Return the region with its phases by name."""
         phases = {WARMUP: FULL, STEADY: self.steady}
         if self.recovery is not None:
             phases[RECOVERY] = self.recovery
-        return Region(self.name, self.kind, self.match, self.elements, phases, self.measured)
+        measured = cast(Measured, self.measured)
+        return Region(self.name, self.kind, self.match, self.elements, phases, measured)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,8 +137,6 @@ def parse_profile(text: str, where: object) -> Profile:
     _of_this_format(table, where)
     try:
         found = typed(_File, table)
-        for region in found.region:
-            _check_region(region)
         names = Counter(region.name for region in found.region)
         for name, times in names.items():
             if times > 1:
@@ -147,29 +158,6 @@ def _of_this_format(table: Mapping[str, object], where: object) -> None:
     if version > VERSION:
         what = f"its version is {version}, this package reads up to {VERSION}"
         raise ProfileError(where, what, "install a newer neuron-fabric")
-
-
-def _check_region(region: _RegionTable) -> None:
-    """Check a region's numbers and the names of its statistics; DataError with the region's
-    name."""
-    place = f"region {region.name!r}"
-    if region.elements < 0:
-        raise DataError(f"{place}: elements {region.elements} is negative")
-    for phase, routes in region.measured.items():
-        _check_known(place, "phase", phase, (STEADY, RECOVERY, WARMUP))
-        for route, decodes in routes.items():
-            _check_known(place, "route", route, (*Route.__members__, *QUANTISERS))
-            for decode, statistics in decodes.items():
-                _check_known(place, "decode", decode, ("vote", "net"))
-                for name, (least, most) in statistics.items():
-                    _check_known(place, "statistic", name, STATISTICS)
-                    if least > most:
-                        raise DataError(f"{place}: {name} {[least, most]} is not [least, most]")
-
-
-def _check_known(place: str, what: str, name: str, known: Collection[str]) -> None:
-    if name not in known:
-        raise DataError(f"{place}: measured {what} {name!r} is not known here")
 
 
 def write_profile(profile: Profile, path: str | Path) -> None:

@@ -29,11 +29,11 @@ Range = tuple[float, float]
 Measured = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Range]]]]
 """[least, most] over the windows of a phase, by phase, route, decode and statistic. Routes
 include Q2 to Q8, the quantisers of the host."""
-QUANTISERS = tuple(f"Q{bits}" for bits in range(2, 9))
-STATISTICS = (
-    *("cosine", "shrink", "error", "zeros", "gate", "margin", "saturation", "norm_ratio", "snr"),
-    *("agreement", "weighted_agreement", "moment4", "loss_impact"),
-)
+Quantiser = Literal["Q2", "Q3", "Q4", "Q5", "Q6", "Q7", "Q8"]
+_Basic = Literal["cosine", "shrink", "error", "zeros", "gate", "margin", "saturation"]
+Statistic = Literal[
+    _Basic, "norm_ratio", "snr", "agreement", "weighted_agreement", "moment4", "loss_impact"
+]
 
 
 class Kind(StrEnum):

@@ -10,7 +10,7 @@ the classes, which a majority that always votes "+" does not express.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import filter as matching
 from typing import Literal
 
@@ -35,16 +35,6 @@ from neuron_fabric.profile.samples import Samples, Way
 
 Cost = Callable[[Way, int], float]
 """Modelled cost of a route for a number of elements; only compared."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Routes of a region and the statistics that the choice used."""
-
-    region: str
-    steady: PhaseRoute
-    recovery: PhaseRoute | None
-    measured: Mapping[str, Mapping[str, Mapping[str, Range]]]
 
 
 def bits_both_ways(workers: int) -> Cost:
@@ -75,8 +65,8 @@ def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bo
 
 def choose(
     profile: Profile, samples: Samples, region: Region, members: Sequence[int], cost: Cost
-) -> Choice:
-    """Choose the routes of a region.
+) -> Region:
+    """Return a region with the routes of the rule and the statistics that decided.
 
     Args:
         profile: Profile with the rule and the windows.
@@ -103,12 +93,12 @@ def choose(
             if region.kind not in profile.rule.protect or not Route(way.route).votes:
                 admitted.append((way, found))
         best = max(best, (least - floor, why))
-    if not admitted:
-        return Choice(region.name, replace(FULL, why=best[1]), None, measured)
-    cheap = min(admitted, key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
-    sure = max(admitted, key=lambda one: one[1]["cosine"][0])
-    steady, recovery = (_route(profile, *one) for one in (cheap, sure))
-    return Choice(region.name, steady, recovery, measured)
+    phases = {WARMUP: FULL, STEADY: replace(FULL, why=best[1])}
+    if admitted:
+        cheap = min(admitted, key=lambda one: (cost(one[0], elements), -one[1]["cosine"][0]))
+        sure = max(admitted, key=lambda one: one[1]["cosine"][0])
+        phases |= {STEADY: _route(profile, *cheap), RECOVERY: _route(profile, *sure)}
+    return replace(region, phases=phases, measured={**region.measured, STEADY: measured})
 
 
 def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute:
@@ -157,23 +147,18 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
     return members
 
 
-def apply_rule(profile: Profile, samples: Samples, cost: Cost | None = None) -> Profile:
+def apply_rule(profile: Profile, samples: Samples) -> Profile:
     """Return the profile with the routes that its rule chooses. It becomes unverified if a route
     changes.
 
     Raises:
         ProfileError: Samples are missing.
     """
-    way_cost = cost or bits_both_ways(samples.workers)
+    cost = bits_both_ways(samples.workers)
     members = members_of(profile, samples)
-    regions = []
-    for region in profile.regions:
-        choice = choose(profile, samples, region, members[region.name], way_cost)
-        phases = {WARMUP: FULL, STEADY: choice.steady}
-        if choice.recovery is not None:
-            phases[RECOVERY] = choice.recovery
-        measured = {**region.measured, STEADY: choice.measured}
-        regions.append(replace(region, phases=phases, measured=measured))
+    regions = [
+        choose(profile, samples, region, members[region.name], cost) for region in profile.regions
+    ]
     same = all(
         _plain(old.phases[STEADY]) == _plain(new.phases[STEADY])
         for old, new in zip(profile.regions, regions, strict=True)

@@ -20,13 +20,13 @@ from neuron_fabric.profile import (  # noqa: E402
     Profile,
     ProfileError,
     Region,
-    bind,
     fingerprint,
     sketch,
     traced_head,
 )
+from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
 from neuron_fabric.profile.draft import draft  # noqa: E402
-from neuron_fabric.profile.portability import Conditions, Verdict, fit  # noqa: E402
+from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
 from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
 
 
@@ -92,6 +92,11 @@ def profile_of(model: nn.Module, *inputs: Any) -> Profile:
     return dataclasses.replace(profile, regions=regions, verified=True)
 
 
+def bind(profile: Profile, model: nn.Module) -> Binding:
+    """Bind the parameters of a model to the regions of a profile."""
+    return bind_parameters(profile, sketch_for(profile, model))
+
+
 IMAGE = torch.zeros(1, 1, 8, 8)
 NET = profile_of(Net(), IMAGE)
 HERE = Conditions(8, 16, 1, "SGD(momentum=0.9)", False, "off")
@@ -126,38 +131,26 @@ def test_a_tied_head_is_one_parameter() -> None:
     assert untied["lm_head.weight"] == Kind.HEAD
 
 
+def of_class(name: str, **shapes: tuple[int, ...]) -> nn.Module:
+    """Return a module of a class with this name and parameters of these shapes."""
+    made: nn.Module = type(name, (nn.Module,), {})()
+    for parameter, shape in shapes.items():
+        made.register_parameter(parameter, nn.Parameter(torch.ones(shape)))
+    return made
+
+
 def test_kinds_of_other_classes() -> None:
-    class FancyNorm(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(4))
-
-    class Conv1D(nn.Module):  # of transformers: a linear layer, with its matrix transposed
-        def __init__(self) -> None:
-            super().__init__()
-            self.nf, self.nx = 12, 4
-            self.weight = nn.Parameter(torch.ones(4, 12))
-            self.bias = nn.Parameter(torch.ones(12))
-
-    class ConvOfMine(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = nn.Parameter(torch.ones(4, 4, 3))
-
-    class GPT2Attention(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.c_attn = Conv1D()
-
-    class Odd(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.table = nn.Parameter(torch.ones(4, 4))
-            self.gate = nn.Parameter(torch.ones(()))
-
+    attention = of_class("GPT2Attention")
+    attention.c_attn = of_class("Conv1D", weight=(4, 12), bias=(12,))
     model = nn.Sequential(
-        *(FancyNorm(), ConvOfMine(), Conv1D(), GPT2Attention(), Odd()),
-        *(nn.LSTM(4, 4), nn.EmbeddingBag(4, 4)),
+        of_class("FancyNorm", weight=(4,)),
+        of_class("ConvOfMine", weight=(4, 4, 3)),
+        # Of transformers: a linear layer, with its matrix transposed.
+        of_class("Conv1D", weight=(4, 12), bias=(12,)),
+        attention,
+        of_class("Odd", table=(4, 4), gate=()),
+        nn.LSTM(4, 4),
+        nn.EmbeddingBag(4, 4),
     )
     kinds = [one.kind for one in sketch(model)]
     assert kinds[:4] == [Kind.NORM, Kind.CONV, Kind.LINEAR, Kind.BIAS]
@@ -171,17 +164,11 @@ def test_kinds_of_other_classes() -> None:
 def test_binding_in_the_order_of_the_parameters() -> None:
     model = Net()
     binding = bind(NET, model)
-    assert list(binding) == [name for name, _ in model.named_parameters()]
-    assert {name: binding[name].name for name in ("stem.weight", "head.bias")} == {
+    assert list(binding.regions) == [name for name, _ in model.named_parameters()]
+    assert {name: binding.regions[name].name for name in ("stem.weight", "head.bias")} == {
         "stem.weight": "conv.0",
         "head.bias": "head",
     }
-    routes = {region.name: region.phases["steady"] for region in NET.regions}
-    assert binding.route("blocks.0.conv.weight", routes).route == Route.G_BINARY
-    assert "stem.weight" in binding.small  # 144 elements
-    assert binding.route("stem.weight", routes) == FULL
-    assert binding.route("head.weight", routes).route == Route.FP32
-    assert binding.route("blocks.0.conv.weight", {}) == FULL
 
 
 def test_binding_by_kind_where_there_is_no_glob() -> None:
@@ -194,9 +181,9 @@ def test_binding_by_kind_where_there_is_no_glob() -> None:
     model = Net()
     model.blocks[0].norm.weight.requires_grad_(False)
     binding = bind(profile, model)
-    assert [name for name in binding if binding[name].name == "conv.2"] == ["blocks.2.conv.weight"]
-    assert "blocks.0.norm.weight" not in (*binding, *binding.extra)
-    assert binding["head.weight"].name == "all"
+    assert [one.name for one in binding.members("conv.2")] == ["blocks.2.conv.weight"]
+    assert "blocks.0.norm.weight" not in (*binding.regions, *binding.extra)
+    assert binding.regions["head.weight"].name == "all"
     assert binding.extra[0] == "stem.weight"
 
 
@@ -213,53 +200,41 @@ def test_bad_globs() -> None:
         bound(("a", "stem.*"), ("b", "*.weight"))()
 
 
-def frozen(model: Net) -> Net:
-    """Freeze a layer."""
-    model.stem.weight.requires_grad_(False)
-    return model
+def altered(change: Callable[[Net], object]) -> Callable[[], Net]:
+    """Return a function that makes a net with a change."""
+
+    def made() -> Net:
+        net = Net()
+        change(net)
+        return net
+
+    return made
 
 
-def with_more(model: Net) -> Net:
-    """Add a layer without a region."""
-    model.aux = nn.Linear(8, 8)
-    return model
-
-
-def renamed(model: Net) -> Net:
-    """Rename the head."""
-    model.classifier = model.head
-    del model.head
-    return model
-
-
-def without_convolution(model: Net) -> Net:
-    """Replace a convolution by a linear layer."""
-    model.blocks[1].conv = nn.Linear(48, 48)
-    return model
-
-
-def turned(model: Net) -> Net:
-    """Move the stem after the blocks."""
-    stem = model.stem
-    del model.stem
-    model.stem = stem
-    return model
-
-
+WITH_MORE = altered(lambda net: net.add_module("aux", nn.Linear(8, 8)))
 MARKED = {
     "wider": (lambda: Net(24), "has 5,400 elements, 2,448 were calibrated"),
     "classes": (lambda: Net(classes=50), "region 'head' has 850 elements, 1,700 were calibrated"),
-    "dtype": (lambda: Net().to(torch.bfloat16), "fingerprint is another"),
-    "frozen bias": (lambda: frozen(Net()), "region 'conv.0' has 2,304 elements"),
-    "more": (lambda: with_more(Net()), "fingerprint is another"),
-    "order": (lambda: turned(Net()), "fingerprint is another"),
+    "dtype": (altered(lambda net: net.to(torch.bfloat16)), "fingerprint is another"),
+    "frozen bias": (
+        altered(lambda net: net.stem.weight.requires_grad_(False)),
+        "region 'conv.0' has 2,304 elements",
+    ),
+    "more": (WITH_MORE, "fingerprint is another"),
+    "order": (
+        altered(lambda net: net.add_module("stem", net._modules.pop("stem"))),
+        "fingerprint is another",
+    ),
     "kernel": (lambda: Net(kernel=5), "elements, 2,448 were calibrated"),
 }
 REFUSED = {
-    "head renamed": (lambda: renamed(Net()), "match 'head.weight' of region 'head' matches no"),
+    "head renamed": (
+        altered(lambda net: net.add_module("classifier", net._modules.pop("head"))),
+        "match 'head.weight' of region 'head' matches no",
+    ),
     "four times wider": (lambda: Net(64), "more than 4 times apart"),
     "other kind": (
-        lambda: without_convolution(Net()),
+        altered(lambda net: net.blocks[1].add_module("conv", nn.Linear(48, 48))),
         "region 'conv.1' is of kind linear here, conv was calibrated",
     ),
     "a block less": (lambda: Net(blocks=2), "match 'blocks.2.conv.bias' of region 'bias'"),
@@ -269,10 +244,10 @@ REFUSED = {
 
 def test_the_same_model_is_used() -> None:
     found = fit(NET, Net(), HERE, strict=True)
-    assert (found.verdict, found.reasons, found.notes) == (Verdict.USED, (), ())
-    assert fit(NET, nn.Sequential(Net())[0]).verdict == Verdict.USED  # conditions are not known
+    assert (found.reasons, found.notes) == ((), ())
+    assert not fit(NET, nn.Sequential(Net())[0]).unverified  # conditions are not known
     with torch.device("meta"):
-        assert fit(NET, Net(), HERE, strict=True).verdict == Verdict.USED
+        assert not fit(NET, Net(), HERE, strict=True).unverified
 
 
 @pytest.mark.parametrize("name", [one.name for one in dataclasses.fields(ValidFor)])
@@ -292,7 +267,7 @@ def test_that_many_models_were_altered() -> None:
 @pytest.mark.parametrize(("model", "text"), MARKED.values(), ids=MARKED.keys())
 def test_an_altered_model_is_unverified(model: Callable[[], nn.Module], text: str) -> None:
     found = fit(NET, model())
-    assert found.verdict == Verdict.UNVERIFIED
+    assert found.unverified
     assert text in found.reasons[0]
     with pytest.raises(ProfileError, match=r"profile 'net': .*; calibrate for this training"):
         fit(NET, model(), strict=True)
@@ -307,7 +282,7 @@ def test_an_altered_model_is_refused(model: Callable[[], nn.Module], text: str) 
 
 
 def test_more_parameters_are_named_once() -> None:
-    found = fit(NET, with_more(Net()))
+    found = fit(NET, WITH_MORE())
     assert found.notes == ("2 parameters of no region go in FP32: aux.weight, aux.bias",)
 
 
@@ -350,12 +325,9 @@ def test_routes_and_scales_that_cannot_be() -> None:
         regions = (*NET.regions[1:], dataclasses.replace(NET.regions[0], phases=phases))
         return dataclasses.replace(NET, regions=regions)
 
-    codes = net(PhaseRoute(Route.G_INT4))
-    assert fit(codes, Net()).verdict == Verdict.USED
-    with pytest.raises(ProfileError, match="uses G_INT4, and the reducer has FP32, G_BINARY; "):
-        fit(codes, Net(), routes=(Route.G_BINARY, Route.FP32))
+    assert not fit(net(PhaseRoute(Route.G_INT4)), Net()).unverified
     fixed = net(PhaseRoute(Route.G_BINARY, scale="fixed:0.002"))
-    assert fit(fixed, Net()).verdict == Verdict.USED
+    assert not fit(fixed, Net()).unverified
     with pytest.raises(ProfileError, match=r"has scale fixed:0.002, which does not follow the los"):
         fit(fixed, Net(), Conditions(grad_scaler=True))
 

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -20,13 +20,13 @@ from neuron_fabric.profile import Kind, PhaseRoute, Profile, Region, parse_profi
 from neuron_fabric.profile.profile_file import SCHEMA, profile_text, write_profile
 from neuron_fabric.profile.profile_types import (
     FULL,
-    STATISTICS,
     Floor,
     ModelId,
     Phases,
     Reference,
     Rule,
     Spread,
+    Statistic,
     Steady,
     ValidFor,
     Warmup,
@@ -87,7 +87,6 @@ def test_an_example() -> None:
 WRONG = {
     "no TOML": ("format", "format format", "p.toml: is no TOML (Expected '=' after a key"),
     "format": ("neuron-fabric-profile", "other", "its format is 'other', not 'neuron-fabric"),
-    "no format": ("format =", "form =", "its format is None"),
     "version 0": ("version = 1", "version = 0", "its version is 0, no number from 1 on"),
     "version true": ("version = 1", "version = true", "its version is True, no number from 1 on"),
     "newer": (
@@ -103,23 +102,22 @@ WRONG = {
     "kind": ('kind = "conv"', 'kind = "convolution"', "region[1].kind: 'convolution' is not one"),
     "phase": ("recovery =", "cooldown =", "region[1]: field 'cooldown' is not known here"),
     "phases": ("[phases.warmup]", "[phases.cold]", "phases: field 'cold' is not known here"),
-    "measured phase": ("measured.steady", "measured.cold", "measured phase 'cold' is not known"),
-    "measured route": ("G_BINARY.vote", "Q9.vote", "measured route 'Q9' is not known here"),
-    "measured decode": ("G_BINARY.vote", "Q8.most", "measured decode 'most' is not known here"),
-    "statistic": (
-        "cosine = [",
-        "sine = [",
-        "'conv.2': measured statistic 'sine' is not known",
+    "measured phase": ("measured.steady", "measured.cold", "'cold' is not one of warmup"),
+    "measured route": (
+        "G_BINARY.vote",
+        "Q9.vote",
+        "measured.steady: 'Q9' is not one of Q2",
     ),
-    "range": ("[0.468, 0.604]", "[0.9, 0.1]", "cosine [0.9, 0.1] is not [least, most]"),
+    "measured decode": ("G_BINARY.vote", "Q8.most", "Q8: 'most' is not one of vote, net"),
+    "statistic": ("cosine = [", "sine = [", "G_BINARY.vote: 'sine' is not one of cosine"),
+    "range": ("[0.468, 0.604]", "[0.9, 0.1]", "region[1]: cosine [0.9, 0.1] is not [least, most]"),
     "no float": ("0.4210", '"x"', "region[1].steady.shrink: 'x' is not a number"),
     "nan": ("0.4210", "nan", "region[1].steady.shrink: nan is not a number"),
-    "infinity": ("steps = 0.10", "steps = inf", "phases.warmup.steps: inf is not a number"),
     "shrink": ("0.4210", "0", "region[1].steady: shrink 0.0 is not above 0"),
     "warmup": ("steps = 0.10", "steps = -1", "phases.warmup: steps -1.0 is negative"),
     "floor": ("G_TERNARY = 0.55", "G_TERNARY = 1.55", "rule: G_TERNARY 1.55 is not from 0 to 1"),
     "world": ("[4, 16]", "[16, 4]", "valid_for: world_size [16, 4] is no range"),
-    "elements": ("= 32256", "= -1", "region 'conv.2': elements -1 is negative"),
+    "elements": ("= 32256", "= -1", "region[1]: elements -1 is negative"),
     "scale": ("shrink = 0.4210", 'scale = "max"', "scale 'max' is not one of mean_abs, rms, fixed"),
     "fixed 0": ("shrink = 0.4210", 'scale = "fixed:0"', "scale 'fixed:0' is not one of"),
     "more than float32": ("0.4210", "1e39", "region[1].steady: shrink 1e+39 is no float32"),
@@ -155,11 +153,6 @@ WRONG = {
         'route = "G_INT4", shrink = 0.5',
         "region[1].recovery: shrink 0.5: G_INT4 has the scale of its codes; leave it out",
     ),
-    "net of codes": (
-        'route = "G_TERNARY", decode = "net"',
-        'route = "G_INT4", decode = "net"',
-        "decode net takes planes of counts, which G_INT4 has not",
-    ),
     "rounding": ("feedback = false", 'rounding = "up"', "'up' is not one of stochastic, nearest"),
     "rounding of votes": (
         "feedback = false",
@@ -168,7 +161,6 @@ WRONG = {
     ),
     "windows": ("[rule]", "[phases.steady]\nwindows = [0.5, 0.5]\n[rule]", "do not rise from 0"),
     "twice": ('"conv.2"', '"head"', "region 'head' stands twice"),
-    "a date": ("steps = 0.10", "steps = 2020-01-01", "phases.warmup.steps: datetime.date"),
     "digits": ("= 53224", f"= {'9' * 5000}", "is no TOML"),
 }
 
@@ -241,67 +233,67 @@ MEASURED = st.dictionaries(
     st.dictionaries(
         st.sampled_from(["G_BINARY", "Q4"]),
         st.dictionaries(
-            st.sampled_from(["vote", "net"]), st.dictionaries(st.sampled_from(STATISTICS), RANGE)
+            st.sampled_from(["vote", "net"]),
+            st.dictionaries(st.sampled_from(get_args(Statistic)), RANGE),
         ),
     ),
 )
 
 
-@st.composite
-def profiles(draw: st.DrawFn) -> Profile:
-    """Draw any profile, with floats of four digits."""
-    names = draw(st.lists(TEXT, unique=True, max_size=4))
-    regions = tuple(
-        Region(
-            name,
-            draw(st.sampled_from(Kind)),
-            tuple(draw(st.lists(TEXT, max_size=3))),
-            draw(st.integers(0, 10**12)),
-            {"warmup": FULL, "steady": draw(ROUTE)}
-            | ({"recovery": draw(ROUTE)} if draw(st.booleans()) else {}),
-            draw(MEASURED),
-        )
-        for name in names
-    )
-    spread = st.builds(Spread, SHARE, SHARE)
-    return Profile(
-        draw(TEXT),
-        ModelId(draw(TEXT), draw(st.integers(0, 10**12))),
-        regions,
-        verified=draw(st.booleans()),
-        valid_for=draw(
-            st.sampled_from([ValidFor(), ValidFor((2, 8), (1, 1), 4, "Adam", True, "bf16")])
-        ),
-        reference=draw(st.none() | st.builds(Reference, TEXT, spread, st.none() | spread)),
-        phases=Phases(Warmup(draw(SHARE)), Steady(draw(st.sampled_from([(), (0.5, 1.0)])))),
-        rule=Rule(
-            draw(st.builds(Floor, SHARE, SHARE, SHARE)),
-            *(draw(SHARE), draw(SHARE)),
-            protect=tuple(draw(st.lists(st.sampled_from(Kind), unique=True))),
-        ),
-        monitor=draw(st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT)),
-    )
+SPREAD = st.builds(Spread, SHARE, SHARE)
+REGION = st.builds(
+    Region,
+    TEXT,
+    st.sampled_from(Kind),
+    st.lists(TEXT, max_size=3).map(tuple),
+    st.integers(0, 10**12),
+    st.fixed_dictionaries({"warmup": st.just(FULL), "steady": ROUTE}, optional={"recovery": ROUTE}),
+    MEASURED,
+)
+PROFILE = st.builds(
+    Profile,
+    TEXT,
+    st.builds(ModelId, TEXT, st.integers(0, 10**12)),
+    st.lists(REGION, unique_by=lambda one: one.name, max_size=4).map(tuple),
+    verified=st.booleans(),
+    valid_for=st.sampled_from([ValidFor(), ValidFor((2, 8), (1, 1), 4, "Adam", True, "bf16")]),
+    reference=st.none() | st.builds(Reference, TEXT, SPREAD, st.none() | SPREAD),
+    phases=st.builds(
+        Phases, st.builds(Warmup, SHARE), st.sampled_from([Steady(), Steady((0.5, 1.0))])
+    ),
+    rule=st.builds(
+        Rule,
+        st.builds(Floor, SHARE, SHARE, SHARE),
+        SHARE,
+        SHARE,
+        protect=st.lists(st.sampled_from(Kind), unique=True).map(tuple),
+    ),
+    monitor=st.dictionaries(TEXT, SHARE | st.integers(0, 99) | st.booleans() | TEXT),
+)
+"""Any profile, with floats of four digits."""
+
+
+def validator() -> Any:
+    """Return the validator of the package's schema."""
+    jsonschema = pytest.importorskip("jsonschema")
+    return jsonschema.Draft202012Validator(read_object(SCHEMA))
 
 
 @settings(max_examples=60, deadline=None)
-@given(profile=profiles())
-def test_what_is_written_is_read_again(profile: Profile) -> None:
+@given(profile=PROFILE)
+def test_what_is_written_is_valid_and_read_again(profile: Profile) -> None:
     text = profile_text(profile)
+    assert not list(validator().iter_errors(tomllib.loads(text)))
     again = parse_profile(text, "p")
     # `measured` may hold tables without a number, which are not written: texts are compared.
     assert profile_text(again) == text
-    assert [one.phases for one in again.regions] == [one.phases for one in profile.regions]
-    assert (again.rule, again.phases, again.monitor) == (
-        profile.rule,
-        profile.phases,
-        profile.monitor,
-    )
-    assert (again.name, again.model, again.valid_for, again.reference) == (
-        profile.name,
-        profile.model,
-        profile.valid_for,
-        profile.reference,
-    )
+    bare = [
+        dataclasses.replace(
+            one, regions=tuple(dataclasses.replace(each, measured={}) for each in one.regions)
+        )
+        for one in (profile, again)
+    ]
+    assert bare[0] == bare[1]
 
 
 def test_no_kind_is_protected() -> None:
@@ -319,18 +311,6 @@ def test_small_numbers_keep_four_digits() -> None:
     text = EXAMPLE.replace("0.4210", "1.23456e-7")
     found = parse_profile(profile_text(parse_profile(text, "p")), "p")
     assert found.regions[1].phases["steady"].shrink == 1.235e-7
-
-
-def validator() -> Any:
-    """Return the validator of the package's schema."""
-    jsonschema = pytest.importorskip("jsonschema")
-    return jsonschema.Draft202012Validator(read_object(SCHEMA))
-
-
-@settings(max_examples=30, deadline=None)
-@given(profile=profiles())
-def test_what_is_written_is_valid_by_the_schema(profile: Profile) -> None:
-    assert not list(validator().iter_errors(tomllib.loads(profile_text(profile))))
 
 
 @pytest.mark.parametrize(

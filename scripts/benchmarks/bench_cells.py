@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from neuron_fabric.capacity.cost_model import Coefficients, admits
-from neuron_fabric.capacity.link_times import LinkFit, usual
+from neuron_fabric.capacity.link_times import fit_line, usual
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import Route
 from neuron_fabric.errors import say
@@ -159,10 +159,8 @@ def _rates(found: Mapping[str, Any]) -> Coefficients:
 
 
 def _link(found: Mapping[str, Any]) -> tuple[float, float]:
-    fit = LinkFit()
-    for one in found["cells"]:
-        fit.add(4 * one["elements"], usual(one["fp32"]))
-    return fit.line() or (0.0, 0.0)
+    cells = ((4 * one["elements"], usual(one["fp32"])) for one in found["cells"])
+    return fit_line(cells) or (0.0, 0.0)
 
 
 def _profile(elements: int) -> Any:

@@ -23,7 +23,7 @@ EXAMPLES = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    kinds = capacity_command.add_kinds(parser)
+    kinds = capacity_command.add_arguments(parser)
     for name, bench in ((MEASURE, bench_capacity), (CLOCKS, bench_clocks)):
         bench.add_arguments(kinds.add_parser(name, help=bench.HELP, description=bench.HELP))
     bench_cells.add_arguments(kinds.choices["table"])
