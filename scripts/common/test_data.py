@@ -216,7 +216,7 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
     )
     (mutant,) = mutants.read(path)
     assert mutant.caught_by == (FailureKind.ASSERTION,)
-    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
     lines = mutants.problems([mutant, mutant], plan, tests)
     assert any("no test test_x::gone" in line for line in lines)
     assert any("twice" in line for line in lines)

@@ -27,27 +27,13 @@ class PackageMutant:
     id: str
     why: str
     edits: tuple[Edit, ...]
-    tests: tuple[str, ...]
+    tests: tuple[str, ...] = ()
     survives: str = ""
 
 
 def read(path: Path = FOLDER) -> list[PackageMutant]:
     """Read and check a list, or all lists of a folder in the order of their names."""
-    if path.is_dir():
-        return [mutant for file in sorted(path.glob("*.yaml")) for mutant in read(file)]
-    out = []
-    for value in data.load(path, "package_mutants")["mutants"]:
-        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
-        out.append(
-            PackageMutant(
-                value["id"],
-                value["why"],
-                tuple(Edit(**edit) for edit in edits),
-                tuple(value.get("tests", ())),
-                value.get("survives", ""),
-            )
-        )
-    return out
+    return data.load_list(path, "package_mutants", PackageMutant)
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:

@@ -39,7 +39,7 @@ def _plan(folder: Path) -> None:
 
 def _mutants(folder: Path) -> None:
     found = mutants.read(folder)
-    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
     mutants.problems(found, plan, TESTS)
     mutants.watchers(found, {})
     for mutant in found:

@@ -53,7 +53,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
     if shown_as:
         spec = replace(spec, build_name=shown_as)
     folder = runs / spec.id
-    start, budget = time.monotonic(), Budget(proof.timeout_s)
+    start, budget = time.monotonic(), Budget(proof.timeout)
     evidence.empty(folder)
     try:
         found = _TRIES[proof.method](proof, folder, budget)
@@ -160,7 +160,7 @@ def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
 def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureKind, str]:
     if answer.said:
         return FailureKind.INFRASTRUCTURE, f"{what}: the solver said nothing: {answer.said}"
-    limit = f"{proof.timeout_s:g} s of processor time"
+    limit = f"{proof.timeout:g} s of processor time"
     return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {limit}"
 
 
