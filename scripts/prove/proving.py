@@ -176,12 +176,12 @@ def _linear(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
 
 def _float(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     answer = float_adder.prove(proof, folder, budget)
-    out = ProofOutcome(answer.properties, facts={"classes": answer.classes})
+    out = ProofOutcome((answer.prop,), facts={"classes": answer.operands})
     if answer.unknown:
-        out.red(FailureKind.TIME_OUT, f"unknown: {', '.join(answer.unknown)}")
+        out.red(FailureKind.TIME_OUT, f"unknown: {answer.unknown}")
     if answer.wrong:
         out.red(FailureKind.ASSERTION, answer.wrong)
-        out.failed = answer.failed
+        out.failed = (answer.prop,)
     return out
 
 
