@@ -175,7 +175,6 @@ OWN = {
     "test.py",  # of the night
     *("bench_replay.py", "bench_cores.py", "bench_model.py"),
     "bench_profile.py",  # of the verilated model
-    "cosimulation.py",  # MyHDL's, which has a VPI module for one of them
 }
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
