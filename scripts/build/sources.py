@@ -101,8 +101,10 @@ def _digest(start: str, texts: Mapping[str, str]) -> str:
 def _own_text(sim: str) -> str:
     """Hash the code that makes the compile commands: a change of it changes the build."""
     digest = hashlib.sha256()
-    for place in (registry.get(sim), Simulator):
-        digest.update(Path(inspect.getfile(place)).read_bytes())
+    simulator = registry.get(sim)
+    places = [Path(inspect.getfile(one)) for one in (simulator, Simulator)]
+    for path in (*places, *simulator.texts):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

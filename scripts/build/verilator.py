@@ -41,25 +41,7 @@ _COVERAGE = (
 # right, and visit the changed bits only; one copy of each, which takes a third of the time to
 # compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
 # (a difference below zero): those bits would count for the signals after it.
-_TOGGLES = """#pragma once
-#include "verilated_cov.h"
-__attribute__((noinline, weak)) void nf_toggled(int width, uint32_t* counts, QData now,
-                                                QData before) {
-    for (QData changed = (now ^ before) & VL_MASK_Q(width); changed; changed &= changed - 1) {
-        const int bit = __builtin_ctzll(changed);
-        ++counts[2 * bit + ((now >> bit) & 1)];
-    }
-}
-__attribute__((noinline, weak)) void nf_toggled_wide(int width, uint32_t* counts, WDataInP now,
-                                                     WDataInP before) {
-    for (int n = 0; width > 0; ++n, width -= 32)
-        nf_toggled(width < 32 ? width : 32, counts + 64 * n, now[n], before[n]);
-}
-#define VL_COV_TOGGLE_CHG_ST_I nf_toggled
-#define VL_COV_TOGGLE_CHG_ST_Q nf_toggled
-#define VL_COV_TOGGLE_CHG_ST_W nf_toggled_wide
-"""
-_TOGGLES_FILE = "toggles.h"
+_TOGGLES = Path(__file__).with_name("toggles.h")
 # Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
 # paths and the ones that it is given, which have none (`plain_names`).
 SPACE_IS_FINE = "CURDIR=."
@@ -128,6 +110,7 @@ class Verilator(Simulator, runner.Verilator):
     compiles_slowly = True
     links_c = True
     coverage_file = "coverage.dat"
+    texts = (_TOGGLES,)
     lint_title = "verilator -Wall"
     bound: ClassVar[Mapping[str, str]] = {
         "verif/coverage/nf_engine_cover.sv": "hdl/engine/nf_engine.sv",
@@ -184,7 +167,7 @@ class Verilator(Simulator, runner.Verilator):
     def _build_arguments(self, spec: BuildSpec) -> list[str]:
         arguments = ["-Wno-fatal", "--assert", "--x-initial", "unique"]
         if spec.coverage:
-            arguments += [*_COVERAGE, "-FI", _TOGGLES_FILE]
+            arguments += [*_COVERAGE, "-FI", _TOGGLES.name]
         if spec.variant:
             arguments += map(str, sorted((VARIANTS / spec.variant).glob("*.cpp")))
         return arguments
@@ -196,7 +179,7 @@ class Verilator(Simulator, runner.Verilator):
         sources, includes = ([root / n for n in names] for names in (files.sources, files.includes))
         public.write_text(public_control_file(spec, sources, includes), encoding="utf-8")
         if spec.coverage:
-            (directory / _TOGGLES_FILE).write_text(_TOGGLES, encoding="utf-8")
+            shutil.copy(_TOGGLES, directory)
         return [public, *(root / name for name in files.control)]
 
     def _build_command(self) -> list[list[str]]:
@@ -205,7 +188,7 @@ class Verilator(Simulator, runner.Verilator):
         jobs = make.index("-j") + 1
         make = [*make[:jobs], f"{self.make_jobs}", *make[jobs + 1 :]]
         # What runs once, at the start, is a third of the code; most where toggles are counted.
-        fast = "-O1" if _TOGGLES_FILE in verilate else self.opt
+        fast = "-O1" if _TOGGLES.name in verilate else self.opt
         make += [f"OPT_FAST={fast}", "OPT_SLOW=-O0", f"OPT_GLOBAL={self._run_time(verilate, fast)}"]
         if fast == "-O0":  # one precompiled header for all, which takes longer than any file
             make += ["VK_OBJS_FAST=$(addsuffix .o, $(VM_FAST) $(VM_SLOW))", "VK_OBJS_SLOW="]
@@ -219,7 +202,7 @@ class Verilator(Simulator, runner.Verilator):
         Without waves and coverage they are equal in all builds for ccache, so the first build
         compiles them for the rest.
         """
-        special = _TOGGLES_FILE in verilate or any(word.startswith("--trace") for word in verilate)
+        special = _TOGGLES.name in verilate or any(word.startswith("--trace") for word in verilate)
         return fast if special or "OBJCACHE" not in self.env else BuildSpec.opt
 
     @classmethod

@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -34,53 +35,13 @@ from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
 
 FOLDER = BUILD / "synth"
-# Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
-# memories, as no library says what they map to. ECP5 small: without LUTs that are joined by PFUMX
-# and L6MUX21, which shorten paths and take two or four LUTs each. ECP5 fast: as small, but by the
-# old abc without its search for a better structure, which a whole controller takes too long for.
-# ECP5 short: by the old abc, too, but for few LUTs in a row; abc9, which looks for those by itself,
-# takes longer for the engine than all other figures together.
-# Generic and fast, as a whole controller is mapped, have the commands of `synth` and `synth_ecp5`
-# one by one, without `check`, which changes nothing and takes minutes while cells are no gates yet.
-# What is not used is gone before anything looks at it: the reader leaves wires by the million. Both
-# begin alike, and this half of the work is done once. What fast leaves out for want of such cells,
-# multiplications and buses of several drivers, it makes sure of.
-_FIRST = (
-    *("hierarchy -check -top TOP", "proc -noopt -latches error", "clean", "opt_expr", "opt_clean"),
-    *("opt -nodffe -nosdff", "fsm", "opt", "wreduce", "peepopt", "opt_clean"),
-)
-TARGETS: dict[str, tuple[str, ...]] = {
-    "generic": (
-        *(*_FIRST, "alumacc", "share", "opt", "memory -nomap", "opt_clean"),
-        "opt -fast -full",
-        "techmap",
-        "opt -fast",
-        "hierarchy -check -top TOP",
-        "check -assert",
-    ),
-    "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
-    "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
-    "ecp5_fast": (
-        *(*_FIRST, "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse"),
-        *("select -assert-none t:$mul t:$macc t:$tribuf", "share"),
-        *("techmap -map +/cmp2lut.v -D LUT_WIDTH=4", "opt_expr", "opt_clean", "alumacc", "opt"),
-        *("memory -nomap", "opt_clean"),
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run map_ram:map_luts",
-        "techmap -map +/lattice/latches_map.v",
-        "abc -lut 4 -script +strash;if,-a;mfs2",
-        "clean",
-        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
-        "check -assert",
-    ),
-    "ecp5_short": (
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
-        "techmap -map +/lattice/latches_map.v",
-        "abc -lut 4 -script +strash;if;mfs2;strash;dch,-f;if;mfs2",
-        "clean",
-        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
-        "check -assert",
-    ),
+TARGETS = {
+    path.stem: tuple(
+        line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    )
+    for path in sorted((ROOT / "scripts" / "build" / "synth").glob("*.ys"))
 }
+"""Commands of yosys by target."""
 # What is on a path: all but submodules, RAMs, and flip-flops of ECP5, which ltp does not know as
 # such (those of the generic library it does). Each of their outputs would be taken to depend on
 # each input at once, which makes loops by the million of a RAM whose row is read and written back.
@@ -231,7 +192,7 @@ def synthesize(
     slang += [f"-I {path}" for path in files.includes]
     slang += [*(copies.get(path, path) for path in files.sources), *more]
     commands = [word.replace("TOP", top) for word in TARGETS[target]]
-    alike = len(_FIRST) if TARGETS[target][: len(_FIRST)] == _FIRST else 0  # in two targets
+    alike = _alike(TARGETS[target])
     first = [*_taken_out(without, top), *commands[:alike]]
     mapping = commands[alike:]
     mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
@@ -310,6 +271,13 @@ class _Run:
             why = late if done.timed_out else first_error(*self.logs)
             text = f"{self.top} failed: {why} (log {shown(self.logs[0])})"
             raise SynthesisFailed(text, self.used)
+
+
+def _alike(commands: Sequence[str]) -> int:
+    """Return how many commands a target begins with as another one does."""
+    others = [one for one in TARGETS.values() if one != commands]
+    pairs = (zip(commands, one, strict=False) for one in others)
+    return max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], one)) for one in pairs)
 
 
 def depths(paths: str) -> dict[str, int]:

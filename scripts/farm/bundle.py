@@ -28,7 +28,7 @@ _INTERMEDIATE = frozenset(
 _FOLDERS = frozenset({"cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif"})
 _CODE = {
     *(".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".py"),
-    *(".rdl", ".sv", ".svh", ".v", ".vh", ".vlt"),
+    *(".rdl", ".smt2", ".sv", ".svh", ".v", ".vh", ".vlt", ".ys"),
 }
 _SOURCES = _CODE | {".j2", ".json", ".toml", ".yaml", ".yml"}
 _KEY_WORD = (

@@ -36,41 +36,6 @@ FAR = 26
 """A smaller operand that is shifted further is below the last bit of the sum."""
 LARGEST = 254
 """Exponent field of a finite number."""
-_MODEL = """
-hierarchy -check -top {top}
-proc
-flatten
-opt -fast
-dffunmap
-opt_clean
-write_smt2 -stbv -wires {path}
-"""
-_QUESTION = """
-(define-fun sg ((x (_ BitVec 32))) (_ BitVec 1) ((_ extract 31 31) x))
-(define-fun ex ((x (_ BitVec 32))) (_ BitVec 8) ((_ extract 30 23) x))
-(define-fun wide ((x (_ BitVec 32))) (_ BitVec 10) ((_ zero_extend 2) (ex x)))
-(define-fun odd ((x (_ BitVec 32))) Bool
-  (or (= (ex x) #xff) (= ((_ extract 30 0) x) (_ bv0 31))))
-(define-fun far ((x (_ BitVec 32)) (y (_ BitVec 32))) Bool
-  (bvugt (wide x) (bvadd (wide y) (_ bv26 10))))
-(declare-const now |{top}_s|)
-(declare-const then |{top}_s|)
-(assert (|{top}_t| now then))
-(assert (= (|{top}_n en| now) {en}))
-(define-fun a () (_ BitVec 32) (|{top}_n a| now))
-(define-fun b () (_ BitVec 32) (|{top}_n b| now))
-(define-fun sum () (_ BitVec 32) (|{top}_n sum| then))
-"""
-_EXACT = """
-(define-fun exact () (_ FloatingPoint 8 24)
-  (fp.add RNE ((_ to_fp 8 24) a) ((_ to_fp 8 24) b)))
-(assert (not {right}))
-(assert {among})
-"""
-_TWIN = """
-(define-fun twin () (_ BitVec 32) (|{top}_n twin| then))
-(assert (distinct sum twin))
-"""
 _VALUES = "(check-sat)\n(get-value (a b sum))\n"
 # The identity `=` distinguishes +0 from -0 and treats all NaNs as one; the NaN is compared by its
 # bits.
@@ -90,16 +55,18 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
     """Prove the operand class that the proof is named after."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
-    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)), budget)
+    model.run_script(
+        proof, folder, model.template("adder.ys", top=proof.top, path=shown(path)), budget
+    )
     idle = name == "idle"
     both = proof.dut is Dut.BOTH
-    parts = _QUESTION + (_TWIN if both else _EXACT)
-    question = parts.format(
-        top=proof.top,
-        en="false" if idle else "true",
-        right="(= sum #x00000000)" if idle else _RIGHT,
-        among="true" if both else CLASSES[name] or "true",
-    )
+    question = model.template("adder.smt2", top=proof.top, en="false" if idle else "true")
+    if both:
+        question += model.template("adder_twin.smt2", top=proof.top)
+    else:
+        right = "(= sum #x00000000)" if idle else _RIGHT
+        among = CLASSES[name] or "true"
+        question += model.template("adder_exact.smt2", right=right, among=among)
     text = "(set-logic QF_BVFP)\n" + path.read_text(encoding="utf-8") + question
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:

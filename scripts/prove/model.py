@@ -16,24 +16,6 @@ from scripts.common.records import Dut
 from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Proof
 
-# Memories become registers, so that a counterexample contains their initial content. $check cells
-# become $assert and similar ones, because write_smt2 silently omits them. Reading a row that a
-# memory lacks returns any value.
-_PREPARE = """
-hierarchy -check -top {top}
-proc
-flatten
-opt_expr
-opt_clean
-memory_map
-setundef -undriven -anyseq
-async2sync
-chformal -lower
-opt -fast
-dffunmap
-opt_clean
-check -assert
-"""
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"\b(?:[nf][fv]_\w+|CCU2C)\b")
 _PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))?", re.MULTILINE)
@@ -48,6 +30,11 @@ class Model:
     asserts: tuple[str, ...]
     covers: tuple[str, ...]
     state: bool
+
+
+def template(name: str, **values: str) -> str:
+    """Return a text of this folder with values in the place of their names in braces."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").format(**values)
 
 
 def run_script(
@@ -120,7 +107,7 @@ def make(proof: Proof, folder: Path, budget: Budget) -> Model:
     path = folder / "model.smt2"
     # With the state as one vector bitwuzla need not learn about an uninterpreted sort.
     sort = "-stbv " if proof.solver == BITWUZLA else ""
-    commands = _PREPARE.format(top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
+    commands = template("model.ys", top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
     run_script(proof, folder, commands, budget)
     found: dict[str, list[str]] = {"assert": [], "assume": [], "cover": []}
     text = path.read_text(encoding="utf-8")

@@ -17,26 +17,6 @@ SOURCES = [
     *("pkg/nf_pkg.sv", "link/nf_link_pkg.sv", "pkg/nf_core_pkg.sv", "pkg/nf_wave_pkg.sv"),
     "link/nf_link_init.sv",
 ]
-BENCH = """\
-module bench;
-  logic clk = 0, rst_n = 0, clean = 0;
-  wire silent, idle, valid, up;
-  nf_link_init u_init (
-    .clk, .rst_n, .any_clean(clean), .init_received(clean), .silent, .idle_request(idle),
-    .param_valid(valid), .param_ready(clean), .link_up(up)
-  );
-  initial begin
-    $dumpfile("waves.vcd");
-    $dumpvars(0, bench);
-    for (int edges = 0; edges < 24; edges++) begin
-      #1 clk = !clk;
-      #1 rst_n = edges > 4;
-      clean = edges > 8;
-    end
-    $finish;
-  end
-endmodule
-"""
 
 
 def texts(vcd: str, name: str) -> list[str]:
@@ -50,8 +30,11 @@ def texts(vcd: str, name: str) -> list[str]:
 
 @pytest.mark.skipif(not registry.get("icarus").available(), reason="Icarus is not installed")
 def test_states_have_names_in_waves(tmp_path: Path) -> None:
-    (tmp_path / "bench.sv").write_text(BENCH, encoding="utf-8")
-    files = [f"-I{HDL / 'common'}", *(str(HDL / name) for name in SOURCES), "bench.sv"]
+    files = [
+        f"-I{HDL / 'common'}",
+        *(str(HDL / name) for name in SOURCES),
+        str(Path(__file__).with_suffix(".sv")),
+    ]
     for words in (
         ["iverilog", "-g2012", "-s", "bench", "-o", "bench.vvp", *files],
         ["vvp", "bench.vvp"],
