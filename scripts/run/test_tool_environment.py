@@ -23,20 +23,8 @@ from scripts.common.records import RunRecord
 from scripts.conftest import Toy
 
 # Variables of a caller's shell that would change what a tool does.
-STRAY_TEXT = """
-    COCOTB_RESOLVE_X=ZEROS COCOTB_TRUST_INERTIAL_WRITES=0 COCOTB_TEST_FILTER=nothing
-    COCOTB_TESTCASE=nothing COCOTB_TEST_MODULES=nothing COCOTB_RANDOM_SEED=9
-    COCOTB_RANDOM_TEST_ORDER=1 COCOTB_MAX_FAILURES=-1 COCOTB_RESULTS_FILE=/nowhere/results.xml
-    COCOTB_REWRITE_ASSERTION_FILES= COCOTB_PDB_ON_EXCEPTION=1 COCOTB_LIST_TESTS=1 COCOTB_ATTACH=60
-    COCOTB_PREVIEW=1 RANDOM_SEED=9 TESTCASE=nothing GPI_USERS=/nowhere/lib.so,entry
-    GPI_EXTRA=/nowhere/lib.so:entry PYGPI_USERS=os:abort PYGPI_PYTHON_BIN=/nowhere/python
-    SIM_CMD_PREFIX=true SIM_CMD_SUFFIX=+nothing WAVES=1 GUI=maybe VERILATOR_ROOT=/nowhere
-    IVERILOG_ICONFIG=/nowhere IVERILOG_DUMPER=none PYTHONOPTIMIZE=2 PYTHONWARNINGS=error
-    PYTHONSTARTUP=/nowhere.py PYTHONHOME=/nowhere PYTEST_ADDOPTS=--collect-only LD_PRELOAD=
-    MAKEFLAGS=-n CXXFLAGS=-DNDEBUG CPATH=/nowhere NF_CHECKERS_OFF=assertions NF_MUTANT=3
-    NF_TWINS=/nowhere LC_API_TOKEN=hunter2
-"""
-STRAY = dict(word.split("=", 1) for word in STRAY_TEXT.split())
+_LINES = Path(__file__).with_suffix(".env").read_text(encoding="utf-8").splitlines()
+STRAY = dict(line.split("=", 1) for line in _LINES if not line.startswith("#"))
 BENCH = """
     import json, os
     import cocotb
