@@ -4,15 +4,11 @@ red after an update of cocotb, mend `cocotb_private.py`."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
 import zlib
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
-from typing import Any, ClassVar
+from types import SimpleNamespace
 
 import cocotb.regression
 import numpy
@@ -39,36 +35,10 @@ def test_the_end_of_the_tests_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cocotb_private.tests_are_over()
 
 
-class Shared(MetaPathFinder, Loader):
-    """One loader for all modules, as that of pytest's assertions."""
-
-    sources: ClassVar = {
-        "torch": "import torch_part\nseeds = []\nmanual_seed = seeds.append",
-        "torch_part": "",
-    }
-
-    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in self.sources else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(self.sources[module.__name__], module.__dict__)
-
-
-def test_torch_is_seeded_when_a_test_imports_it_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name == "torch"]:
-        monkeypatch.delitem(sys.modules, name)
-    shared = Shared()
-    monkeypatch.setattr(sys, "meta_path", [shared, *sys.meta_path])
+def test_torch_is_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[int] = []
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(manual_seed=seeds.append))
     state = numpy.random.get_state()
-    finders = len(sys.meta_path)
-    cocotb_private._seed("first test")
-    cocotb_private._seed("second test")
-    assert len(sys.meta_path) == finders + 1
-    torch = importlib.import_module("torch")
-    cocotb_private._seed("third test")
+    cocotb_private._seed("a test")
     numpy.random.set_state(state)
-    for name in shared.sources:
-        del sys.modules[name]
-    assert torch.seeds == [zlib.crc32(b"second test"), zlib.crc32(b"third test")]
-    assert torch.__loader__ is shared
-    assert len(sys.meta_path) == finders
+    assert seeds == [zlib.crc32(b"a test")]
