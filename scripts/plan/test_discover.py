@@ -16,7 +16,7 @@ from scripts.common.errors import NfError
 from scripts.plan import discover
 
 Write = Callable[[str, str], Path]
-Answer = tuple[list[dict[str, Any]], dict[str, Any]]
+Answer = tuple[list[dict[str, Any]], list[str]]
 
 WAYS = '''
     import os
@@ -98,9 +98,9 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 def of_module(answer: Answer, name: str) -> Answer:
     """Return the part of an answer that concerns one module."""
-    modules, end = answer
-    lost = [line for line in end["lost"] if line.startswith(f"t/{name}.py")]
-    return [one for one in modules if one["path"] == f"t/{name}.py"], {**end, "lost": lost}
+    modules, lost = answer
+    mine = [line for line in lost if line.startswith(f"t/{name}.py")]
+    return [one for one in modules if one["path"] == f"t/{name}.py"], mine
 
 
 def test_every_way_to_write_a_test(
@@ -184,8 +184,7 @@ MODULES = {
 
 
 def test_what_cocotb_would_leave_out_is_named(imported: Answer) -> None:
-    modules, end = imported
-    said = list(discover._faults(modules, end["lost"]))
+    said = list(discover._faults(*imported))
     for name, (_, wanted) in FAULTS.items():
         mine = [line for line in said if line.startswith(f"t/test_{name}.py")]
         assert len(mine) == bool(wanted), (name, mine)
@@ -217,19 +216,18 @@ def test_the_answer_is_kept_until_a_file_changes(
     imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The import is an earlier one; the name of the test is what a file holds."""
-    read = imported[1]["read"]
-    assert {Path(file).name for file in read} >= {"shared.py", "test_ways.py"}
-    folder = tmp_path / "t"
-    folder.mkdir()
+    folder = tmp_path / "verif" / "t"
+    folder.mkdir(parents=True)
     shared = folder / "shared.py"
 
     def answer(*_: object) -> Answer:
-        [module], end = of_module(imported, "test_one")
+        [module], lost = of_module(imported, "test_one")
         name = shared.read_text(encoding="utf-8")
         tests = [{**test, "name": name, "cases": [name]} for test in module["tests"]]
-        return [{**module, "tests": tests}], {**end, "read": [str(shared)]}
+        return [{**module, "tests": tests}], lost
 
     shared.write_text("one", encoding="utf-8")
+    monkeypatch.setattr(discover, "ROOT", tmp_path)
     monkeypatch.setattr(discover, "TESTS", folder)
     monkeypatch.setattr(discover, "_KEPT", tmp_path / "build" / "tests.json")
     monkeypatch.setattr(discover, "_last", [])
