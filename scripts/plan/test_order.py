@@ -245,11 +245,6 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
     assert seen == [1, 1, 1]
 
 
-def test_an_interrupted_run_ends_the_watch(toy: Toy) -> None:
-    one = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
-    assert nf_run.watch(lambda: [one], lambda specs: 130) == 130
-
-
 class Terminal(io.StringIO):
     """Says that it is one."""
 
