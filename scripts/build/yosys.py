@@ -19,6 +19,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,8 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.sources import apply_edits
-from scripts.common import data, process, toolchain
+from scripts.common import data, toolchain
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
@@ -204,7 +206,8 @@ def synthesize(
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
         return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
     reading = [yosys, "-q", "-l", shown(log), "-p"]
-    run = _Run(top, effort_s, (log, console))
+    budget = Budget(effort_s)
+    run = partial(_run, budget, top, logs=(log, console))
     if native_yosys.version() is None:
         run([*reading, "; ".join([" ".join(slang), *first, *mapping])], console)
     else:
@@ -218,7 +221,7 @@ def synthesize(
         il = read_once(read_as or name, _key(files, more, reads), read)
         run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
-    took = round(run.used, 1)
+    took = round(budget.used, 1)
     modules = modules_of(out)
     _keep(name, _Kept(key, took, modules, depth))
     return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
@@ -250,27 +253,15 @@ def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
     return place
 
 
-@dataclass
-class _Run:
-    """Programs that map a design in sequence; they share a limit of processor time.
-
-    Calling it runs one command with its output in a file, and raises SynthesisFailed.
-    """
-
-    top: str
-    effort_s: float
-    logs: tuple[Path, Path]
-    used: float = 0.0
-
-    def __call__(self, command: Sequence[str], out_to: Path) -> None:
-        left = max(1.0, self.effort_s - self.used)
-        done = process.run_logged(list(command), out_to, cwd=ROOT, timeout_s=left)
-        self.used += done.seconds if done.used is None else done.used
-        if done.timed_out or done.returncode != 0:
-            late = f"more than {self.effort_s:.0f} s of processor time"
-            why = late if done.timed_out else first_error(*self.logs)
-            text = f"{self.top} failed: {why} (log {shown(self.logs[0])})"
-            raise SynthesisFailed(text, self.used)
+def _run(
+    budget: Budget, top: str, command: Sequence[str], out_to: Path, logs: tuple[Path, Path]
+) -> None:
+    """Run one command of a mapping with its output in a file; SynthesisFailed."""
+    done = budget.run(command, out_to)
+    if done.timed_out or done.returncode != 0:
+        late = f"more than {budget.limit_s:.0f} s of processor time"
+        why = late if done.timed_out else first_error(*logs)
+        raise SynthesisFailed(f"{top} failed: {why} (log {shown(logs[0])})", budget.used)
 
 
 def _alike(commands: Sequence[str]) -> int:

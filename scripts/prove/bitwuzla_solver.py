@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.process import Finished
-from scripts.prove.budget import Budget
 
 _PROGRAM = """
 import sys

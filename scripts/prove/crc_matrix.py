@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from neuron_fabric.data import DataLimits, as_object, read_json
+from scripts.common.budget import Budget
 from scripts.common.paths import shown
 from scripts.prove import affine, model
 from scripts.prove.affine import NotLinear
-from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 ARGUMENT = "linear: each bit of the syndrome is the parity of some bits of the flit"

@@ -15,11 +15,11 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
 from scripts.prove import bitwuzla_solver, model
-from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 CLASSES = {

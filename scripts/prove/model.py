@@ -10,10 +10,10 @@ from pathlib import Path
 
 from scripts.build import sources, twins, yosys
 from scripts.build.filelist import read_filelist, read_source
+from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
-from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Proof
 
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)

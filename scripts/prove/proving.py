@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from scripts.common import tool_environment
+from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
-from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import evidence, simulate
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common import toolchain
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.prove.budget import Budget
 from scripts.prove.model import Model
 
 SOLVER = "yices"

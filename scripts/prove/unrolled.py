@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.prove import bitwuzla_solver
-from scripts.prove.budget import Budget
 from scripts.prove.model import Model
 from scripts.prove.smtbmc import Answer
 
