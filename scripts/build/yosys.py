@@ -73,21 +73,29 @@ class Mapped:
         modules: cells of each module by type, submodules included.
         depth: cells on the longest path of each module between its flip-flops, RAMs, ports and
             submodules.
-        netlist: JSON for place and route, where it was asked for.
         seconds: processor time of the mapping.
         key: hash of all inputs.
         fresh: mapped now, not taken from the cache.
     """
 
+    name: str
     top: str
     target: str
     seconds: float
     modules: Mapping[str, Mapping[str, int]]
     depth: Mapping[str, int]
-    log: Path
-    netlist: Path
     key: str = ""
     fresh: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def log(self) -> Path:
+        """Return the log of yosys."""
+        return FOLDER / f"{self.name}.log"
+
+    @property
+    def netlist(self) -> Path:
+        """Return the JSON for place and route, which is there where it was asked for."""
+        return FOLDER / f"{self.name}.netlist.json"
 
     def cells(self, module: str = "") -> Counter[str]:
         """Count the leaf cells of a module (default: the top) and everything below it, by type."""
@@ -204,7 +212,7 @@ def synthesize(
     key = _key(files, more, [*reads, *mapping])
     console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
-        return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
+        return kept
     reading = [yosys, "-q", "-l", shown(log), "-p"]
     budget = Budget(effort_s)
     run = partial(_run, budget, top, logs=(log, console))
@@ -221,10 +229,10 @@ def synthesize(
         il = read_once(read_as or name, _key(files, more, reads), read)
         run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
-    took = round(budget.used, 1)
-    modules = modules_of(out)
-    _keep(name, _Kept(key, took, modules, depth))
-    return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+    made = Mapped(name, top, target, round(budget.used, 1), modules_of(out), depth, key)
+    text = json.dumps(dataclasses.asdict(made), indent=1)
+    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
+    return dataclasses.replace(made, fresh=True)
 
 
 _OLD_S = 3600.0
@@ -304,16 +312,6 @@ def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, st
 
 
 # -- what was mapped before ---------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Kept:
-    """Cached part of a Mapped; its file name has the rest."""
-
-    key: str
-    seconds: float
-    modules: dict[str, dict[str, int]]
-    depth: dict[str, int]
-
-
 def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     """Hash all sources and headers, the commands, and the versions of yosys."""
     digest = hashlib.sha256()
@@ -324,16 +322,11 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _kept(name: str, key: str) -> _Kept | None:
+def _kept(name: str, key: str) -> Mapped | None:
     with suppress(NfError):  # missing, cut short, or of another version
-        found = data.load_json(FOLDER / f"{name}.mapped.json", _Kept)
+        found = data.load_json(FOLDER / f"{name}.mapped.json", Mapped)
         return found if found.key == key else None
     return None
-
-
-def _keep(name: str, kept: _Kept) -> None:
-    text = json.dumps(dataclasses.asdict(kept), indent=1)
-    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
