@@ -97,15 +97,10 @@ class Suite:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A seed that failed before, which suites with drawn seeds also run; `build` and `sim` are
-    patterns."""
+class Kept(Skip):
+    """A seed that failed before, which suites with drawn seeds also run where its patterns fit."""
 
-    test: str
-    seed: int
-    why: str
-    build: str = "*"
-    sim: str = "*"
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -204,7 +199,7 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
     for one in plan.kept:
-        if not any(Skip("", one.test, one.build, one.sim).fits(*at) for at in runs):
+        if not any(one.fits(*at) for at in runs):
             out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
 
