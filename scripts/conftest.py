@@ -25,27 +25,7 @@ from scripts.record.database import History
 from scripts.report import document, test_browser
 from scripts.run import simulate
 
-DESIGN = """
-    `default_nettype none
-    module toy #(parameter int WIDTH = 8) (
-      input wire logic clk, input wire logic rst_n,
-      input wire logic [WIDTH-1:0] d, output logic [WIDTH-1:0] q
-    );
-      `include "toy.svh"
-      logic [WIDTH-1:0] inner;
-      logic [31:0] unset, rolled;  // never reset; drawn by the design at time 0
-      always_ff @(posedge clk) unset <= unset + 1;
-      initial rolled = $urandom;
-      always_ff @(posedge clk or negedge rst_n)
-        if (!rst_n) q <= '0;
-        else        q <= d + `STEP;
-      assign inner = q;
-    `ifdef VERILATOR
-      NeverThirteen: assert property (@(posedge clk) disable iff (!rst_n) d != 13)
-        else $error("[ASSERT FAILED] %m: %s", "NeverThirteen");
-    `endif
-    endmodule
-"""
+DESIGN = Path(__file__).with_name("toy.sv").read_text(encoding="utf-8")
 BENCH = """
     import json, os, random, sys, time
     import cocotb
@@ -239,30 +219,26 @@ def git_by_somebody(root: Path, *words: str) -> str:
     return git.text(*who, "-c", "core.hooksPath=/dev/null", *words, root=root).strip()
 
 
+def _write_design(folder: Path, listed: str, headers: str, place: str) -> None:
+    """Write the toy below a folder, with a file list; its header goes to a folder of headers."""
+    (folder / headers).mkdir(exist_ok=True)
+    (folder / headers / "toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
+    (folder / f"{place}toy.sv").write_text(DESIGN, encoding="utf-8")
+    (folder / listed).write_text(
+        f"// the toy\n+incdir+{headers}\n{place}toy.sv\n", encoding="utf-8"
+    )
+
+
 @pytest.fixture(scope="session")
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """The toy design, written once; builds are shared by the tests of a session."""
     folder = tmp_path_factory.mktemp("toy")
-    (folder / "inc").mkdir()
-    (folder / "inc" / "toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
-    (folder / "toy.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
-    (folder / "toy.f").write_text("// the toy\n+incdir+inc\ntoy.sv\n", encoding="utf-8")
+    _write_design(folder, "toy.f", "inc", "")
     (folder / "toy_bench.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
     return Toy(folder)
 
 
-PLAN = """
-    builds:
-      toy: {top: toy, filelist: hdl/toy.f, opt: -O0, reason: the toy as it is}
-      broken: {top: toy, filelist: hdl/broken.f, opt: -O0, reason: a source with a mistake}
-    suites:
-      smoke: {tests: ["test_toy::many", "test_toy::adds_one"], seeds: 1, reason: a few short tests}
-    features:
-      - name: toy
-        spec: no section
-        goal: it fails in every way there is
-        tests:
-"""
+PLAN = Path(__file__).with_name("toy.yaml").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -325,15 +301,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
         (folder / name).mkdir(parents=True)
     (folder / "verif/tests/test_toy.py").write_text(textwrap.dedent(BENCH), encoding="utf-8")
     names = re.findall(r"async def (\w+)\(dut", BENCH.partition("@cocotb.test")[2])
-    plan = textwrap.dedent(PLAN)
-    plan += "".join(f'      - {{test: "test_toy::{n}", stage: V1, builds: [toy]}}\n' for n in names)
-    (folder / "verif/testplan/toy.yaml").write_text(plan, encoding="utf-8")
-    (folder / "hdl/toy.svh").write_text("`define STEP 1\n", encoding="utf-8")
-    (folder / "hdl/toy.sv").write_text(textwrap.dedent(DESIGN), encoding="utf-8")
-    (folder / "hdl/toy.f").write_text("+incdir+hdl\nhdl/toy.sv\n", encoding="utf-8")
-    (folder / "hdl/broken.sv").write_text(
-        textwrap.dedent(DESIGN).replace("assign", "asign"), encoding="utf-8"
+    plan = PLAN + "".join(
+        f'      - {{test: "test_toy::{n}", stage: V1, builds: [toy]}}\n' for n in names
     )
+    (folder / "verif/testplan/toy.yaml").write_text(plan, encoding="utf-8")
+    _write_design(folder, "hdl/toy.f", "hdl", "hdl/")
+    (folder / "hdl/broken.sv").write_text(DESIGN.replace("assign", "asign"), encoding="utf-8")
     (folder / "hdl/broken.f").write_text("+incdir+hdl\nhdl/broken.sv\n", encoding="utf-8")
     nf = folder / ".venv/bin/nf"
     nf.write_text(f'#!/bin/sh\nexec {sys.executable} -m scripts.cli.main "$@"\n', encoding="utf-8")

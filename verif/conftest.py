@@ -78,9 +78,9 @@ class SignalModel(Simulators):
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         raise BuildError("the device model has no bulk transport")
 
-    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
+    def simulate(self, sim: str, bench: str, **how: Any) -> RunRecord:
         self.runs.append(how)
-        session = Session.read(Path(how["env"][SESSION]))
+        session = Session.read(Path(dict(how["env"])[SESSION]))
         model = DeviceModel(session.options.device)
         for works in steps_of(session.prepare(), session.keys):
             result = StepResult(works, drive(model, works), [])

@@ -10,7 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from myhdl import Cosimulation, Simulation, block, delay, instance
+from myhdl import Simulation, block, delay, instance
 
 from models.myhdl.convert import Twin
 
@@ -28,22 +28,12 @@ def _heartbeat() -> Any:
 
 
 class Stepper:
-    """Runner of twins, alone or with another simulator. Use it as a context manager.
+    """Runner of twins. Use it as a context manager."""
 
-    ``command`` starts a simulator with the module of the first twin and MyHDL's VPI module. It gets
-    the same inputs, and `beside` returns its outputs.
-    """
-
-    def __init__(self, twins: Sequence[Twin], command: Sequence[str] = ()) -> None:
+    def __init__(self, twins: Sequence[Twin]) -> None:
         self._twins = {twin.name: twin for twin in twins}
         self._signals = {twin.name: twin.ports.signals() for twin in twins}
         blocks = [twin.block(self._signals[twin.name]) for twin in twins]
-        self._beside: dict[str, Any] = {}
-        if command:
-            first = twins[0]
-            shared = self._signals[first.name]
-            self._beside = {name: first.ports.signals()[name] for name in first.ports.outputs}
-            blocks.append(Cosimulation(list(command), **{**shared, **self._beside}))
         self._simulation = Simulation(*blocks, _heartbeat())
         self._settle()
 
@@ -65,10 +55,6 @@ class Stepper:
             signals[port].next = value
         self._settle()
         return {port: int(signals[port].val) for port in twin.ports.outputs}
-
-    def beside(self) -> dict[str, int]:
-        """Return the outputs of the module in the other simulator, for the same inputs."""
-        return {name: int(signal.val) for name, signal in self._beside.items()}
 
     def clock(self) -> None:
         """Apply a rising edge to every clock."""

@@ -97,24 +97,12 @@ def read_stamp(directory: Path) -> Stamp:
     return typed(Stamp, read_json(directory / STAMP))
 
 
-def _done(directory: Path, products: Sequence[str], tell: bool = False) -> bool:
-    """Return whether the build exists; a damaged one is reported if `tell`, and does not count."""
-    try:
-        lack = _damage(directory, products)
-    except FileNotFoundError:
-        return False
-    if lack and tell:
-        say(f"nf: the build {shown(directory)} is made again: {lack}.", file=sys.stderr)
-    return not lack
-
-
-def _damage(directory: Path, products: Sequence[str]) -> str:
-    """Return how the build differs from what was built, "" if it does not. FileNotFoundError
-    when there is no build."""
+def _lack(directory: Path, products: Sequence[str]) -> str | None:
+    """Return how a build differs from what was built: "" if it does not, None if there is none."""
     try:
         stamp = read_stamp(directory)
     except FileNotFoundError:
-        raise
+        return None
     except OSError as error:
         return f"{STAMP} {error.strerror}"
     except DataError as error:
@@ -151,7 +139,7 @@ def once(
     stamp = directory / STAMP
     if directory.is_relative_to(BUILD):
         run_folders.tree()
-    if _done(directory, products):
+    if _lack(directory, products) == "":
         os.utime(stamp)  # last use, for `nf clean`
         return Built(directory, 0.0, cached=True)
     start = time.monotonic()
@@ -162,8 +150,11 @@ def once(
     if directory.is_symlink():
         raise NfError(f"{shown(directory)} is a link, and a build would go there: remove it.")
     with Lock(directory).acquire(wait=process.check_stopping):
-        if _done(directory, products, tell=True):  # somebody else built it while we waited
+        lack = _lack(directory, products)
+        if lack == "":  # somebody else built it while we waited
             return Built(directory, time.monotonic() - start, cached=True)
+        if lack:
+            say(f"nf: the build {shown(directory)} is made again: {lack}.", file=sys.stderr)
         _empty(directory)
         with naming(directory):
             facts = {

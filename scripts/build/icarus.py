@@ -18,20 +18,7 @@ from scripts.common.records import BuildSpec, RunSpec, Waves
 from scripts.common.toolchain import Finding
 
 # cocotb's module that writes waves, and one that can start late and end early.
-_DUMP = """\
-module cocotb_iverilog_dump();
-  reg [8*4096-1:0] path;
-  reg [63:0] from_ns, for_ns;
-  initial if ($value$plusargs("dumpfile_path=%s", path)) begin
-    $dumpfile(path);
-    if ($value$plusargs("dump_from_ns=%d", from_ns)) #(from_ns);
-    $dumpvars(0, {top});
-    if ($value$plusargs("dump_for_ns=%d", for_ns)) begin
-      #(for_ns) $dumpoff;
-    end
-  end
-endmodule
-"""
+_DUMP = Path(__file__).with_name("icarus_dump.v")
 
 
 @functools.cache
@@ -49,6 +36,7 @@ class Icarus(Simulator, runner.Icarus):
     name = "icarus"
     missing = "Icarus Verilog is not installed (apt-get install iverilog): Verilator alone runs."
     wave_format = Waves.FST
+    texts = (_DUMP,)
     lint_title = "icarus accepts"
     # Said of every indexed constant in always_comb, which Icarus simulates right.
     harmless = ("constant selects in always_",)
@@ -94,7 +82,7 @@ class Icarus(Simulator, runner.Icarus):
         return [*words, *(f"-I{path}" for path in files.includes), *files.sources], {}
 
     def _create_iverilog_dump_file(self) -> None:
-        text = _DUMP.format(top=self.hdl_toplevel)
+        text = _DUMP.read_text(encoding="utf-8").replace("TOP", str(self.hdl_toplevel))
         Path(self.iverilog_dump_file).write_text(text, encoding="utf-8")
 
     def _set_env_test(self) -> None:

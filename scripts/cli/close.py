@@ -159,7 +159,7 @@ def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]
             testplan.build_spec(plan, build, sim),
             test.module,
             (test.name,),
-            timeout_s=entry.timeout_s,
+            timeout_s=entry.timeout,
             env=testplan.scale_environment(args.scale or 1.0),
             build_name=build,
             direct=True,  # weights are part of the environment: no two runs share a server

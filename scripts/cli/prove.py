@@ -148,7 +148,7 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
 
 
 def _longest_first(chosen: Sequence[Proof]) -> list[RunSpec]:
-    return [one.spec for one in sorted(chosen, key=lambda one: -one.timeout_s)]
+    return [one.spec for one in sorted(chosen, key=lambda one: -one.timeout)]
 
 
 def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.ProofRow]:

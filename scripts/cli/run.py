@@ -279,9 +279,7 @@ def execute(
     if farm:
         farm.resume()
     recorder = Recorder(title, specs, command, revision(), prints)
-    progress = RunProgress(
-        len(specs), seconds=expected, jobs=at_once, builds=order.to_build(specs, memory)
-    )
+    progress = RunProgress(len(specs), seconds=expected, jobs=at_once)
     interrupted = threading.Event()
 
     def came(record: RunRecord) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable
+from multiprocessing.connection import wait
 from pathlib import Path
 
 STANDS_STILL_S = 60.0
@@ -85,14 +86,11 @@ def watch(
 
 def leader_ended(pid: int, seconds: float) -> bool:
     """Wait up to `seconds` for a child to end, without reaping it; return whether it has ended."""
-    until, pause = time.monotonic() + seconds, 0.005
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        left = until - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(pause, left))
-        pause = min(2 * pause, 0.05)
-    return True
+    handle = os.pidfd_open(pid)
+    try:
+        return bool(wait([handle], seconds))
+    finally:
+        os.close(handle)
 
 
 def of_group(group: int) -> float:

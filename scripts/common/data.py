@@ -54,6 +54,29 @@ def load(path: Path, schema: str) -> dict[str, Any]:
     return result
 
 
+def load_list(path: Path, schema: str, kind: type[T]) -> list[T]:
+    """Read the list of a YAML file, or the lists of a folder in the order of their names, each
+    value as a ``kind``; NfError in one line.
+
+    A value with one edit may hold its fields itself, in place of a list `edits`.
+    """
+    if path.is_dir():
+        files = sorted(path.glob("*.yaml"))
+        return [one for file in files for one in load_list(file, schema, kind)]
+    (values,) = load(path, schema).values()
+    try:
+        return [typed(kind, _with_edits(value)) for value in values]
+    except DataError as error:
+        raise NfError(f"{shown(path)}: {error}.") from error
+
+
+def _with_edits(value: dict[str, Any]) -> dict[str, Any]:
+    if "file" not in value:
+        return value
+    edit = {key: value[key] for key in ("file", "old", "new")}
+    return {key: one for key, one in value.items() if key not in edit} | {"edits": [edit]}
+
+
 def load_json(path: Path, kind: type[T]) -> T:
     """Read a JSON file as a ``kind`` (see `neuron_fabric.typed`); NfError in one line."""
     try:

@@ -96,29 +96,7 @@ def test_select(tests: list[TestCase]) -> None:
         select(tests, ["one/n=1"])
 
 
-PLAN = """
-    builds:
-      small: {parameters: {SLOTS: 4}, reason: another set of parameters}
-    suites:
-      smoke: {tests: ["*"], stages: [V1], seeds: 2, group: true, reason: quick look at everything}
-      skips:
-        tests: ["*"]
-        seeds: 1
-        reason: leaves out some runs
-        skip:
-          - {build: small, sim: verilator, why: it compiles slowly}
-          - {test: "test_x::T*", why: it takes long}
-        narrow:
-          - {sim: verilator, values: n=1, why: the other values take long}
-    features:
-      - name: modes
-        spec: controller §3
-        goal: every mode computes what the reference computes
-        tests:
-          - {test: "test_x::one", stage: V1, builds: [default, small]}
-          - {test: "test_x::renamed", stage: V2, sims: [verilator]}
-          - {test: "test_x::Three", stage: V1, timeout: 5}
-"""
+PLAN = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
 
 
 def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
@@ -167,14 +145,14 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         ("[default, small]", "[tiny]", "unknown build"),
         ('"test_x::renamed"', '"test_x::one"', "twice"),
         ("seeds: 2, ", "", "seeds"),
-        ("suites:", "kept: [{test: a::b, seed: 1, why: once was red}]\n    suites:", "kept/0/test"),
+        ("suites:", "kept: [{test: a::b, seed: 1, why: once was red}]\nsuites:", "kept/0/test"),
         ("builds:\n", "builds: [\n", "not YAML"),
         ("seeds: 2", "seeds: 1000000000", "suites/smoke/seeds"),
         (", why: it takes long", "", "skips/skip"),
         (" values: n=1,", "", "skips/narrow"),
         ("seeds: 2", "seeds: .nan", "nan is no number"),
         ("seeds: 2", "seeds: " + "9" * 5000, "not YAML"),
-        ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:5: key 'seeds' stands twice"),
+        ("seeds: 2", "seeds: 2, seeds: 3", "plan.yaml:6: key 'seeds' stands twice"),
         ("seeds: 2", "seeds: 2026-13-45", "not YAML"),
         ("seeds: 2", "? [1] : 2", "is no text; write it"),
         ("goal: every", "goal: &a [every", "plan.yaml"),
@@ -216,7 +194,7 @@ def test_mutants(write: Write, tests: list[TestCase]) -> None:
     )
     (mutant,) = mutants.read(path)
     assert mutant.caught_by == (FailureKind.ASSERTION,)
-    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
     lines = mutants.problems([mutant, mutant], plan, tests)
     assert any("no test test_x::gone" in line for line in lines)
     assert any("twice" in line for line in lines)

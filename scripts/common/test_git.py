@@ -58,46 +58,13 @@ def test_no_variable_of_a_hook_reaches_git(tmp_path: Path, monkeypatch: pytest.M
     assert not git.environment(tmp_path).keys() & set(listed)
 
 
-ODD = {
-    "GIT_DIR": "{victim}/.git",
-    "GIT_WORK_TREE": "{victim}",
-    "GIT_INDEX_FILE": "{victim}/.git/index",
-    "GIT_OBJECT_DIRECTORY": "{victim}/.git/objects",
-    "GIT_COMMON_DIR": "{victim}/.git",
-    "GIT_NAMESPACE": "other",
-    "GIT_PREFIX": "hdl/",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_TRACE": "1",
-    "GIT_TRACE_SETUP": "1",
-    "GIT_CONFIG_PARAMETERS": "'core.bare'='true'",
-    "GIT_CONFIG_COUNT": "x",
-    "GIT_CEILING_DIRECTORIES": "{root}",
-    "GIT_EXTERNAL_DIFF": "false",
-    "GIT_DEFAULT_HASH": "sha256",
-    "GIT_TEMPLATE_DIR": "/nowhere",
-    "LC_ALL": "de_DE.UTF-8",
-    "CDPATH": "/",
-}
-CONFIG = """
-[core]
-  quotePath = true
-  hooksPath = /nowhere
-  autocrlf = true
-[commit]
-  gpgsign = true
-[diff]
-  noprefix = true
-  external = false
-  relative = true
-[status]
-  showUntrackedFiles = no
-[log]
-  showSignature = true
-[color]
-  ui = always
-[init]
-  templateDir = /nowhere
-"""
+HERE = Path(__file__)
+ODD = dict(
+    line.split("=", 1)
+    for line in HERE.with_suffix(".env").read_text(encoding="utf-8").splitlines()
+    if not line.startswith("#")
+)
+CONFIG = HERE.with_suffix(".ini").read_text(encoding="utf-8")
 
 
 @settings(

@@ -27,38 +27,18 @@ while not (Path("grandchild").exists() and Path("grandchild").read_text(encoding
 print(child.pid, Path("grandchild").read_text(encoding="utf-8").strip(), flush=True)
 time.sleep(300)
 """
-# A simulator that comes up and then does one round for ever.
-SIMULATOR = """
-import os, time
-numbers = os.environ["NF_BULK"].split(",")
-os.write(int(numbers[1]), b"ok\\n")
-print(os.getpid(), flush=True)
-time.sleep(300)
-"""
-ICARUS = """
-import numpy as np
-from verif.host.bulk_device import IcarusModel
-from verif.host.c_interface import Block, Kind, operations
-model = IcarusModel((sys.executable, "-c", SIMULATOR), 0.0, 0.0, process.start)
-device = model.open(Path("."), 10, 1)
-while not Path("simulator.log").read_text(encoding="utf-8").strip():
-    time.sleep(0.01)
-print(Path("simulator.log").read_text(encoding="utf-8").strip(), flush=True)
-device.run(Block.of(operations(1, Kind.READ), None, 1))
-"""
 STAGE = """
 from scripts.cli import steps
 code = "import os, time; print(os.getpid(), flush=True); time.sleep(300)"
 steps.run("long", [sys.executable, "-c", code])
 """
-PROGRAMS = {"group": GROUP, "icarus": ICARUS, "stage": STAGE}
+PROGRAMS = {"group": GROUP, "stage": STAGE}
 
 
 def start(folder: Path, program: str) -> subprocess.Popen[str]:
     """Start a Python program in that folder, in a separate process group."""
-    text = f"{COMMON}SIMULATOR = {SIMULATOR!r}\n{program}"
     return subprocess.Popen(
-        [sys.executable, "-c", text],
+        [sys.executable, "-c", f"{COMMON}{program}"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.PIPE,

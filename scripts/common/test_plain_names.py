@@ -9,14 +9,11 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cocotb_tools import runner
 
-from scripts.build import icarus, registry, verilator
-from scripts.cli.main import checkout
+from scripts.build import registry, verilator
 from scripts.common import plain_names, process, toolchain
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
@@ -143,11 +140,6 @@ def test_the_locale_does_not_matter(tree: Path, tmp_path: Path) -> None:
     assert (code, out, said) == (0, f"{tmp_path}/\\xe9\n", "")
 
 
-def test_a_plain_name_needs_no_link(tmp_path: Path) -> None:
-    assert plain_names.plain(tmp_path) == tmp_path
-    assert plain_names.named(tmp_path / "a") == tmp_path / "a"
-
-
 def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, other = tmp_path / ODD, tmp_path / "other"
     taken, home = tmp_path / "taken", tmp_path / "home"
@@ -186,14 +178,3 @@ def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     env = verilator.environment()
     words = [str(link / "bin" / "verilator"), "--getenv", "VERILATOR_ROOT"]
     assert toolchain.first_line(words, env) == str(link)
-
-
-def test_cocotb_keeps_the_link(tmp_path: Path) -> None:
-    assert issubclass(icarus.Icarus, runner.Icarus)  # its module has changed it
-    (tmp_path / "link").symlink_to(tmp_path)
-    assert runner.get_abs_path(tmp_path / "link") == tmp_path / "link"
-
-
-def test_which_checkout(tmp_path: Path, write: Callable[[str, str], Path]) -> None:
-    assert checkout(ROOT / "scripts" / "cli") == ROOT
-    assert checkout(tmp_path) is None

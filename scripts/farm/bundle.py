@@ -7,14 +7,14 @@ by value for the workers, so it imports nothing of the project at the top.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import os
 import re
+import struct
 import sys
-import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ _INTERMEDIATE = frozenset(
 _FOLDERS = frozenset({"cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif"})
 _CODE = {
     *(".c", ".cc", ".cpp", ".f", ".h", ".hpp", ".py"),
-    *(".rdl", ".sv", ".svh", ".v", ".vh", ".vlt"),
+    *(".rdl", ".smt2", ".sv", ".svh", ".v", ".vh", ".vlt", ".ys"),
 }
 _SOURCES = _CODE | {".j2", ".json", ".toml", ".yaml", ".yml"}
 _KEY_WORD = (
@@ -40,7 +40,9 @@ _KEY_CODE = re.compile(r"(api_?)?(token|key|secret|password|credential)s?|id_\w+
 MAX_FILES = 20_000
 MAX_FILE_BYTES = 1 << 30
 MAX_BYTES = 2 << 30  # of the whole, uncompressed
-_END = bytes(2 * tarfile.BLOCKSIZE)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+# Exceptions of zipfile for damaged archives.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, RuntimeError, EOFError)
 
 
 class BundleError(ValueError):
@@ -49,7 +51,7 @@ class BundleError(ValueError):
 
 @dataclass(frozen=True)
 class Bundle:
-    """Folder as compressed tar; `digest` is over names, contents and modes."""
+    """Folder as a zip file; `digest` is over names, contents and modes."""
 
     digest: str
     data: bytes
@@ -58,27 +60,27 @@ class Bundle:
 def pack(folder: Path, files: Iterable[Path]) -> Bundle:
     """Pack files of a folder; equal content gives equal bytes. Raise BundleError above the
     limits."""
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for number, path in enumerate(sorted(files), 1):
-            name, size = path.relative_to(folder).as_posix(), path.stat().st_size
-            _check_limits(name, size, number, raw.tell() + size)
-            content = path.read_bytes()
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755 if os.access(path, os.X_OK) else 0o644
-            tar.addfile(entry, io.BytesIO(content))
-    text = raw.getvalue()
-    return Bundle(
-        hashlib.sha256(text).hexdigest()[:16], gzip.compress(text, compresslevel=1, mtime=0)
-    )
+    out = io.BytesIO()
+    chosen = [(path.relative_to(folder).as_posix(), path) for path in sorted(files)]
+    _check_limits({name: path.stat().st_size for name, path in chosen})
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, path in chosen:
+            entry = zipfile.ZipInfo(name)  # of 1980, whenever the file was written
+            entry.external_attr = (0o755 if os.access(path, os.X_OK) else 0o644) << 16
+            archive.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED, compresslevel=1)
+    data = out.getvalue()
+    return Bundle(hashlib.sha256(data).hexdigest()[:16], data)
 
 
-def _check_limits(name: str, size: int, files: int, total: int) -> None:
-    if not 0 <= size <= MAX_FILE_BYTES:
-        raise BundleError(f"{name[:200]!r} has {size:,} bytes; a bundle takes {MAX_FILE_BYTES:,}")
-    if files > MAX_FILES:
+def _check_limits(sizes: dict[str, int]) -> None:
+    """Check the sizes of files by name."""
+    for name, size in sizes.items():
+        if size > MAX_FILE_BYTES:
+            large = f"{name[:200]!r} has {size:,} bytes"
+            raise BundleError(f"{large}; a bundle takes {MAX_FILE_BYTES:,}")
+    if len(sizes) > MAX_FILES:
         raise BundleError(f"a bundle takes {MAX_FILES:,} files")
-    if total > MAX_BYTES:
+    if sum(sizes.values()) > MAX_BYTES:
         raise BundleError(f"a bundle takes {MAX_BYTES:,} bytes")
 
 
@@ -92,31 +94,23 @@ def of_sources(root: Path) -> Bundle:
     if (root / ".git").exists():
         listed = git.text("ls-files", "-z", "--others", "--exclude-standard", root=root).split("\0")
         others = [root / name for name in listed if name]
-        more = _plain(root, (path for path in others if _is_source(path.relative_to(root), True)))
+        more = _plain(root, (path for path in others if _is_source(path.relative_to(root))))
         _tell(root, more, len(others) - len(more))
         return pack(root, _plain(root, {*git.files(root), *more}))
     anywhere = not (root / "scripts").is_dir()  # a design outside this project
     names = (path.relative_to(root) for path in git.files(root))
-    files = (root / name for name in names if _is_source(name, False, anywhere))
-    return pack(root, _plain(root, files))
+    return pack(root, _plain(root, (root / name for name in names if _is_source(name, anywhere))))
 
 
-def _is_source(path: PurePath, in_git: bool, anywhere: bool = False) -> bool:
-    """Return whether an untracked file is a source by folder and name, and not named like a key.
-
-    Without git nothing distinguishes files of the project (`cause_key.py`) from others, so code is
-    packed unless its whole name is that of a key, also from the top folder.
-    """
-    code = path.suffix in _CODE
+def _is_source(path: PurePath, anywhere: bool = False) -> bool:
+    """Return whether an untracked file is a source by folder and name, and not named like a key:
+    code (`cause_key.py`) only if its whole name is that of a key."""
     if any(part.startswith(".") for part in path.parts) or path.suffix not in _SOURCES:
         return False
-    on_top = code and not in_git and len(path.parts) == 1
-    if not (path.parts[0] in _FOLDERS or on_top or anywhere):
+    if not (anywhere or path.parts[0] in _FOLDERS) or any(map(_KEY_LIKE.search, path.parts[:-1])):
         return False
-    if any(map(_KEY_LIKE.search, path.parts[:-1])):
-        return False
-    lenient = code and not in_git
-    return not (_KEY_CODE.fullmatch(path.stem) if lenient else _KEY_LIKE.search(path.name))
+    is_code = path.suffix in _CODE
+    return not (_KEY_CODE.fullmatch(path.stem) if is_code else _KEY_LIKE.search(path.name))
 
 
 def _plain(root: Path, files: Iterable[Path]) -> list[Path]:
@@ -154,74 +148,36 @@ def unpack(data: bytes, folder: Path) -> None:
     """Unpack a bundle into ``folder``, which must be empty or missing: all files, or none.
 
     Raises:
-        BundleError: for a bundle that is damaged or too large, contains other than plain files and
-            folders or names outside the folder, and for a folder that cannot be written. (Python's
-            own filters need 3.11.4.)
+        BundleError: for a bundle that is damaged or too large or names a file outside the folder,
+            and for a folder that cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        entries = _entries(data)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".nf-") as temporary:
+        with (
+            zipfile.ZipFile(io.BytesIO(data)) as archive,
+            tempfile.TemporaryDirectory(dir=folder.parent, prefix=".nf-") as temporary,
+        ):
+            entries = {entry.filename: entry for entry in archive.infolist()}
+            _check_limits({name: entry.file_size for name, entry in entries.items()})
             new = Path(temporary, "new")
             new.mkdir()
-            for entry, content in entries:
-                _write(entry, content, new)
+            for name, entry in entries.items():
+                _check(name, entry)
+                path = Path(archive.extract(entry, new))  # never a link, and the CRC is right
+                path.chmod(0o755 if entry.is_dir() or entry.external_attr >> 16 & 0o100 else 0o644)
             new.rename(folder)
-    except OSError as error:
-        raise BundleError(f"a bundle cannot be unpacked to {folder}: {error.strerror}") from error
-
-
-def _entries(data: bytes) -> list[tuple[tarfile.TarInfo, memoryview]]:
-    """Return the checked entries of a bundle."""
-    found: list[tuple[tarfile.TarInfo, memoryview]] = []
-    try:
-        text = _inflated(data)
-        with tarfile.open(fileobj=io.BytesIO(text), mode="r:") as tar:
-            for entry in tar:
-                _check_limits(entry.name, entry.size, len(found) + 1, len(text))
-                _check(entry)
-                found.append((entry, memoryview(text)[entry.offset_data :][: entry.size]))
     except BundleError:
         raise
-    # Exceptions of tarfile for damaged headers.
-    except (
-        tarfile.TarError,
-        zlib.error,
-        OSError,
-        ValueError,
-        ArithmeticError,
-        RecursionError,
-    ) as e:
-        raise BundleError(f"a bundle is damaged: {' '.join(str(e).split())[:200]}") from e
-    return found
+    except OSError as error:
+        raise BundleError(f"a bundle cannot be unpacked to {folder}: {error.strerror}") from error
+    except _DAMAGE as error:
+        text = " ".join(str(error).split())[:200]
+        raise BundleError(f"a bundle is damaged: {text}") from error
 
 
-def _inflated(data: bytes) -> bytes:
-    stream = zlib.decompressobj(16 + zlib.MAX_WBITS)  # gzip
-    text = stream.decompress(data, MAX_BYTES + 1)
-    if len(text) > MAX_BYTES:
-        raise BundleError(f"a bundle takes {MAX_BYTES:,} bytes")
-    if not stream.eof or stream.unused_data or not text.endswith(_END):
-        raise BundleError("a bundle is damaged: it is cut short, or has more after its end")
-    return text
-
-
-def _check(entry: tarfile.TarInfo) -> None:
-    if not (entry.isreg() or entry.isdir()) or entry.issparse():
-        raise BundleError(f"a bundle holds {entry.name[:200]!r}, which is no file")
-    name = PurePosixPath(entry.name)
-    if name.is_absolute() or ".." in name.parts or "\0" in entry.name:
-        raise BundleError(f"a bundle holds {entry.name[:200]!r}, which leads out of its folder")
-
-
-def _write(entry: tarfile.TarInfo, content: memoryview, folder: Path) -> None:
-    path = folder / entry.name
-    if entry.isdir():
-        path.mkdir(parents=True, exist_ok=True)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A bundle may contain a name twice: the last entry is used.
-    path.unlink(missing_ok=True)
-    with path.open("xb") as out:
-        out.write(content)
-    path.chmod(0o755 if entry.mode & 0o100 else 0o644)
+def _check(name: str, entry: zipfile.ZipInfo) -> None:
+    place = PurePosixPath(name)
+    if place.is_absolute() or ".." in place.parts:
+        raise BundleError(f"a bundle holds {name[:200]!r}, which leads out of its folder")
+    if entry.compress_type not in _METHODS:
+        raise BundleError(f"a bundle is damaged: {name[:200]!r} is compressed in an unknown way")

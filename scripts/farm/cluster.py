@@ -112,8 +112,8 @@ class Farm:
                 "spec": spec.to_json(),
                 "versions": remote.versions(),
                 "inputs": inputs(spec),
-                "sources": self._ship(ROOT, lambda: bundle.of_sources(ROOT)),
-                "root": self._root(spec.build.root),
+                "sources": self._sources(ROOT),
+                "root": "" if spec.build.root == ROOT else self._sources(spec.build.root),
                 "build": build,
             }
             text, files = self._submit(request, pickle.dumps(work))
@@ -181,8 +181,8 @@ class Farm:
                 self._bundles[what] = made.digest
             return self._bundles[what]
 
-    def _root(self, root: Path) -> str:
-        return "" if root == ROOT else self._ship(root, lambda: bundle.of_sources(root))
+    def _sources(self, root: Path) -> str:
+        return self._ship(root, lambda: bundle.of_sources(root))
 
     def _build(self, spec: BuildSpec) -> Bundle:
         with self._compilers:
@@ -195,16 +195,16 @@ class Farm:
         bundle.unpack(files, folder)
         run_counts.adopt(folder)
 
-        def here(path: str | None) -> str | None:
+        def here(path: str) -> str:
             """Return the local path of a file of the run folder."""
-            return path and shown(folder / Path(path).name)
+            return shown(folder / Path(path).name)
 
         record = replace(
             record,
-            log=str(here(record.log)),
-            waves=here(record.waves),
-            coverage=here(record.coverage),
-            stimulus=tuple(shown(folder / Path(path).name) for path in record.stimulus),
+            log=here(record.log),
+            waves=record.waves and here(record.waves),
+            coverage=record.coverage and here(record.coverage),
+            stimulus=tuple(map(here, record.stimulus)),
         )
         if (folder / "record.json").is_file():  # written by the worker, with its paths
             simulate.save(record, folder)

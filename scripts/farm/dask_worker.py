@@ -53,29 +53,21 @@ class Unpack(WorkerPlugin):  # type: ignore[misc]
 
 
 class Session(WorkerPlugin):  # type: ignore[misc]
-    """Plugin with the server processes of one `nf` command on a worker; removal ends them."""
+    """Plugin with the server processes of one `nf` command on a worker, one per thread of it;
+    removal ends them."""
 
     def __init__(self) -> None:
-        self.idle: list[subprocess.Popen[str]] = []
-        self.all: list[subprocess.Popen[str]] = []
-
-    def setup(self, worker: Worker) -> None:
-        """Make the lock, which cannot be pickled; called by Dask in the worker."""
-        self.lock = threading.Lock()
+        self.servers: dict[int, subprocess.Popen[str]] = {}
 
     def teardown(self, worker: Worker) -> None:
         """End every server and its simulators; called by Dask in the worker."""
-        with self.lock:
-            servers, self.all = self.all, []
-        for server in servers:
+        for server in [*self.servers.values()]:
             _end(server)
 
     def ask(self, sources: Path, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of an idle server, or of a new one, to a request."""
-        with self.lock:
-            server = self.idle.pop() if self.idle else _start(sources)
-            if server not in self.all:
-                self.all.append(server)
+        """Return the answer of the server of this thread to a request."""
+        me = threading.get_ident()
+        server = self.servers[me] = self.servers.get(me) or _start(sources)
         assert server.stdin is not None
         assert server.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -83,10 +75,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             server.stdin.flush()
         line = server.stdout.readline()
         if not line:
-            _end(server)
+            _end(self.servers.pop(me))
             raise RuntimeError(f"the process that serves runs on {os.uname().nodename} ended")
-        with self.lock:
-            self.idle.append(server)
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -140,7 +130,7 @@ def run(session: str, request: dict[str, Any], work: bytes) -> tuple[str, bytes]
         work: Pickled `work.Work`.
 
     Returns:
-        The record as JSON, and the run folder as compressed tar.
+        The record as JSON, and the run folder as a bundle.
     """
     worker = get_worker()
     needed = [name for name in (request["sources"], request["root"], request["build"]) if name]

@@ -10,6 +10,7 @@ of the pieces is reported, whatever the number of jobs.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import shutil
 import signal
@@ -17,8 +18,8 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,16 +64,13 @@ class Pieces:
             return
         done.replay.settle()
         many = _Many(done, pieces, came, progress)
-        with ExitStack() as stack:
-            if self.farm is None:
-                forks = _Forks(done, pieces, many.identity)
-                stack.callback(forks.close)
-                forks.open(jobs)
-                many.run(forks.drive, jobs, process.kill_all)
-            else:
-                self.farm.resume()
-                away = _Away(done, self.farm, many.identity)
-                many.run(away.drive, jobs, self.farm.end)
+        if self.farm is not None:
+            self.farm.resume()
+            many.run(partial(_away, done, self.farm, many.identity), jobs, self.farm.end)
+            return
+        forks = _Forks(done, pieces, many.identity, jobs)
+        with contextlib.closing(forks):
+            many.run(forks.drive, jobs, process.kill_all)
 
 
 class _Many:
@@ -146,17 +144,14 @@ def _spec(done: BulkTransport, piece: Piece) -> RunSpec:
 
 # -- here ---------------------------------------------------------------------------------------
 class _Forks:
-    """Fork servers, made before any thread exists; each forks a child per piece."""
+    """Fork servers, one per job, made before any thread exists; each forks a child per piece."""
 
     def __init__(
-        self, done: BulkTransport, pieces: Sequence[Piece], identity: Mapping[str, Any]
+        self, done: BulkTransport, pieces: Sequence[Piece], identity: Mapping[str, Any], jobs: int
     ) -> None:
         self._done, self._identity = done, identity
         self._pieces = {piece.number: piece for piece in pieces}
         self._idle: queue.SimpleQueue[Server] = queue.SimpleQueue()
-
-    def open(self, jobs: int) -> None:
-        """Fork one server per job."""
         for _ in range(jobs):
             self._idle.put(forkserver.fork(self._child))
 
@@ -199,19 +194,12 @@ def _ending(code: int) -> str:
 
 
 # -- on the workers of a farm -------------------------------------------------------------------
-@dataclass(frozen=True)
-class _Away:
-    """Pieces sent to workers with their lines and the build."""
-
-    done: BulkTransport
-    farm: Farm
-    identity: Mapping[str, Any]
-
-    def drive(self, spec: RunSpec, piece: Piece) -> RunRecord:
-        """Drive a piece on a worker; see DrivePiece."""
-        done = self.done
-        work = PieceRun(shipped(done.replay, piece), piece, self.identity)
-        record = self.farm.send(spec, work, bulk_build.directory_of(done.model), done.folder)
-        if record.kind is FailureKind.INFRASTRUCTURE:
-            return record
-        return piece_record(spec, done.folder / spec.id, read_result(done.folder / spec.id))
+def _away(
+    done: BulkTransport, farm: Farm, identity: Mapping[str, Any], spec: RunSpec, piece: Piece
+) -> RunRecord:
+    """Drive a piece on a worker, which gets its lines and the build; see DrivePiece."""
+    work = PieceRun(shipped(done.replay, piece), piece, identity)
+    record = farm.send(spec, work, bulk_build.directory_of(done.model), done.folder)
+    if record.kind is FailureKind.INFRASTRUCTURE:
+        return record
+    return piece_record(spec, done.folder / spec.id, read_result(done.folder / spec.id))

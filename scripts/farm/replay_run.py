@@ -176,14 +176,13 @@ def run_stimulus(args: argparse.Namespace, simulators: Simulators) -> int:
         record = simulators.simulate(
             sim,
             STIMULUS_BENCH,
-            "stimulus",
-            seed=stimulus.seed,
             parameters=stimulus.parameters,
-            timeout_s=args.timeout or timeout_of(len(stimulus.operations)),
-            env={STIMULUS: str(path.resolve())},
-            waves=args.waves,
-            rerun=stimulus_command(path, sim, args.dut),
             runs=folder / "run",
+            waves=args.waves,
+            seed=stimulus.seed,
+            timeout_s=args.timeout or timeout_of(len(stimulus.operations)),
+            env=((STIMULUS, str(path.resolve())),),
+            rerun=stimulus_command(path, sim, args.dut),
         )
         if record.waves:
             say(f"{sim}: waves in {record.waves}")

@@ -22,23 +22,18 @@ from scripts.run import simulate
 Runner = Callable[[RunSpec], RunRecord]
 _TICK_S = 0.5
 _SHORT_S = 1.0  # shorter builds are not announced
-_LEAST_S = 0.001  # runs with a broken build were recorded with 0 s
 
 
 class RunProgress:
     """Progress of runs: one line per finished run; on a terminal also a bar with the time left.
 
-    The time left is estimated separately for builds (from the history) and for runs. The pace of
-    runs excludes the time in which jobs waited for builds. The estimate is made when a run ends,
-    and then only decreases.
+    The time left is that of the runs by the history, corrected by the pace of the finished ones.
 
     Args:
         total: Number of runs.
         out: Output; None: standard output.
         seconds: Duration of earlier runs by record id; other runs count as the average.
         jobs: Runs at the same time.
-        builds: Builds to compile, with name and earlier duration.
-        under_way: Returns the builds in progress, and when they began.
     """
 
     def __init__(
@@ -47,8 +42,6 @@ class RunProgress:
         out: TextIO | None = None,
         seconds: Mapping[str, float] | None = None,
         jobs: int = 1,
-        builds: Mapping[BuildSpec, tuple[str, float | None]] | None = None,
-        under_way: Callable[[], Sequence[tuple[BuildSpec, float]]] = build_cache.under_way,
     ) -> None:
         self.total = total
         self.done = 0
@@ -56,24 +49,19 @@ class RunProgress:
         self.out = out or sys.stdout
         self._bar = ProgressBar(self.out)
         self.start = time.monotonic()
-        self.jobs = max(1, jobs)
-        self._seconds = {id: max(took, _LEAST_S) for id, took in (seconds or {}).items()}
+        self._jobs = max(1, jobs)
+        self._seconds = dict(seconds or {})
         known = list(self._seconds.values())
         self._usual = sum(known) / len(known) if known else 1.0
         self._all = sum(known) + self._usual * (total - len(known))
         self._worked = 0.0  # expected seconds of finished runs
-        self._builds, self._under_way = dict(builds or {}), under_way
-        self._making: dict[str, float] = {}  # start time of announced builds
-        self._ticked = self.start
-        self._waited = 0.0  # seconds that jobs waited for builds, summed over jobs
-        self._estimate = (0, 0.0)  # finished runs, and estimated seconds of all runs
+        self._told: set[BuildSpec] = set()
 
     def finished(self, record: RunRecord) -> None:
         """Print the line of a finished run, and the details of a failure."""
         self.done += 1
         self.failed += not record.passed
         self._worked += self._seconds.get(record.id, self._usual)
-        self._look()
         self._bar.clear()
         say(line_of(record), file=self.out, flush=True)
         if not record.passed:
@@ -81,83 +69,41 @@ class RunProgress:
         self.tick()
 
     def tick(self) -> None:
-        """Redraw the bar; in a log, print which builds start."""
-        self._look()
-        if self.done < self.total:
+        """Redraw the bar; in a log, print which builds have begun."""
+        if self._bar.live and self.done < self.total:
             self._bar.draw(self.status(time.monotonic() - self.start))
-
-    def _look(self) -> None:
-        """Update the builds in progress, and the time that jobs waited for them."""
-        now = time.monotonic()
-        found: dict[str, float] = {}
-        for build, since in self._under_way():
-            if build in self._builds and now - since >= _SHORT_S:
-                self._waited += now - max(self._ticked, since)
-                name = self._builds[build][0]
-                found[name] = min(since, found.get(name, since))
-        self._ticked = now
-        for name in found.keys() - self._making.keys():
-            self._tell(f"building {name}{_about(self._took(name))}")
-        for name in self._making.keys() - found.keys():
-            self._tell(f"built {name} in {clock(now - self._making[name])}")
-            self._builds = {b: one for b, one in self._builds.items() if one[0] != name}
-        self._making = found
-
-    def _tell(self, text: str) -> None:
-        if not self._bar.live:
-            say(text, file=self.out, flush=True)
-
-    def _took(self, name: str) -> float | None:
-        return dict(self._builds.values()).get(name)
+        for build in [] if self._bar.live else _builds():
+            if build not in self._told:
+                self._told.add(build)
+                say(f"building {build.top} for {build.sim}", file=self.out, flush=True)
 
     def status(self, spent: float) -> str:
         """Return the text of the bar after ``spent`` seconds."""
-        text = f"{filled(self._worked / self._all, '.')} {self.done}/{self.total} runs"
+        share = self._worked / self._all if self._all else 0.0
+        text = f"{filled(share, '.')} {self.done}/{self.total} runs"
         if self.failed:
             text += f", {self.failed} failed"
-        now = time.monotonic()
-        for name, since in self._making.items():
-            text += f", building {name} {clock(now - since)}{_about(self._took(name), ' of')}"
+        for build in _builds():
+            text += f", building {build.top} for {build.sim}"
         left = self.left(spent)
         return text if left is None else f"{text}, {clock(left)} left"
 
     def left(self, spent: float) -> float | None:
-        """Estimate the seconds until all runs and builds are finished.
-
-        Args:
-            spent: Seconds since the start.
-
-        Returns:
-            None before the first run has finished, if no duration of an earlier one is known.
-        """
-        spent -= self._waited / self.jobs
-        if self.done == 0:
-            if not self._seconds:
-                return None
-            whole = self._all / self.jobs
-        else:
-            done, whole = self._estimate
-            if done != self.done:
-                whole = spent / self._worked * self._all
-                if spent >= 1:
-                    self._estimate = self.done, whole
-        return max(0.0, whole - spent) + self._left_of_builds()
-
-    def _left_of_builds(self) -> float:
-        now = time.monotonic()
-        left = [
-            max(0.0, (took or 0.0) - (now - self._making.get(name, now)))
-            for name, took in self._builds.values()
-        ]
-        return max(sum(left) / self.jobs, *left, 0.0)
+        """Estimate the seconds until all runs are finished; None while nothing is known."""
+        if self._worked:
+            return spent / self._worked * (self._all - self._worked)
+        return self._all / self._jobs if self._seconds else None
 
     def close(self) -> None:
         """Remove the bar."""
         self._bar.clear()
 
 
-def _about(seconds: float | None, word: str = ",") -> str:
-    return "" if seconds is None else f"{word} about {clock(seconds)}"
+def _builds() -> list[BuildSpec]:
+    """Return the builds that have been in progress for a while."""
+    now = time.monotonic()
+    found = [build for build, since in build_cache.under_way() if now - since >= _SHORT_S]
+    return list(dict.fromkeys(found))
 
 
 def line_of(record: RunRecord) -> str:

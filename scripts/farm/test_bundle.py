@@ -4,11 +4,10 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import io
 import os
-import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,56 +20,34 @@ from scripts.conftest import git_by_somebody
 from scripts.farm import bundle
 
 
-def tar_of(*entries: tarfile.TarInfo) -> bytes:
-    """Return a bundle as an attacker might make it; the content of files is `bad`."""
+def bundle_of(*names: str, attributes: int = 0o644 << 16) -> bytes:
+    """Return a bundle as an attacker might make it; the content of each file is `../victim`."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as tar:
-        for entry in entries:
-            entry.size = 3 if entry.isreg() else 0
-            tar.addfile(entry, io.BytesIO(b"bad"))
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = attributes
+            archive.writestr(entry, "../victim")
     return out.getvalue()
 
 
-def entry(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
-    made = tarfile.TarInfo(name)
-    made.type, made.linkname, made.mode = kind, target, 0o644
-    return made
-
-
-OUTSIDE = {
-    "link to a file": [entry("a", tarfile.SYMTYPE, "../victim"), entry("a")],
-    "link to a folder": [entry("a", tarfile.SYMTYPE, ".."), entry("a/victim")],
-    "hard link": [entry("a", tarfile.LNKTYPE, "../victim"), entry("a")],
-    "link that stays inside": [entry("good"), entry("a", tarfile.SYMTYPE, "good")],
-    "parent": [entry("../victim")],
-    "parent on the way": [entry("a/../../victim")],
-    "absolute": [entry("/HERE/victim")],
-    "device": [entry("null", tarfile.CHRTYPE)],
-    "pipe": [entry("pipe", tarfile.FIFOTYPE)],
-}
-
-
-@pytest.mark.parametrize("entries", OUTSIDE.values(), ids=OUTSIDE.keys())
-def test_nothing_is_written_outside(tmp_path: Path, entries: list[tarfile.TarInfo]) -> None:
+@pytest.mark.parametrize("name", ["../victim", "a/../../victim", "/HERE/victim"])
+def test_nothing_is_written_outside(tmp_path: Path, name: str) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
-    for one in entries:
-        one.name = one.name.replace("/HERE", str(tmp_path))
-    with pytest.raises(bundle.BundleError):
-        bundle.unpack(tar_of(entry("first"), *entries), tmp_path / "folder")
+    data = bundle_of("first", name.replace("/HERE", str(tmp_path)))
+    with pytest.raises(bundle.BundleError, match="leads out of its folder"):
+        bundle.unpack(data, tmp_path / "folder")
     assert victim.read_text(encoding="utf-8") == "mine"
     assert list((tmp_path / "folder").iterdir()) == []  # not even what was good
 
 
-@pytest.mark.parametrize("cut", [0, 20, 60])
-def test_a_damaged_bundle(tmp_path: Path, cut: int) -> None:
-    with pytest.raises(bundle.BundleError, match="damaged"):
-        bundle.unpack(tar_of(entry("first"))[:cut], tmp_path)
-
-
-def test_a_name_twice(tmp_path: Path) -> None:
-    bundle.unpack(tar_of(entry("a/b"), entry("a/b")), tmp_path)
-    assert (tmp_path / "a" / "b").read_bytes() == b"bad"
+def test_a_link_or_a_device_becomes_a_plain_file(tmp_path: Path) -> None:
+    for number, kind in enumerate((0o120777, 0o020666, 0o010666)):
+        bundle.unpack(bundle_of("a", attributes=kind << 16), tmp_path / str(number))
+        made = tmp_path / str(number) / "a"
+        assert made.is_file()
+        assert not made.is_symlink()
 
 
 def test_links_of_a_run_stay_at_home(tmp_path: Path) -> None:
@@ -160,7 +137,7 @@ def test_a_folder_on_the_way_that_became_a_link_is_not_followed(tmp_path: Path) 
 
 def test_sources_without_git(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "tree"
-    code = ("scripts/record/cause_key.py", "conftest.py")
+    code = ("scripts/record/cause_key.py",)
     tree_of(root, *TRACKED, *SOURCES, *PRIVATE, *code, "build/x.py", "hdl/a.pyc")
     (root / "pyproject.toml").write_text("", encoding="utf-8")
     found = sent(bundle.of_sources(root), tmp_path / "there")
@@ -173,7 +150,7 @@ def test_all_code_of_the_project_goes_along_without_git() -> None:
     names = [path.relative_to(ROOT) for path in git.files()]
     code = [name for name in names if name.parts[0] in bundle._FOLDERS]
     wanted = {".py", ".sv", ".svh", ".f", ".vlt", ".yaml", ".cpp", ".h", ".c", ".toml", ".j2"}
-    lost = [n for n in code if n.suffix in wanted and not bundle._is_source(n, False)]
+    lost = [n for n in code if n.suffix in wanted and not bundle._is_source(n)]
     assert lost == []
 
 
@@ -193,7 +170,6 @@ def whole() -> bytes:
 
 
 WHOLE = whole()
-TEXT = gzip.decompress(WHOLE)
 
 
 def unpack_or_refuse(data: bytes) -> bool:
@@ -218,62 +194,16 @@ def test_a_bundle_that_is_cut_short(end: int) -> None:
     assert not unpack_or_refuse(WHOLE[:end])
 
 
-@given(st.integers(0, len(TEXT) // 512))
-def test_a_tar_that_is_cut_short(blocks: int) -> None:
-    """Python accepts a tar that ends after a file."""
-    taken = unpack_or_refuse(gzip.compress(TEXT[: 512 * blocks], 1))
-    assert not taken or not TEXT[512 * blocks :].strip(b"\0")
+Flips = st.lists(st.tuples(st.integers(0, len(WHOLE) - 1), st.integers(1, 255)), max_size=4)
 
 
-Flips = st.lists(st.tuples(st.integers(0, len(TEXT) - 1), st.integers(1, 255)), max_size=4)
-
-
+@settings(max_examples=300, deadline=None)
 @given(Flips)
 def test_flipped_bytes_of_a_bundle(flips: list[tuple[int, int]]) -> None:
     data = bytearray(WHOLE)
     for place, change in flips:
-        data[place % len(WHOLE)] ^= change
-    with_bytes = bytes(data)
-    if unpack_or_refuse(with_bytes):  # only what the checksum leaves out, as the time
-        assert gzip.decompress(with_bytes) == TEXT
-
-
-def check_flips(flips: list[tuple[int, int]]) -> None:
-    """Set bytes in the tar and correct the checksums of its headers."""
-    text = bytearray(TEXT)
-    for place, value in flips:
-        text[place] = value
-    for start in range(0, len(text), 512):
-        if text[start + 257 : start + 262] == b"ustar":
-            text[start + 148 : start + 156] = b" " * 8
-            total = sum(text[start : start + 512])
-            text[start + 148 : start + 156] = b"%06o\0 " % (total % (1 << 18))
-    unpack_or_refuse(gzip.compress(bytes(text), 1))
-
-
-@given(Flips)
-def test_odd_headers(flips: list[tuple[int, int]]) -> None:
-    check_flips(flips)
-
-
-@pytest.mark.nightly("the same, with 3,000 draws")
-@settings(max_examples=3_000, deadline=None)
-@given(Flips)
-def test_many_odd_headers(flips: list[tuple[int, int]]) -> None:
-    check_flips(flips)
-
-
-def sized(size: int, name: str = "a", kind: bytes = tarfile.REGTYPE) -> bytes:
-    """Return a bundle whose header claims a size, without data."""
-    info = tarfile.TarInfo(name)
-    info.size, info.type = size, kind
-    return gzip.compress(info.tobuf(tarfile.GNU_FORMAT) + bytes(1024), 1)
-
-
-@pytest.mark.parametrize("size", [1 << 60, -512, -(1 << 40), 1 << 30])
-@pytest.mark.parametrize("kind", [b"0", b"x", b"L", b"S", b"g"])
-def test_sizes_that_are_none(size: int, kind: bytes) -> None:
-    assert not unpack_or_refuse(sized(size, kind=kind))
+        data[place] ^= change
+    unpack_or_refuse(bytes(data))
 
 
 def test_bombs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -294,16 +224,13 @@ def test_bombs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         assert unpack_or_refuse(data)
 
 
-def test_a_bomb_is_refused_before_it_fills_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    import resource
-
-    monkeypatch.setattr(bundle, "MAX_BYTES", 1 << 20)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    bomb = gzip.compress(gzip.compress(bytes(1 << 24)), 1)
-    part = gzip.compress(bytes(1 << 24))
-    for data in (bomb, part, part * 8):
-        assert not unpack_or_refuse(data)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 17  # KiB
+def test_a_size_that_is_too_small_is_no_bomb() -> None:
+    """A header that claims fewer bytes than the data hold."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", bytes(1 << 20))
+    size = (1 << 20).to_bytes(4, "little")
+    assert not unpack_or_refuse(out.getvalue().replace(size, (9).to_bytes(4, "little")))
 
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -319,4 +246,4 @@ def test_a_full_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [("a", "a/b"), (".", "b"), ("x" * 300,)])
 def test_names_that_a_disk_does_not_take(names: tuple[str, ...]) -> None:
-    assert not unpack_or_refuse(tar_of(*map(entry, names)))
+    assert not unpack_or_refuse(bundle_of(*names))

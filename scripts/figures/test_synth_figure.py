@@ -20,13 +20,12 @@ from scripts.figures import place_and_route, synth_figure
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Measured, Table
 
-NOWHERE = Path("nowhere")
 ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
 
 
 def mapped(top: str, modules: dict[str, dict[str, int]], depth: dict[str, int]) -> Mapped:
     """A design as yosys' `stat` tells it."""
-    return Mapped(top, "ecp5", 1.0, modules, depth, NOWHERE, NOWHERE)
+    return Mapped("nowhere", top, "ecp5", 1.0, modules, depth)
 
 
 FIFO = "nf_fifo$nf_controller.u_x"
@@ -205,8 +204,8 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
     """Check that a refusal or time-out of nextpnr is reported; only a refusal is kept."""
     ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
     monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
-    netlist, log = tmp_path / "a.netlist.json", tmp_path / "a.log"
-    design = dataclasses.replace(WHOLE, key="one", netlist=netlist, log=log)
+    monkeypatch.setattr(yosys, "FOLDER", tmp_path)
+    design = dataclasses.replace(WHOLE, key="one", name="a")
     assert place_and_route.route(design) == place_and_route.Ended(
         None, place_and_route.NO_PLACE, 2.0
     )

@@ -288,7 +288,7 @@ def test_a_test_that_watches_the_line_runs_first(
     start = text.index("if (clear)")
     edit = Edit("tally.sv", text[start : text.index("up && !full")], "if (")
     by_hand = [
-        by_hand_list.Mutant("id", "why", (edit,), (test,), (), "", "", "default", 1, 1.0)
+        by_hand_list.Mutant("id", "why", (edit,), (test,))
         for test in ("tally_bench::rests", "tally_bench::counts/w=3")
     ]
     line = text[:start].count("\n") + 1

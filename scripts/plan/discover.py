@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import functools
 import hashlib
 import json
 import os
 import re
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,13 +25,14 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
-from scripts.common import tool_environment, toolchain
+from scripts.common import process, tool_environment, toolchain
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
 
 PACKAGE = "verif.tests"
 _KEPT = BUILD / "tests.json"
+_READ = ("cocotbext", "hdl", "models", "neuron_fabric", "scripts", "verif")
 _LIMIT_S = 300.0
 _NAME = re.compile(r"(?!-)[^\s/:*?\[\]]+")
 
@@ -62,9 +61,9 @@ class TestCase:
 
 @dataclass(frozen=True)
 class _Answer:
-    """Result of importing the modules, and a digest of each file that it depends on."""
+    """Result of importing the modules of a project whose files have a stamp."""
 
-    files: dict[str, str]
+    stamp: str
     tests: tuple[TestCase, ...]
 
 
@@ -77,69 +76,59 @@ def discover(folder: Path = TESTS, package: str = PACKAGE) -> list[TestCase]:
     Raises NfError with one line if a module cannot be imported, if two tests have one name, and
     if cocotb would leave a test out.
     """
-    stamp = _stamp(folder)
-    kept = _read(stamp) if folder == TESTS else None
-    return list(kept.tests if kept else _ask(folder, package, stamp).tests)
+    if folder != TESTS:
+        return list(_ask(folder, package))
+    stamp = _stamp()
+    kept = _read(stamp)
+    if kept is None:
+        kept = _Answer(stamp, _ask(folder, package))
+        with contextlib.suppress(OSError):  # a build folder that is read only: asked again
+            _KEPT.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(_KEPT, json.dumps(asdict(kept)))
+    _last[:] = [kept]
+    return list(kept.tests)
 
 
 def registered(module: str, root: Path) -> tuple[str, ...] | None:
-    """Return the names of all cases that cocotb registers for a module of the testplan; None for
-    another module, and while the modules cannot be read."""
+    """Return the names of all cases that cocotb registers for a module of the testplan, as last
+    discovered; None for another module, and while the modules cannot be read."""
     if root != ROOT or not module.startswith(f"{PACKAGE}."):
         return None
     with contextlib.suppress(NfError):  # the run itself says it
-        return tuple(case for test in discover() if test.module == module for case in test.cases)
+        tests = _last[0].tests if _last else discover()
+        return tuple(case for test in tests if test.module == module for case in test.cases)
     return None
 
 
-def _stamp(folder: Path) -> dict[str, str]:
-    """Return the names of the modules and the tools: what an answer depends on in addition to
-    files."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    return {"": repr((names, sys.version, _tools())), **_digests([registration.__file__])}
+def _stamp() -> str:
+    """Hash name, time and size of all files that an import may read, and the tools."""
+    facts: list[object] = [sys.version, *map(toolchain.package_version, ("cocotb", "pyuvm"))]
+    for folder in _READ:
+        for place, folders, names in os.walk(ROOT / folder):
+            folders[:] = sorted(set(folders) - {"__pycache__"})
+            for name in sorted(names):
+                with contextlib.suppress(OSError):
+                    found = os.stat(os.path.join(place, name))
+                    facts.append((place, name, found.st_mtime_ns, found.st_size))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-@functools.cache
-def _tools() -> list[str | None]:
-    return [toolchain.package_version(name) for name in ("cocotb", "pyuvm")]
-
-
-def _digests(files: Iterable[str]) -> dict[str, str]:
-    out = {}
-    for file in files:
-        with contextlib.suppress(OSError):
-            found = os.stat(file)
-            out[file] = _digest(file, found.st_mtime_ns, found.st_size)
-    return out
-
-
-@functools.cache
-def _digest(file: str, changed_ns: int, size: int) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
-
-
-def _read(stamp: dict[str, str]) -> _Answer | None:
-    """Return the cached answer if nothing that it depends on has changed."""
-    if _last and _holds(_last[0], stamp):
+def _read(stamp: str) -> _Answer | None:
+    """Return the cached answer if no file has changed."""
+    if _last and _last[0].stamp == stamp:
         return _last[0]
     with contextlib.suppress(OSError, DataError):
         kept = typed(_Answer, read_object(_KEPT))
-        if _holds(kept, stamp):
-            _last[:] = [kept]
-            return kept
+        return kept if kept.stamp == stamp else None
     return None
 
 
-def _holds(kept: _Answer, stamp: dict[str, str]) -> bool:
-    return {**stamp, **_digests(set(kept.files) - {""})} == kept.files
-
-
-def _ask(folder: Path, package: str, stamp: dict[str, str]) -> _Answer:
+def _ask(folder: Path, package: str) -> tuple[TestCase, ...]:
     """Import the modules in a new process; NfError for the first fault."""
-    modules, end = _imported(folder, package)
-    for fault in _faults(modules, end["lost"]):
+    modules, lost = _imported(folder, package)
+    for fault in _faults(modules, lost):
         raise NfError(fault)
-    tests = tuple(
+    return tuple(
         TestCase(
             module["module"],
             **{**test, "parameters": (*test["parameters"],), "cases": (*test["cases"],)},
@@ -147,43 +136,24 @@ def _ask(folder: Path, package: str, stamp: dict[str, str]) -> _Answer:
         for module in modules
         for test in module["tests"]
     )
-    answer = _Answer({**stamp, **_digests(end["read"])}, tests)
-    if folder == TESTS:
-        _last[:] = [answer]
-        with contextlib.suppress(OSError):  # a build folder that is read only: asked again
-            _KEPT.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(_KEPT, json.dumps(asdict(answer)))
-    return answer
 
 
-def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the output of `registration.py`: one value for each module, and the last line."""
+def _imported(folder: Path, package: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the output of `registration.py`: one value for each module, and the lost tests."""
     env = {k: v for k, v in tool_environment.tools().items() if not k.startswith("NF_")}
     words = [sys.executable, registration.__file__, str(folder.absolute()), package]
-    with tempfile.TemporaryFile() as out:
-        try:
-            done = subprocess.run(
-                words,
-                cwd=ROOT,
-                env={**env, "PYTHONHASHSEED": "0"},
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.DEVNULL,
-                timeout=_LIMIT_S,
-                check=False,
-            )
-            how = f"exit code {done.returncode}"
-        except subprocess.TimeoutExpired:
-            how = f"not over after {_LIMIT_S:.0f} s"
-        out.seek(0)
-        text = out.read().decode(errors="replace")
+    try:
+        done = process.captured(words, env={**env, "PYTHONHASHSEED": "0"}, timeout_s=_LIMIT_S)
+        text, how = done.stdout, f"exit code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        text, how = "", f"not over after {_LIMIT_S:.0f} s"
     lines: list[dict[str, Any]] = []
     with contextlib.suppress(DataError):  # a line was cut
         lines += map(parse_json, text.splitlines())
     if not lines or "lost" not in lines[-1]:
         where = lines[-1].get("reading", "verif") if lines else "cocotb"
         raise NfError(f"{where}: its import ends Python ({how}); no test can be listed.")
-    return [line for line in lines if "module" in line], lines[-1]
+    return [line for line in lines if "module" in line], lines[-1]["lost"]
 
 
 def _faults(modules: Sequence[dict[str, Any]], lost: Sequence[str]) -> Iterator[str]:

@@ -6,20 +6,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from neuron_fabric.data import DataError
 from scripts.build import registry, sources
 from scripts.common import data
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT, shown
+from scripts.common.paths import ROOT
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec
 from scripts.plan import testplan
 from scripts.plan.discover import TestCase
 from scripts.plan.testplan import Plan
 
 FOLDER = ROOT / "verif" / "mutants"
-_KINDS = (FailureKind.MISMATCH, FailureKind.ASSERTION)
 
 
 @dataclass(frozen=True)
@@ -32,47 +32,28 @@ class Mutant:
     id: str
     why: str
     edits: tuple[Edit, ...]
-    tests: tuple[str, ...]
-    caught_by: tuple[FailureKind, ...]
-    cause: str
-    sim: str
-    build: str
-    seed: int
-    timeout_s: float
+    tests: tuple[str, ...] = ()
+    caught_by: tuple[FailureKind, ...] = (FailureKind.MISMATCH, FailureKind.ASSERTION)
+    cause: str = ""
+    sim: str = field(default_factory=lambda: registry.quick().name)
+    build: str = "default"
+    seed: int = 1
+    timeout: float = testplan.DEFAULT_TIMEOUT_S
     scale: float = 1.0
     survives: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown simulator, and a cause that is no regular expression."""
+        try:
+            registry.get(self.sim)
+            re.compile(self.cause)
+        except (NfError, re.error) as error:
+            raise DataError(f"mutant {self.id}: {error}") from None
 
 
 def read(path: Path = FOLDER) -> list[Mutant]:
     """Read and check a list, or all lists of a folder in the order of their names."""
-    if path.is_dir():
-        return [mutant for file in sorted(path.glob("*.yaml")) for mutant in read(file)]
-    out: list[Mutant] = []
-    for value in data.load(path, "mutants")["mutants"]:
-        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
-        sim = value.get("sim", registry.quick().name)
-        try:
-            registry.get(sim)
-            re.compile(value.get("cause", ""))
-        except (NfError, re.error) as error:
-            raise NfError(f"{shown(path)}: mutant {value['id']}: {error}") from None
-        out.append(
-            Mutant(
-                id=value["id"],
-                why=value["why"],
-                edits=tuple(Edit(**edit) for edit in edits),
-                tests=tuple(value.get("tests", ())),
-                caught_by=tuple(FailureKind(k) for k in value.get("caught_by", _KINDS)),
-                cause=value.get("cause", ""),
-                sim=sim,
-                build=value.get("build", "default"),
-                seed=value.get("seed", 1),
-                timeout_s=float(value.get("timeout", testplan.DEFAULT_TIMEOUT_S)),
-                scale=float(value.get("scale", 1)),
-                survives=value.get("survives", ""),
-            )
-        )
-    return out
+    return data.load_list(path, "mutants", Mutant)
 
 
 def problems(mutants: Sequence[Mutant], plan: Plan, tests: Sequence[TestCase]) -> list[str]:
@@ -108,7 +89,7 @@ def runs_of(mutant: Mutant, plan: Plan) -> list[RunSpec]:
             f"verif.tests.{test.partition('::')[0]}",
             (test.partition("::")[2],),
             mutant.seed,
-            mutant.timeout_s,
+            mutant.timeout,
             env=testplan.scale_environment(mutant.scale),
             build_name=f"mutant-{mutant.id}",
             rerun=f".venv/bin/nf mutate {mutant.id}",

@@ -39,7 +39,6 @@ class Memory:
     red: frozenset[tuple[Key, int]] = frozenset()
     green: frozenset[tuple[Key, str]] = frozenset()
     largest_seed: int = 0
-    builds: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @staticmethod
     def read(path: Path | None = None) -> Memory:
@@ -55,7 +54,6 @@ class Memory:
                 frozenset(red),
                 frozenset(history.green()),
                 history.largest_seed(),
-                history.build_durations(),
             )
 
     @staticmethod
@@ -121,19 +119,6 @@ def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> l
         firsts.setdefault(spec.build, spec)
     missing = [s for b, s in firsts.items() if b not in started and not _built(b, base)]
     return sorted(missing, key=lambda spec: not registry.get(spec.build.sim).compiles_slowly)
-
-
-def to_build(
-    specs: Iterable[RunSpec], memory: Memory, base: Path = SIM_BUILDS
-) -> dict[BuildSpec, tuple[str, float | None]]:
-    """Return the builds that have to be compiled, each with its name and the seconds that it took
-    last, or None."""
-    named = {spec.build: (spec.build.sim, spec.build_name) for spec in specs}
-    return {
-        build: (" ".join(name), memory.builds.get(name))
-        for build, name in named.items()
-        if not _built(build, base)
-    }
 
 
 def _built(build: BuildSpec, base: Path) -> bool:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.build.filelist import read_source
+from scripts.build.sources import apply_edits
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
@@ -27,27 +29,13 @@ class PackageMutant:
     id: str
     why: str
     edits: tuple[Edit, ...]
-    tests: tuple[str, ...]
+    tests: tuple[str, ...] = ()
     survives: str = ""
 
 
 def read(path: Path = FOLDER) -> list[PackageMutant]:
     """Read and check a list, or all lists of a folder in the order of their names."""
-    if path.is_dir():
-        return [mutant for file in sorted(path.glob("*.yaml")) for mutant in read(file)]
-    out = []
-    for value in data.load(path, "package_mutants")["mutants"]:
-        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
-        out.append(
-            PackageMutant(
-                value["id"],
-                value["why"],
-                tuple(Edit(**edit) for edit in edits),
-                tuple(value.get("tests", ())),
-                value.get("survives", ""),
-            )
-        )
-    return out
+    return data.load_list(path, "package_mutants", PackageMutant)
 
 
 def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> list[str]:
@@ -71,18 +59,9 @@ def problems(mutants: Sequence[PackageMutant], taken: Sequence[str] = ()) -> lis
 def edited(edits: Sequence[Edit]) -> dict[str, str]:
     """Return the text of each changed file by its path from the root; NfError where an old text
     does not occur exactly once."""
-    texts: dict[str, str] = {}
-    for edit in edits:
-        if edit.file not in texts:
-            try:
-                texts[edit.file] = (ROOT / edit.file).read_text(encoding="utf-8")
-            except OSError as error:
-                raise NfError(f"{edit.file}: {error.strerror}.") from error
-        count = texts[edit.file].count(edit.old)
-        if count != 1:
-            raise NfError(f"{edit.file} has {edit.old[:60]!r} {count} times, not once.")
-        texts[edit.file] = texts[edit.file].replace(edit.old, edit.new)
-    return texts
+    return apply_edits(
+        {edit.file: read_source(ROOT / edit.file, edit.file) for edit in edits}, edits
+    )
 
 
 def _exists(test: str) -> bool:

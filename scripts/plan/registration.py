@@ -3,7 +3,7 @@
 
 Run as `python registration.py FOLDER PACKAGE`, in a separate process: an import executes code,
 may print, fail or end Python. It prints one JSON object a line: `{"reading": FILE}` before a file
-is imported, `{"module", "tests", "error"}` after it, at last `{"read": FILES}`. The last line is
+is imported, `{"module", "tests", "error"}` after it, at last `{"lost": TESTS}`. The last line is
 missing if an import has ended Python. It imports nothing of the project itself, because FOLDER may
 belong to another checkout than this file. `discover.py` starts it and reads its lines.
 """
@@ -40,7 +40,6 @@ class GeneratorLog:
 
     def __init__(self, start: str) -> None:
         self.made: list[tuple[TestGenerator, list[Place]]] = []
-        self.opened: set[str] = set()
         original = TestGenerator.__init__
 
         def init(made: TestGenerator, *args: Any, **words: Any) -> None:
@@ -53,12 +52,6 @@ class GeneratorLog:
             self.made.append((made, places))
 
         TestGenerator.__init__ = init  # type: ignore[method-assign,assignment]
-
-        def note(event: str, args: tuple[Any, ...]) -> None:
-            if event == "open" and isinstance(args[0], str) and args[0].startswith(start):
-                self.opened.add(args[0])
-
-        sys.addaudithook(note)
 
 
 def registered(module: Any) -> Iterator[dict[str, Any]]:
@@ -168,11 +161,8 @@ def main(folder: Path, package: str) -> None:
                 error = _why(raised, path, start).replace(start, "")
                 del modules[path]
         say(module=name, path=shown, tests=found, error=error)
-    loaded = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
-    files = {*filter(None, loaded), *recorder.opened}
-    inside = [f for f in files if f.startswith(start) and not f.startswith(sys.prefix)]
     gone = [line.replace(start, "") for line in lost(recorder, modules, tests)]
-    say(read=sorted(f for f in inside if not f.endswith(".pyc")), lost=gone)
+    say(lost=gone)
     out.close()
     os._exit(0)  # whatever threads an import has started
 

@@ -166,9 +166,7 @@ def _kept(
         if test := by_id.get(one.test):
             alone = replace(options, seeds=(one.seed,), group=False)
             for spec in testplan.expand(plan, [test], alone):
-                if testplan.Skip("", "*", one.build, one.sim).fits(
-                    one.test, spec.build_name, spec.build.sim
-                ):
+                if one.fits(one.test, spec.build_name, spec.build.sim):
                     found[spec.id] = spec
     with suppress(NfError):  # no history, or a damaged one, which the recorder reports
         counts: Counter[Key] = Counter()

@@ -23,7 +23,6 @@ from scripts.report import functional
 from verif.coverage.cover_model import CoverModel
 
 TESTS = [TestCase("verif.tests.test_x", "one", "", cases=("one",))]
-WHY = "a reason that is long enough"
 
 
 def _plan(folder: Path) -> None:
@@ -39,7 +38,7 @@ def _plan(folder: Path) -> None:
 
 def _mutants(folder: Path) -> None:
     found = mutants.read(folder)
-    plan = testplan.Plan({}, {"default": testplan.NamedBuild("t", "no.f", (), ())}, {})
+    plan = testplan.Plan({}, {"default": testplan.NamedBuild("", "t", "no.f")}, {})
     mutants.problems(found, plan, TESTS)
     mutants.watchers(found, {})
     for mutant in found:
@@ -56,74 +55,19 @@ def _audit(folder: Path) -> None:
     audit.read(folder)
 
 
-# A complete file of each kind, and its reader.
-FILES: dict[str, tuple[Any, Callable[[Path], object]]] = {
-    "suites": (
-        f"""
-        builds:
-          small: {{reason: {WHY}, parameters: {{N: 4}}, public: [a.b]}}
-        suites:
-          smoke:
-            tests: ["*"]
-            seeds: 2
-            reason: {WHY}
-            stages: [V1]
-            group: true
-            scale: {{icarus: 0.5}}
-            skip: [{{build: small, why: {WHY}}}]
-            narrow: [{{sim: icarus, values: n=1, why: {WHY}}}]
-        features:
-          - name: modes
-            spec: controller
-            goal: {WHY}
-            tests:
-              - {{test: "test_x::one", stage: V1, builds: [default], sims: [icarus], timeout: 5}}
-        """,
-        _plan,
+# The reader of each kind of file; there is a complete one of each in the YAML file of this test.
+READERS: dict[str, Callable[[Path], object]] = {
+    "suites": _plan,
+    "mutants": _mutants,
+    "package mutants": lambda folder: package_mutants.problems(package_mutants.read(folder)),
+    "waivers": lambda folder: functional.problems(
+        functional.read_waivers(_first(folder)), CoverModel()
     ),
-    "mutants": (
-        f"""
-        mutants:
-          - {{id: one, why: {WHY}, file: hdl/a.sv, old: a, new: b, tests: ["test_x::one"],
-             caught_by: [mismatch], cause: x, sim: icarus, build: default, seed: 3, timeout: 5,
-             scale: 1}}
-          - {{id: two, why: {WHY}, edits: [{{file: hdl/a.sv, old: a, new: b}}], survives: {WHY}}}
-        """,
-        _mutants,
-    ),
-    "package mutants": (
-        f"""
-        mutants:
-          - {{id: one, why: {WHY}, tests: ["a/test_b.py::test_c[1]"],
-             file: neuron_fabric/data.py, old: Limits, new: b}}
-        """,
-        lambda folder: package_mutants.problems(package_mutants.read(folder)),
-    ),
-    "waivers": (
-        f"waivers: [{{point: p, bin: b, reason: {WHY}}}]",
-        lambda folder: functional.problems(functional.read_waivers(_first(folder)), CoverModel()),
-    ),
-    "code waivers": (
-        f"""
-        waivers:
-          - {{file: [hdl/a.sv, hdl/b.sv], source: abc, kind: toggle, name: n, bits: "7:0,9",
-             every: 8, edge: 0->1, reason: {WHY}}}
-        """,
-        lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),
-    ),
-    "mutation waivers": (
-        f"waivers: [{{id: nf_core.swap.01234567, reason: {WHY}}}]",
-        lambda folder: mutant_outcome.read_waivers(_first(folder)),
-    ),
-    "audit": (
-        """
-        audit:
-          - {of: ["pin:x"], checker: "a.b:C", when: always, compared: exact, tests: ["test_x::one"]}
-        """,
-        _audit,
-    ),
+    "mutation waivers": lambda folder: mutant_outcome.read_waivers(_first(folder)),
+    "code waivers": lambda folder: code_waivers.problems(code_waivers.read(_first(folder))),
+    "audit": _audit,
 }
-FILES = {kind: (yaml.safe_load(text), reader) for kind, (text, reader) in FILES.items()}
+FILES: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text("utf-8"))
 ODD: list[Any] = [
     *(None, True, 0, -1, 1, 2.0, 1e300, 10**30, float("inf"), float("nan"), "", " ", "1", "\0"),
     *("\ud800", "x" * 400, "(", "[", "*", "../..", "/", "a\nb", "vcs", "2026-13-01", [], {}, [[]]),
@@ -163,7 +107,7 @@ def _used(folder: Path, kind: str, text: str) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "x.yaml").write_text(text, encoding="utf-8", errors="surrogatepass")
     try:
-        FILES[kind][1](folder)
+        READERS[kind](folder)
     except NfError as error:
         said = str(error)
     else:
@@ -174,7 +118,7 @@ def _used(folder: Path, kind: str, text: str) -> str:
 
 @pytest.mark.parametrize("kind", FILES)
 def test_the_samples_are_right(tmp_path: Path, kind: str) -> None:
-    assert _used(tmp_path, kind, yaml.safe_dump(FILES[kind][0])) == ""
+    assert _used(tmp_path, kind, yaml.safe_dump(FILES[kind])) == ""
 
 
 @pytest.mark.parametrize(
@@ -192,7 +136,7 @@ def test_the_samples_are_right(tmp_path: Path, kind: str) -> None:
     ],
 )
 def test_a_mistake_is_one_line(tmp_path: Path, kind: str, old: str, new: str, says: str) -> None:
-    text = yaml.safe_dump(FILES[kind][0])
+    text = yaml.safe_dump(FILES[kind])
     assert old in text
     assert says in _used(tmp_path, kind, text.replace(old, new))
 
@@ -210,7 +154,7 @@ CHANGES = st.tuples(
 def test_no_change_of_a_file_is_a_traceback(
     tmp_path: Path, kind: str, changes: list[tuple[int, Any, str]]
 ) -> None:
-    value = FILES[kind][0]
+    value = FILES[kind]
     for place, new, how in changes:
         places = list(_places(value))
         value = _put(value, places[place % len(places)], new, how)

@@ -11,12 +11,13 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+import yaml
 
 from scripts.common.errors import NfError
 from scripts.plan import discover
 
 Write = Callable[[str, str], Path]
-Answer = tuple[list[dict[str, Any]], dict[str, Any]]
+Answer = tuple[list[dict[str, Any]], list[str]]
 
 WAYS = '''
     import os
@@ -88,7 +89,7 @@ SHARED = """
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
     """Import every module of this file once, and return the answer."""
     folder = tmp_path_factory.mktemp("discover") / "t"
-    texts = {f"test_{name}": f"import cocotb\n{text}\n" for name, (text, _) in FAULTS.items()}
+    texts = {f"test_{name}": f"import cocotb\n{one['text']}\n" for name, one in FAULTS.items()}
     for name, text in {**texts, **MODULES}.items():
         path = folder / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,9 +99,9 @@ def imported(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 def of_module(answer: Answer, name: str) -> Answer:
     """Return the part of an answer that concerns one module."""
-    modules, end = answer
-    lost = [line for line in end["lost"] if line.startswith(f"t/{name}.py")]
-    return [one for one in modules if one["path"] == f"t/{name}.py"], {**end, "lost": lost}
+    modules, lost = answer
+    mine = [line for line in lost if line.startswith(f"t/{name}.py")]
+    return [one for one in modules if one["path"] == f"t/{name}.py"], mine
 
 
 def test_every_way_to_write_a_test(
@@ -125,52 +126,7 @@ def test_every_way_to_write_a_test(
     assert [t.name for t in discover.select([values], ["only_values/a=1"])] == ["only_values/a=1"]
 
 
-# What stands in a module, and what is said of it.
-FAULTS = {
-    "bound_again": (
-        "for n in (1, 2):\n    @cocotb.test(name=f'made_{n}')\n    async def made(dut): ...",
-        ":3: cocotb never registers the test 'made_1'",
-    ),
-    "below_false": (
-        "if not cocotb:\n    @cocotb.test()\n    async def below(dut): ...",
-        ":3: cocotb never registers the test 'below'",
-    ),
-    "in_a_class": (
-        "class Suite:\n    @cocotb.test()\n    async def one(dut): ...",
-        ":3: cocotb never registers the test 'Suite.one'",
-    ),
-    "in_a_function": (
-        "def helper():\n    from cocotb import test\n    @test\n    async def one(dut): ...",
-        ":4: cocotb never registers the test 'one'",
-    ),
-    "deleted": (
-        "@cocotb.test()\nasync def one(dut): ...\ndel one",
-        ":2: cocotb never registers the test 'one'",
-    ),
-    "two_names": (
-        "@cocotb.test()\nasync def one(dut): ...\nother = one",
-        ": cocotb registers 2 tests named 'one'",
-    ),
-    "equal_values": (
-        "@cocotb.parametrize(n=[1, 1])\nasync def one(dut, n): ...",
-        ": cocotb registers 2 tests named 'one/n=1'",
-    ),
-    "no_values": (
-        "@cocotb.parametrize(n=[])\nasync def one(dut, n): ...",
-        ": test 'one' never runs: a parameter has no values",
-    ),
-    "odd_name": (
-        "@cocotb.test(name='a/b')\nasync def one(dut): ...",
-        ": test 'a/b': a name has no space",
-    ),
-    "no_name": ("@cocotb.test(name='')\nasync def one(dut): ...", ": test '': a name has no space"),
-    "number": ("@cocotb.test(name=5)\nasync def one(dut): ...", ": TypeError: "),
-    "syntax": ("x = (", ":2: '(' was never closed"),
-    "not_found": ("import nothing_of_that_name", ":2: cannot be imported without a simulator"),
-    "needs_design": ("if cocotb.top.USED: ...", ":2: cannot be imported without a simulator"),
-    "ends": ("import sys\nsys.exit(3)", ":3: cannot be imported without a simulator: SystemExit"),
-    "prints": ("print('no JSON')\nimport os\nos.write(1, b'no JSON')", ""),
-}
+FAULTS = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
 
 # Further modules by name. Tests of a module that is not a test module are lost.
 MODULES = {
@@ -184,9 +140,9 @@ MODULES = {
 
 
 def test_what_cocotb_would_leave_out_is_named(imported: Answer) -> None:
-    modules, end = imported
-    said = list(discover._faults(modules, end["lost"]))
-    for name, (_, wanted) in FAULTS.items():
+    said = list(discover._faults(*imported))
+    for name, one in FAULTS.items():
+        wanted = one["says"]
         mine = [line for line in said if line.startswith(f"t/test_{name}.py")]
         assert len(mine) == bool(wanted), (name, mine)
         assert wanted in "".join(mine), (name, mine)
@@ -217,19 +173,18 @@ def test_the_answer_is_kept_until_a_file_changes(
     imported: Answer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The import is an earlier one; the name of the test is what a file holds."""
-    read = imported[1]["read"]
-    assert {Path(file).name for file in read} >= {"shared.py", "test_ways.py"}
-    folder = tmp_path / "t"
-    folder.mkdir()
+    folder = tmp_path / "verif" / "t"
+    folder.mkdir(parents=True)
     shared = folder / "shared.py"
 
     def answer(*_: object) -> Answer:
-        [module], end = of_module(imported, "test_one")
+        [module], lost = of_module(imported, "test_one")
         name = shared.read_text(encoding="utf-8")
         tests = [{**test, "name": name, "cases": [name]} for test in module["tests"]]
-        return [{**module, "tests": tests}], {**end, "read": [str(shared)]}
+        return [{**module, "tests": tests}], lost
 
     shared.write_text("one", encoding="utf-8")
+    monkeypatch.setattr(discover, "ROOT", tmp_path)
     monkeypatch.setattr(discover, "TESTS", folder)
     monkeypatch.setattr(discover, "_KEPT", tmp_path / "build" / "tests.json")
     monkeypatch.setattr(discover, "_last", [])

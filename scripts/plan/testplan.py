@@ -6,10 +6,13 @@ from __future__ import annotations
 import fnmatch
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeVar
 
+from neuron_fabric.data import DataError
+from neuron_fabric.typed import typed
 from scripts.build import registry
 from scripts.common import data
 from scripts.common.errors import NfError, did_you_mean
@@ -20,6 +23,7 @@ from scripts.plan.discover import TestCase, select
 DEFAULT_TIMEOUT_S = 300.0
 STAGES = ("V1", "V2", "V3")
 MAX_RUNS = 100_000  # of one command: some days
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -29,19 +33,20 @@ class Entry:
     test: str
     feature: str
     stage: str
-    builds: tuple[str, ...]
-    sims: tuple[str, ...]
-    timeout_s: float
+    builds: tuple[str, ...] = ("default",)
+    sims: tuple[str, ...] = field(default_factory=registry.names)
+    timeout: float = DEFAULT_TIMEOUT_S
 
 
 @dataclass(frozen=True)
 class NamedBuild:
     """A parameter set of a design under test."""
 
-    top: str
-    filelist: str
-    parameters: tuple[tuple[str, int], ...]
-    public: tuple[str, ...]
+    reason: str = ""
+    top: str = TOP
+    filelist: str = FILELIST
+    parameters: tuple[tuple[str, int], ...] = ()
+    public: tuple[str, ...] = ()
     opt: str = BuildSpec.opt
     dut: Dut = Dut.RTL
 
@@ -82,25 +87,20 @@ class Suite:
 
     name: str
     tests: tuple[str, ...]
-    stages: tuple[str, ...]
     seeds: int
-    group: bool
     reason: str
+    stages: tuple[str, ...] = ()
+    group: bool = False
     scale: tuple[tuple[str, float], ...] = ()
     skip: tuple[Skip, ...] = ()
     narrow: tuple[Narrow, ...] = ()
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A seed that failed before, which suites with drawn seeds also run; `build` and `sim` are
-    patterns."""
+class Kept(Skip):
+    """A seed that failed before, which suites with drawn seeds also run where its patterns fit."""
 
-    test: str
-    seed: int
-    why: str
-    build: str = "*"
-    sim: str = "*"
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -149,66 +149,35 @@ def with_dut(name: str, dut: Dut) -> str:
 
 def read(folder: Path = TESTPLAN) -> Plan:
     """Read every `*.yaml` of the folder. Names must be unique over all files."""
-    entries: dict[str, Entry] = {}
-    builds: dict[str, NamedBuild] = {"default": NamedBuild(TOP, FILELIST, (), ())}
-    suites: dict[str, Suite] = {}
+    plan = Plan({}, {"default": NamedBuild()}, {})
     kept: list[Kept] = []
-    named: set[str] = set()
     for path in sorted(folder.glob("*.yaml")):
         content = data.load(path, "testplan")
-        for name, value in content.get("builds", {}).items():
-            _once(named, f"build {name}", path)
-            builds[name] = NamedBuild(
-                value.get("top", TOP),
-                value.get("filelist", FILELIST),
-                tuple(sorted(value.get("parameters", {}).items())),
-                tuple(value.get("public", ())),
-                value.get("opt", BuildSpec.opt),
-                Dut(value.get("dut", Dut.RTL)),
-            )
-        for name, value in content.get("suites", {}).items():
-            _once(named, f"suite {name}", path)
-            suites[name] = Suite(
-                name,
-                tuple(value["tests"]),
-                tuple(value.get("stages", ())),
-                value["seeds"],
-                value.get("group", False),
-                value["reason"],
-                tuple((_known(sim, path), float(x)) for sim, x in value.get("scale", {}).items()),
-                tuple(Skip(**one) for one in value.get("skip", ())),
-                tuple(Narrow(**one) for one in value.get("narrow", ())),
-            )
-        kept += [Kept(**one) for one in content.get("kept", ())]
-        for feature in content.get("features", ()):
-            for value in feature["tests"]:
-                _once(named, f"test {value['test']}", path)
-                entries[value["test"]] = Entry(
-                    value["test"],
-                    feature["name"],
-                    value["stage"],
-                    tuple(value.get("builds", ("default",))),
-                    tuple(_known(sim, path) for sim in value.get("sims", registry.names())),
-                    float(value.get("timeout", DEFAULT_TIMEOUT_S)),
-                )
-    plan = Plan(entries, builds, suites, tuple(kept))
-    for entry in entries.values():
-        for name in entry.builds:
-            plan.build(name)
-    return plan
+        try:
+            for name, value in content.get("builds", {}).items():
+                pairs = sorted(value.get("parameters", {}).items())
+                _add(plan.builds, name, typed(NamedBuild, {**value, "parameters": pairs}))
+            for name, value in content.get("suites", {}).items():
+                pairs = [[registry.get(sim).name, x] for sim, x in value.get("scale", {}).items()]
+                _add(plan.suites, name, typed(Suite, {**value, "name": name, "scale": pairs}))
+            kept += typed(list[Kept], content.get("kept", []))
+            for feature in content.get("features", ()):
+                for value in feature["tests"]:
+                    entry = typed(Entry, {**value, "feature": feature["name"]})
+                    for sim in entry.sims:
+                        registry.get(sim)
+                    _add(plan.entries, entry.test, entry)
+        except (NfError, DataError) as error:
+            raise NfError(f"{shown(path)}: {error}") from None
+    for name in (name for entry in plan.entries.values() for name in entry.builds):
+        plan.build(name)
+    return replace(plan, kept=tuple(kept))
 
 
-def _known(sim: str, path: Path) -> str:
-    try:
-        return registry.get(sim).name
-    except NfError as error:
-        raise NfError(f"{shown(path)}: {error}") from None
-
-
-def _once(named: set[str], what: str, path: Path) -> None:
-    if what in named:
-        raise NfError(f"{shown(path)}: {what} is in the testplan twice.")
-    named.add(what)
+def _add(known: dict[str, T], name: str, value: T) -> None:
+    if name in known:
+        raise NfError(f"{name} is in the testplan twice.")
+    known[name] = value
 
 
 def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
@@ -230,7 +199,7 @@ def problems(plan: Plan, tests: Sequence[TestCase]) -> list[str]:
             if not any(name in by_id and narrow.meant(by_id[name], *at) for name, *at in runs):
                 out.append(f"suite {suite.name} narrows what is not there: {narrow.why}")
     for one in plan.kept:
-        if not any(Skip("", one.test, one.build, one.sim).fits(*at) for at in runs):
+        if not any(one.fits(*at) for at in runs):
             out.append(f"no run fits the kept seed {one.seed} of {one.test}: {one.why}")
     return out
 
@@ -324,7 +293,7 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
         entry = plan.entries.get(plain(test))
         wanted_builds = _builds(entry.builds if entry else ("default",), options)
         allowed = entry.sims if entry else registry.names()
-        planned = entry.timeout_s if entry else DEFAULT_TIMEOUT_S
+        planned = entry.timeout if entry else DEFAULT_TIMEOUT_S
         timeout = options.timeout_s or planned
         if options.dut:
             named = (with_dut(name, options.dut) for name in wanted_builds)

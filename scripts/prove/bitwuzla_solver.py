@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.prove.budget import Budget
+from scripts.common.process import Finished
 
 _PROGRAM = """
 import sys
@@ -34,26 +35,34 @@ class SatAnswer:
 
 def ask(text: str, folder: Path, budget: Budget) -> SatAnswer:
     """Ask a question. Raise NfError if the answer cannot be understood."""
-    question, log = folder / "question.smt2", folder / "bitwuzla.log"
-    question.write_text(text, encoding="utf-8")
-    done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
-    said, _, values = log.read_text(errors="replace", encoding="utf-8").partition("\n")
+    done, answer = _solve(text, folder / "question.smt2", folder / "bitwuzla.log", budget)
+    said, *values = answer or [""]
+    log = folder / "bitwuzla.log"
     if done.timed_out:
         return SatAnswer(None, "", done.seconds, log)
     if said not in ("sat", "unsat"):
-        raise NfError(f"bitwuzla: {' '.join((said, values))[:300]} (log {shown(log)})")
-    return SatAnswer(said == "sat", " ".join(values.split()), done.seconds, log)
+        raise _unclear(answer, log)
+    return SatAnswer(said == "sat", " ".join(values), done.seconds, log)
 
 
 def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:
     """Return `sat` or `unsat` of a question in each of some cases, read once for all of them; in
     order, and fewer answers than cases if time runs out.
     """
-    question, log = folder / "cases.smt2", folder / "cases.log"
+    log = folder / "cases.log"
     asked = [f"(push 1)\n(assert {case})\n(check-sat)\n(pop 1)\n" for case in cases]
-    question.write_text(text + "".join(asked), encoding="utf-8")
-    done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
-    said = log.read_text(errors="replace", encoding="utf-8").split()
+    done, said = _solve(text + "".join(asked), folder / "cases.smt2", log, budget)
     if set(said) - {"sat", "unsat"} or (len(said) != len(cases) and not done.timed_out):
-        raise NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")
+        raise _unclear(said, log)
     return said
+
+
+def _solve(text: str, question: Path, log: Path, budget: Budget) -> tuple[Finished, list[str]]:
+    """Return the end of the solver, and the words that it printed."""
+    question.write_text(text, encoding="utf-8")
+    done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
+    return done, log.read_text(errors="replace", encoding="utf-8").split()
+
+
+def _unclear(said: Sequence[str], log: Path) -> NfError:
+    return NfError(f"bitwuzla: {' '.join(said)[:300]} (log {shown(log)})")

@@ -13,29 +13,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from neuron_fabric.data import DataLimits, as_object, read_json
+from scripts.common.budget import Budget
 from scripts.common.paths import shown
 from scripts.prove import affine, model
 from scripts.prove.affine import NotLinear
-from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 ARGUMENT = "linear: each bit of the syndrome is the parity of some bits of the flit"
 POLYNOMIAL, DEGREE, PAYLOAD = 0x1F053, 16, 512  # link spec §2
-# No optimisation: a division of 528 steps is deeper than yosys' recursion.
-_NETLIST = """
-hierarchy -check -top {top}
-proc -noopt
-flatten
-opt_clean
-write_json {path}
-"""
 _LIMITS = DataLimits(size=64 << 20, depth=20, values=4_000_000)
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> dict[str, str]:
     """Return each violated property with the reason; empty if all hold."""
     path = folder / "netlist.json"
-    script = _NETLIST.format(top=proof.top, path=shown(path))
+    script = model.template("crc.ys", top=proof.top, path=shown(path))
     model.run_script(proof, folder, script, budget, reading="--no-proc")
     module = as_object(read_json(path, _LIMITS))["modules"][proof.top]
     try:

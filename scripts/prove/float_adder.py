@@ -12,14 +12,14 @@ for each pair of exponents, so that shifts by hundreds of positions are constant
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import Dut
 from scripts.prove import bitwuzla_solver, model
-from scripts.prove.budget import Budget
 from scripts.prove.proof import Proof
 
 CLASSES = {
@@ -36,72 +36,37 @@ FAR = 26
 """A smaller operand that is shifted further is below the last bit of the sum."""
 LARGEST = 254
 """Exponent field of a finite number."""
-_MODEL = """
-hierarchy -check -top {top}
-proc
-flatten
-opt -fast
-dffunmap
-opt_clean
-write_smt2 -stbv -wires {path}
-"""
-_QUESTION = """
-(define-fun sg ((x (_ BitVec 32))) (_ BitVec 1) ((_ extract 31 31) x))
-(define-fun ex ((x (_ BitVec 32))) (_ BitVec 8) ((_ extract 30 23) x))
-(define-fun wide ((x (_ BitVec 32))) (_ BitVec 10) ((_ zero_extend 2) (ex x)))
-(define-fun odd ((x (_ BitVec 32))) Bool
-  (or (= (ex x) #xff) (= ((_ extract 30 0) x) (_ bv0 31))))
-(define-fun far ((x (_ BitVec 32)) (y (_ BitVec 32))) Bool
-  (bvugt (wide x) (bvadd (wide y) (_ bv26 10))))
-(declare-const now |{top}_s|)
-(declare-const then |{top}_s|)
-(assert (|{top}_t| now then))
-(assert (= (|{top}_n en| now) {en}))
-(define-fun a () (_ BitVec 32) (|{top}_n a| now))
-(define-fun b () (_ BitVec 32) (|{top}_n b| now))
-(define-fun sum () (_ BitVec 32) (|{top}_n sum| then))
-"""
-_EXACT = """
-(define-fun exact () (_ FloatingPoint 8 24)
-  (fp.add RNE ((_ to_fp 8 24) a) ((_ to_fp 8 24) b)))
-(assert (not {right}))
-(assert {among})
-"""
-_TWIN = """
-(define-fun twin () (_ BitVec 32) (|{top}_n twin| then))
-(assert (distinct sum twin))
-"""
 _VALUES = "(check-sat)\n(get-value (a b sum))\n"
 # The identity `=` distinguishes +0 from -0 and treats all NaNs as one; the NaN is compared by its
 # bits.
 _RIGHT = "(ite (fp.isNaN exact) (= sum #x7fc00000) (= ((_ to_fp 8 24) sum) exact))"
 
 
-@dataclass(frozen=True)
-class AdderAnswer:
-    """Requested properties, and those that are wrong or unknown."""
+class AdderAnswer(NamedTuple):
+    """The property of a class of operands, and why it is wrong or unknown, if it is."""
 
-    properties: tuple[str, ...]
-    failed: tuple[str, ...] = ()
+    prop: str
+    operands: str
     wrong: str = ""
-    unknown: tuple[str, ...] = ()
-    classes: str = ""
+    unknown: str = ""
 
 
 def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
     """Prove the operand class that the proof is named after."""
     name = proof.id.partition("/")[2]
     path = folder / "model.smt2"
-    model.run_script(proof, folder, _MODEL.format(top=proof.top, path=shown(path)), budget)
+    model.run_script(
+        proof, folder, model.template("adder.ys", top=proof.top, path=shown(path)), budget
+    )
     idle = name == "idle"
     both = proof.dut is Dut.BOTH
-    parts = _QUESTION + (_TWIN if both else _EXACT)
-    question = parts.format(
-        top=proof.top,
-        en="false" if idle else "true",
-        right="(= sum #x00000000)" if idle else _RIGHT,
-        among="true" if both else CLASSES[name] or "true",
-    )
+    question = model.template("adder.smt2", top=proof.top, en="false" if idle else "true")
+    if both:
+        question += model.template("adder_twin.smt2", top=proof.top)
+    else:
+        right = "(= sum #x00000000)" if idle else _RIGHT
+        among = CLASSES[name] or "true"
+        question += model.template("adder_exact.smt2", right=right, among=among)
     text = "(set-logic QF_BVFP)\n" + path.read_text(encoding="utf-8") + question
     prop = f"Same_{name}_A" if both else f"Sum_{name}_A"
     if both:
@@ -109,16 +74,12 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
         said = bitwuzla_solver.answers(text, cases, folder, budget)
         if "sat" not in said:
             left = cases[len(said) :]
-            return AdderAnswer(
-                (prop,), unknown=(f"{prop}: {left[0]}",) if left else (), classes=name
-            )
+            return AdderAnswer(prop, name, unknown=f"{prop}: {left[0]}" if left else "")
         text += f"(assert {cases[said.index('sat')]})\n"
     answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
     if answer.satisfiable is None:
-        return AdderAnswer((prop,), unknown=(prop,), classes=name)
-    if answer.satisfiable:
-        return AdderAnswer((prop,), (prop,), answer.values, classes=name)
-    return AdderAnswer((prop,), classes=name)
+        return AdderAnswer(prop, name, unknown=prop)
+    return AdderAnswer(prop, name, wrong=answer.values if answer.satisfiable else "")
 
 
 def twin_cases(name: str) -> list[str]:

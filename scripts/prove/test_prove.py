@@ -96,7 +96,7 @@ def test_all_clocks_as_one_question(folder: Path) -> None:
 
 @needs_solver
 def test_what_comes_to_no_end_is_red(folder: Path) -> None:
-    record = proving.run(replace(fifo(), timeout_s=0.001), folder, "no-time")
+    record = proving.run(replace(fifo(), timeout=0.001), folder, "no-time")
     assert record.kind is FailureKind.TIME_OUT
     assert "processor time" in record.cause
 

@@ -7,55 +7,47 @@ The terms have the meaning of yosys-smtbmc.
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.prove import bitwuzla_solver
-from scripts.prove.budget import Budget
 from scripts.prove.model import Model
 from scripts.prove.smtbmc import Answer
 
 _HEAD = "(set-logic QF_UFBV)\n"
 
 
-def bmc(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check the assertions in the first ``depth`` clocks for all inputs."""
-    broken = " ".join(f"(not (|{model.top}_a| s{i}))" for i in range(depth))
-    text = _HEAD + _runs(model, depth, reset=True) + f"(assert (or false {broken}))\n(check-sat)\n"
-    return _answer(model, "bmc", text, budget)
+def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
+    """Ask one question of `smtbmc.QUESTIONS` about ``depth`` clocks of a model."""
+    folder = model.path.parent / what
+    folder.mkdir(exist_ok=True)
+    if what == "cover":
+        return _cover(model, depth, folder, budget)
+    if what == "bmc":
+        broken = " ".join(f"(not (|{model.top}_a| s{i}))" for i in range(depth))
+        text = _runs(model, depth, reset=True) + f"(assert (or false {broken}))\n"
+    else:
+        held = "".join(f"(assert (|{model.top}_a| s{i}))\n" for i in range(depth))
+        broken = f"(assert (not (|{model.top}_a| s{depth})))\n"
+        text = _runs(model, depth + 1, reset=False) + held + broken
+    found = bitwuzla_solver.ask(f"{_HEAD}{text}(check-sat)\n", folder, budget)
+    holds = None if found.satisfiable is None else not found.satisfiable
+    return Answer(holds, (), 0, found.seconds, found.log)
 
 
-def induction(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check that ``depth`` clocks in which the assertions hold imply a next one in which they
-    hold.
-    """
-    held = "".join(f"(assert (|{model.top}_a| s{i}))\n" for i in range(depth))
-    broken = f"(assert (not (|{model.top}_a| s{depth})))\n(check-sat)\n"
-    text = _HEAD + _runs(model, depth + 1, reset=False) + held + broken
-    return _answer(model, "induction", text, budget)
-
-
-def cover(model: Model, depth: int, budget: Budget) -> Answer:
-    """Check that every cover statement is reached in the first ``depth`` clocks."""
-    text = _HEAD + _runs(model, depth, reset=True)
+def _cover(model: Model, depth: int, folder: Path, budget: Budget) -> Answer:
     cases = [
         "(or false " + " ".join(f"(|{model.top}_c {n}| s{i})" for i in range(depth)) + ")"
         for n in range(len(model.covers))
     ]
-    folder = model.path.parent / "cover"
-    folder.mkdir(exist_ok=True)
+    text = _HEAD + _runs(model, depth, reset=True)
     said = bitwuzla_solver.answers(text, cases, folder, budget)
     log = folder / "cases.log"
     if len(said) < len(cases):
         return Answer(None, (), 0, 0.0, log)
     missed = [name for name, word in zip(model.covers, said, strict=True) if word == "unsat"]
     return Answer(not missed, tuple(dict.fromkeys(missed)), depth, 0.0, log)
-
-
-def _answer(model: Model, what: str, text: str, budget: Budget) -> Answer:
-    folder = model.path.parent / what
-    folder.mkdir(exist_ok=True)
-    found = bitwuzla_solver.ask(text, folder, budget)
-    holds = None if found.satisfiable is None else not found.satisfiable
-    return Answer(holds, (), 0, found.seconds, found.log)
 
 
 def _runs(model: Model, clocks: int, *, reset: bool) -> str:

@@ -352,17 +352,6 @@ class History:
         )
         return {(test, sim, build): seconds for test, sim, build, seconds in rows}
 
-    def build_durations(self) -> dict[tuple[str, str], float]:
-        """Return the seconds of the last builds by simulator and name: the most that one of the
-        last five runs that had to wait for a build waited."""
-        rows = self._rows(
-            "SELECT sim, build, MAX(build_seconds) FROM (SELECT *, ROW_NUMBER() OVER"
-            " (PARTITION BY sim, build ORDER BY id DESC) AS age FROM run WHERE build_seconds > 0)"
-            " WHERE age <= 5 GROUP BY sim, build",
-            types=(str, str, float | int),
-        )
-        return {(sim, build): seconds for sim, build, seconds in rows}
-
     def series(
         self, *, globs: Sequence[str] = (), sim: str | None = None
     ) -> dict[Key, list[float]]:

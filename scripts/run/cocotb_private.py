@@ -7,14 +7,11 @@ imported inside the simulator before cocotb, so it imports nothing of cocotb at 
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import os
 import sys
 import zlib
-from importlib.abc import Loader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 # What cocotb starts inside a simulator (the default of PYGPI_USERS in pygpi/entry.py).
@@ -78,35 +75,5 @@ def prepare() -> None:
 def _seed(text: str) -> None:
     seed = zlib.crc32(text.encode())
     importlib.import_module("numpy").random.seed(seed)
-    if "torch" in sys.modules:
+    if "torch" in sys.modules:  # no bench imports it later
         sys.modules["torch"].manual_seed(seed)
-    else:
-        others = (finder for finder in sys.meta_path if not isinstance(finder, _SeedTorch))
-        sys.meta_path[:] = [_SeedTorch(seed), *others]
-
-
-class _SeedTorch(MetaPathFinder, Loader):
-    """Finder and loader that seeds torch when it is imported: a test may do so after its begin."""
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
-        """Return the spec of torch, to be loaded by this; None for another module."""
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec and spec.loader:
-            self._loader, spec.loader = spec.loader, self
-        return spec
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module with torch's loader."""
-        return self._loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        """Execute the module with torch's loader, which replaces this one; then seed."""
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        module.manual_seed(self._seed)

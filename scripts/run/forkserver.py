@@ -13,9 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
-import json
 import os
-import socket
 import sys
 import tempfile
 import threading
@@ -23,7 +21,8 @@ import time
 import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import wait
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +47,12 @@ class ServerError(Exception):
 class Server:
     """Connection to a process that forks a child for each request (`zygote.children`)."""
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
+    def __init__(self, connection: Connection, pid: int) -> None:
         """Wait until the server has started; ServerError when it does not start."""
         self._connection = connection
         self.pid = pid
         try:
-            self._read(time.monotonic() + _START_S)["ready"]
+            self._read(_START_S)["ready"]
         except (ServerError, TimeoutError) as error:
             self.close()
             process.check_stopping()
@@ -66,18 +65,18 @@ class Server:
         group, which writes to `log`. ServerError when the server is gone."""
         begin = time.monotonic()
         try:
-            self._connection.send(json.dumps(request).encode())
+            self._connection.send(request)
         except OSError as error:
             raise ServerError("the server is gone") from error
-        pid = self._read(begin + _START_S)["pid"]
+        pid = self._read(_START_S)["pid"]
         process.watch(pid)
         why = ""
         try:
             if timeout_s and log:
-                why, _ = cpu_time.watch(pid, timeout_s, log, self._speaks)
+                why, _ = cpu_time.watch(pid, timeout_s, log, self._connection.poll)
             if why:
                 process.kill_group(pid)
-            end = self._read(time.monotonic() + _START_S if why else None)
+            end = self._read(_START_S if why else None)
         finally:
             process.kill_group(pid)  # also processes that the child left running
             process.forget(pid)
@@ -95,25 +94,15 @@ class Server:
         """Wait for the end of the process."""
         os.waitpid(self.pid, 0)
 
-    def _speaks(self, seconds: float) -> bool:
-        """Wait at most so long for a message; true when there is one."""
-        return bool(wait([self._connection], seconds))
-
-    def _read(self, deadline: float | None) -> dict[str, int]:
-        left = None if deadline is None else max(0.001, deadline - time.monotonic())
-        self._connection.settimeout(left)
+    def _read(self, seconds: float | None) -> dict[str, int]:
+        """Wait for a message; TimeoutError, or ServerError when the server is gone."""
         try:
-            message = self._connection.recv(4096)
-        except ConnectionError:
-            message = b""
-        if not message:
-            raise ServerError("the server is gone")
-        return {str(word): int(value) for word, value in json.loads(message).items()}
-
-
-def connection() -> tuple[socket.socket, socket.socket]:
-    """Return both ends of a packet socket: a message is never read in halves."""
-    return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            if self._connection.poll(seconds):
+                message: dict[str, int] = self._connection.recv()
+                return message
+        except (OSError, EOFError) as error:
+            raise ServerError("the server is gone") from error
+        raise TimeoutError
 
 
 def fork(work: Callable[[dict[str, Any]], None]) -> Server:
@@ -123,7 +112,7 @@ def fork(work: Callable[[dict[str, Any]], None]) -> Server:
     raises. The calling process must have no threads: a lock that one of them holds stays locked
     in the fork.
     """
-    ours, theirs = connection()
+    ours, theirs = Pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid:
@@ -152,7 +141,7 @@ class _Simulator(Server):
     """A simulator that is up and waits for requests to fork."""
 
     def __init__(self, command: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
-        ours, theirs = connection()
+        ours, theirs = Pipe()
         extra = {
             zygote.FD: str(theirs.fileno()),
             zygote.PRELOAD: " ".join(PRELOAD),

@@ -41,19 +41,37 @@ def reduced(
     drawn = _scenario(case, folder)
     if case is None or drawn is None or record.kind is FailureKind.INFRASTRUCTURE:
         return record
-    file = folder / f"reduced-{case.name}.json"
-    search = _Search(record, spec, case, folder / "reduce", time.monotonic() + limit_s)
+    file, candidate = folder / f"reduced-{case.name}.json", folder / "reduce" / "candidate.json"
+    end, key = time.monotonic() + limit_s, key_of(record)
+    alone = _plain(spec, case)
+    alone = replace(alone, env=(*alone.env, (VARIABLE, str(candidate))))
+    tried = 0
+
+    def fails(smaller: Scenario) -> bool:
+        """Return whether a candidate fails for the same cause as the run did."""
+        nonlocal tried
+        left = end - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        candidate.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(candidate, smaller.text())
+        tried += 1
+        # A candidate that hangs in another way must not use up the time of all others.
+        timeout_s = min(max(10.0, 3 * record.seconds), left + 10.0)
+        found = simulate.run(replace(alone, timeout_s=timeout_s), candidate.parent)
+        return key_of(found) == key
+
     try:
-        found = reduce(drawn, search.fails, lambda best: output.write_text(file, best.text()))
+        found = reduce(drawn, fails, lambda best: output.write_text(file, best.text()))
     except (Interrupted, NfError, OSError) as error:
         return replace(record, note=f"{record.note}; not reduced: {error or 'interrupted'}")
     finally:
-        shutil.rmtree(folder / "reduce", ignore_errors=True)
+        shutil.rmtree(candidate.parent, ignore_errors=True)
     before, after = len(drawn.operations), len(found.operations)
     again = simulate.rerun_command(_plain(spec, case))
     # The command empties the folder, so it reads a copy.
     command = f"{again} --scenario {shlex.quote(shown(evidence.kept(file)))}"
-    head = f"{after} of {before} operations fail the same way ({search.tried} runs)"
+    head = f"{after} of {before} operations fail the same way ({tried} runs)"
     return replace(record, stimulus=(head, *listing(found), command))
 
 
@@ -70,31 +88,3 @@ def _plain(spec: RunSpec, case: CaseResult) -> RunSpec:
     """Return a run of the failed test alone, without the options that drew its stimulus."""
     env = tuple(one for one in spec.env if one[0] not in (VARIABLE, "NF_WEIGHTS"))
     return replace(spec, tests=(case.name,), env=env, rerun="")
-
-
-class _Search:
-    """Runs candidates one after the other, each in the same folder."""
-
-    def __init__(
-        self, record: RunRecord, spec: RunSpec, case: CaseResult, folder: Path, end: float
-    ) -> None:
-        self.key = key_of(record)
-        self.folder = folder
-        self.end = end
-        self.tried = 0
-        self.file = folder / "candidate.json"
-        alone = _plain(spec, case)
-        self.spec = replace(alone, env=(*alone.env, (VARIABLE, str(self.file))))
-        self.slowest = max(10.0, 3 * record.seconds)
-
-    def fails(self, candidate: Scenario) -> bool:
-        """Return whether a candidate fails for the same cause as the run did."""
-        left = self.end - time.monotonic()
-        if left <= 0:
-            raise OutOfTime
-        self.folder.mkdir(parents=True, exist_ok=True)
-        output.write_text(self.file, candidate.text())
-        self.tried += 1
-        # A candidate that hangs in another way must not use up the time of all others.
-        spec = replace(self.spec, timeout_s=min(self.slowest, left + 10.0))
-        return key_of(simulate.run(spec, self.folder)) == self.key

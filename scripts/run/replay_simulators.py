@@ -15,9 +15,9 @@ from scripts.build import bulk_build, registry
 from scripts.build.sources import design_key
 from scripts.common import run_folders
 from scripts.common.paths import BUILD, shown
-from scripts.common.records import Dut, Edit, RunRecord
+from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit, RunRecord, RunSpec
 from scripts.run import evidence
-from scripts.run.simulate import run_tests
+from scripts.run.simulate import run as run_simulation
 from verif.host.bulk_device import BulkModel
 from verif.replay.epoch import Key
 from verif.replay.signal.session import SESSION, Session, read_raw, steps_of
@@ -68,9 +68,37 @@ class Simulators:
         """Return the hash of the RTL. Raise NfError if a source is missing."""
         return design_key(self.edits, dut=self.dut)
 
-    def simulate(self, sim: str, module: str, test: str, **how: Any) -> RunRecord:
-        """Build if needed and run a cocotb test; arguments as for `run_tests`."""
-        return run_tests(sim, module, test, edits=self.edits, dut=self.dut, **how)
+    def simulate(
+        self,
+        sim: str,
+        bench: str,
+        *,
+        parameters: Mapping[str, int],
+        runs: Path,
+        waves: bool,
+        **run: Any,
+    ) -> RunRecord:
+        """Build if needed and run the test of a bench, which has the name of its module.
+
+        Args:
+            sim: Name of the simulator.
+            bench: Module of the bench.
+            parameters: Parameters of the controller.
+            runs: Parent of the run folder.
+            waves: Whether waves are written.
+            run: Further fields of the RunSpec.
+        """
+        build = BuildSpec(
+            sim,
+            TOP,
+            FILELIST,
+            parameters=tuple(sorted(parameters.items())),
+            edits=self.edits,
+            dut=self.dut,
+            waves=registry.get(sim).wave_format if waves else None,
+        )
+        test = bench.rpartition(".")[2].removesuffix("_bench")
+        return run_simulation(RunSpec(build, bench, (test,), **run), runs)
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
         """Build for bulk replay if needed. Raise BuildError if the RTL does not compile."""
@@ -103,14 +131,13 @@ class SignalTransport(Transport):
         record = self.simulate(
             self.simulator,
             _REPLAY_BENCH,
-            "replay",
-            seed=options.seed,
             parameters=options.parameters,
-            timeout_s=self.timeout_s or timeout_of(lines),
-            env={SESSION: str(job)},
-            waves=self.waves,
-            rerun=self.rerun,
             runs=self.folder / f"session-{number}",
+            waves=self.waves,
+            seed=options.seed,
+            timeout_s=self.timeout_s or timeout_of(lines),
+            env=((SESSION, str(job)),),
+            rerun=self.rerun,
         )
         self.records.append(record)
         self.build_seconds += record.build_seconds

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds a design and runs cocotb tests on it: the one entry point for runs of any kind.
 
-`run(RunSpec)` never raises for a failing test: whatever happens becomes a RunRecord. `run_tests`
-is the same with plain arguments, for callers outside the runner (replay, pytest).
+`run(RunSpec)` never raises for a failing test: whatever happens becomes a RunRecord.
 """
 
 from __future__ import annotations
@@ -31,12 +30,8 @@ from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
 from scripts.common.records import (
-    FILELIST,
-    TOP,
-    BuildSpec,
     CaseResult,
     Dut,
-    Edit,
     FailureKind,
     RunRecord,
     RunSpec,
@@ -269,58 +264,3 @@ def rerun_command(spec: RunSpec, cases: Sequence[CaseResult] = ()) -> str:
         if value:
             parts += [option, value]
     return " ".join(shlex.quote(part) for part in parts)
-
-
-def run_tests(
-    sim: str,
-    module: str,
-    testcase: str | Sequence[str] | None = None,
-    *,
-    seed: int = 1,
-    parameters: Mapping[str, int] | None = None,
-    top: str = TOP,
-    filelist: str = FILELIST,
-    timeout_s: float = 600.0,
-    plusargs: Sequence[str] = (),
-    env: Mapping[str, str] | None = None,
-    waves: bool = False,
-    coverage: bool = False,
-    edits: Sequence[Edit] = (),
-    dut: Dut = Dut.RTL,
-    build_name: str = "default",
-    rerun: str = "",
-    runs: Path | None = None,
-) -> RunRecord:
-    """Build and run tests of one module (dotted name, importable from the root).
-
-    `testcase` is one name, several, or None for all. `env` reaches the bench as environment
-    variables; `rerun` is the line to paste when `nf run` is not the caller. The record says all:
-    `passed`, `kind`, `cause`, `log`, `cases`, `metrics`.
-    """
-    names = (testcase,) if isinstance(testcase, str) else tuple(testcase or ())
-    build = BuildSpec(
-        sim=sim,
-        top=top,
-        filelist=filelist,
-        parameters=tuple(sorted((parameters or {}).items())),
-        edits=tuple(edits),
-        dut=dut,
-        waves=registry.get(sim).wave_format if waves else None,
-        coverage=coverage,
-        # A block bench is short: compiling it harder would take longer than it saves.
-        opt=BuildSpec.opt if top == TOP else "-O1",
-    )
-    return run(
-        RunSpec(
-            build=build,
-            module=module,
-            tests=names,
-            seed=seed,
-            timeout_s=timeout_s,
-            plusargs=tuple(plusargs),
-            env=tuple(sorted((env or {}).items())),
-            build_name=build_name,
-            rerun=rerun,
-        ),
-        runs,
-    )

@@ -64,22 +64,6 @@ def test_same_as_a_start_of_its_own(toy: Toy, sim: str) -> None:
 
 
 @SIMS
-def test_log_is_whole(toy: Toy, sim: str) -> None:
-    build = toy.spec(sim)
-    texts = [
-        re.sub(
-            r"\d+\.\d+",
-            "N",
-            Path(toy.run(build, "adds_one", direct=direct).log).read_text(encoding="utf-8"),
-        )
-        for direct in (False, True)
-    ]
-    assert [" ".join(line.split()) for line in texts[0].splitlines()] == [
-        " ".join(line.split()) for line in texts[1].splitlines()
-    ]
-
-
-@SIMS
 def test_a_crash_and_a_hang_hurt_one_run_alone(toy: Toy, sim: str) -> None:
     build = toy.spec(sim)
     assert toy.run(build, "adds_one").passed

@@ -166,26 +166,6 @@ def test_a_recorded_run(project: Project) -> None:
     assert [record.cause.partition(";")[0] for record in project.records()] == [CAUSE]
 
 
-@pytest.mark.nightly("runs that end in the ways of test_a_red_run, one after the other")
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("test_toy::spins", "--timeout", "2"),
-        ("test_toy::checker", "--seed", "7", "--waves"),
-        ("test_toy::*o*", "--group", "--scale", "0.5"),
-        ("test_toy::late", "test_toy::dies", "test_toy::stuck"),
-        ("test_toy::wrong", "--build", "broken"),
-    ],
-)
-def test_a_run_that_is_red_in_another_way(project: Project, words: tuple[str, ...]) -> None:
-    code, out = project.nf("run", *words, "--sim", QUICK)
-    assert code == 1
-    number = project.nf("history", "--last", "1")[1].splitlines()[-1].split()[0]
-    assert works_twice(project, out)
-    for _ in range(2):
-        assert project.shell(f".venv/bin/nf report {number}") == 0
-
-
 @pytest.mark.nightly("the mutants of the toy, four times")
 def test_a_missed_mutant(project: Project) -> None:
     folder = project.folder / "verif/mutants"

@@ -94,23 +94,10 @@ def test_what_takes_too_long_is_ended(
     assert Triage(tmp_path, lambda _spec: record).run(spec) is record
 
 
-def test_a_busy_machine_ends_no_run(toy: Toy) -> None:
-    """More wall-clock time than the limit, little processor time."""
-    record = toy.run(toy.spec(), "rests", timeout_s=1.5)
-    assert record.passed, record.cause
-    assert record.seconds > 1.7
-
-
 def test_missing_module_is_a_crash_that_names_it(toy: Toy) -> None:
     record = toy.run(toy.spec("verilator"), "wrong", module="no_such_bench")
     assert record.kind is FailureKind.CRASH
     assert "no_such_bench" in record.cause
-
-
-def test_assertion_is_named(toy: Toy) -> None:
-    record = toy.run(toy.spec("verilator"), "sva")
-    assert record.kind is FailureKind.ASSERTION
-    assert "NeverThirteen" in record.cause
 
 
 def test_several_tests_in_one_process(toy: Toy) -> None:
@@ -122,43 +109,23 @@ def test_several_tests_in_one_process(toy: Toy) -> None:
 
 WAYS = """
     import cocotb
-    from cocotb import test as hdl_test
     from toy_bench import adds_one
-
-    ORDER = []
-
-    @hdl_test(name="last", stage=2)
-    async def named(dut):
-        assert ORDER == ["first"]
-
-    @cocotb.test(stage=1)
-    async def first(dut):
-        ORDER.append("first")
 
     @cocotb.skipif(True, reason="it is to be skipped")
     async def left_out(dut):
         assert False, "run all the same"
-
-    @cocotb.test(expect_fail=True)
-    async def fails(dut):
-        assert False
-
-    @cocotb.xfail(raises=(KeyError, OSError))
-    async def errs(dut):
-        raise FileNotFoundError
 """
 
 
-def test_the_decorators_of_cocotb_mean_what_it_says(toy: Toy) -> None:
+def test_a_skipped_test_runs_when_it_is_named(toy: Toy) -> None:
     (toy.folder / "ways_bench.py").write_text(textwrap.dedent(WAYS), encoding="utf-8")
     whole = toy.run(toy.spec("icarus"), module="ways_bench")
     assert whole.passed, whole.cause
     ran = {case.name: case.status for case in whole.cases}
-    assert ran.pop("left_out") == "skipped"
-    assert ran == dict.fromkeys(("adds_one", "fails", "errs", "first", "last"), "passed")
+    assert ran == {"adds_one": "passed", "left_out": "skipped"}
     assert toy.run(toy.spec("icarus"), "adds_one", module="ways_bench").passed  # by its own name
     named = toy.run(toy.spec("icarus"), "left_out", module="ways_bench")
-    assert named.cause == "AssertionError: run all the same; assert False (ways_bench.py:18)"
+    assert named.cause == "AssertionError: run all the same; assert False (ways_bench.py:7)"
 
 
 def test_what_cocotb_registers_must_be_what_was_planned(
@@ -185,12 +152,6 @@ def test_edit_changes_a_copy_only(toy: Toy) -> None:
         record = toy.run(toy.spec(edits=(edit,)), "adds_one")
         assert record.kind is FailureKind.MISMATCH
     assert (toy.folder / "toy.sv").read_text(encoding="utf-8") == before
-
-
-def test_edit_that_does_not_fit(toy: Toy) -> None:
-    record = toy.run(toy.spec(edits=(Edit("toy.sv", "logic", "wire"),)), "adds_one")
-    assert record.kind is FailureKind.INFRASTRUCTURE
-    assert "times, not once" in record.cause
 
 
 def test_only_ports_are_public_under_verilator(toy: Toy) -> None:

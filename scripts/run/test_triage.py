@@ -135,12 +135,6 @@ def test_only_the_first_of_one_cause_are_run_again(project: Project) -> None:
     assert "  5 x mismatch: the toy's checker" in text.splitlines()
 
 
-def test_values_that_a_test_does_not_have_are_one_line(project: Project) -> None:
-    code, text = project.nf("run", "test_toy::many/n=99", "--sim", QUICK)
-    assert code == 2
-    assert "test_toy::many has no such values; it has: n=1, n=2." in text
-
-
 def test_what_does_not_load_is_not_run_again(project: Project) -> None:
     project.nf("run", "test_toy::not_installed", "test_toy::debugs", *ONE_BY_ONE)
     for record in project.records():

@@ -9,33 +9,15 @@ import pytest
 
 from scripts.run import vcd
 
-HEADER = """$timescale 1ps $end
-$scope module top $end
-$var wire 1 ! a $end
-$var wire 4 " b $end
-$upscope $end
-$enddefinitions $end
-"""
-BODY = """#0
-$dumpvars
-0!
-b0000 "
-$end
-#1000
-1!
-#2000
-b0011 "
-#3000
-0!
-#4000
-b1111 "
-"""
+WHOLE = Path(__file__).with_suffix(".vcd").read_text(encoding="utf-8")
+HEADER = WHOLE.partition("#0")[0]
+BODY = WHOLE.removeprefix(HEADER)
 
 
 @pytest.fixture
 def wave(tmp_path: Path) -> Path:
     path = tmp_path / "waves.vcd"
-    path.write_text(HEADER + BODY, encoding="utf-8")
+    path.write_text(WHOLE, encoding="utf-8")
     return path
 
 

@@ -15,26 +15,23 @@ import contextlib
 import ctypes
 import gc
 import importlib
-import json
 import os
-import select
 import signal
-import socket
 import sys
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from scripts.run import cocotb_private
 
 FD = "NF_ZYGOTE_FD"
 PRELOAD = "NF_ZYGOTE_PRELOAD"
-MAX_REQUEST = 1 << 20
 _PR_SET_PDEATHSIG = 1
 
 
 def serve() -> None:
-    """Fork a child for every request packet; returns in the children only."""
+    """Fork a child for every request; returns in the children only."""
     # Nothing here may open a file that a child would share, except the socket.
-    connection = socket.socket(fileno=int(os.environ[FD]))
+    connection = Connection(int(os.environ[FD]))
     os.close(os.pidfd_open(os.getpid()))  # Linux 5.3; without it there is no server, see _wait
     libc = ctypes.CDLL(None)
     atexit.register(_end_here, libc, os.getpid())  # registered first, so called last
@@ -50,16 +47,19 @@ def serve() -> None:
     _become(request, greeting)
 
 
-def children(connection: socket.socket) -> dict[str, Any]:
-    """Fork a child for each request packet, and report its number and its exit status.
+def children(connection: Connection) -> dict[str, Any]:
+    """Fork a child for each request, and report its number and its exit status.
 
     Returns:
         The request, in the child, which has a separate process group and ends with its parent.
     """
-    _say(connection, {"ready": os.getpid()})
-    while packet := connection.recv(MAX_REQUEST):
-        request: dict[str, Any] = json.loads(packet)
-        server = os.getpid()
+    server = os.getpid()
+    connection.send({"ready": server})
+    while True:
+        try:
+            request: dict[str, Any] = connection.recv()
+        except (EOFError, OSError):  # the runner is gone
+            os._exit(0)
         pid = os.fork()
         if pid == 0:
             end_with_parent(server)
@@ -69,10 +69,9 @@ def children(connection: socket.socket) -> dict[str, Any]:
             return request
         with contextlib.suppress(OSError):
             os.setpgid(pid, pid)  # here too: the group exists before anybody hears of it
-        _say(connection, {"pid": pid})
+        connection.send({"pid": pid})
         status, used_ms = _wait(pid, connection)
-        _say(connection, {"status": status, "used_ms": used_ms})
-    os._exit(0)
+        connection.send({"status": status, "used_ms": used_ms})
 
 
 def end_with_parent(parent: int) -> None:
@@ -126,22 +125,14 @@ def _end_here(libc: ctypes.CDLL, server: int) -> None:
         os._exit(0)
 
 
-def _wait(pid: int, connection: socket.socket) -> tuple[int, int]:
+def _wait(pid: int, connection: Connection) -> tuple[int, int]:
     """Return the exit code of a child and its processor time in milliseconds; when the runner is
     gone, end the child and this process."""
     handle = os.pidfd_open(pid)
-    waiting = select.poll()
-    waiting.register(handle, select.POLLIN)
-    waiting.register(connection, select.POLLIN)
-    ready = [fd for fd, _ in waiting.poll()]
-    os.close(handle)
-    if connection.fileno() in ready and not connection.recv(1, socket.MSG_PEEK):
+    if connection in wait([handle, connection]):  # nobody sends meanwhile: it is the end
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
         os._exit(0)
+    os.close(handle)
     _, status, used = os.wait4(pid, 0)
     return os.waitstatus_to_exitcode(status), round(1000 * (used.ru_utime + used.ru_stime))
-
-
-def _say(connection: socket.socket, message: dict[str, int]) -> None:
-    connection.send(json.dumps(message).encode())

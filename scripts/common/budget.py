@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Budget of a proof in seconds of processor time, over all programs that it starts."""
+"""Budget in seconds of processor time, over all programs of a proof or a synthesis."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scripts.common.paths import ROOT
 
 
 class UsedUp(NfError):
-    """The budget of a proof is used up without a result."""
+    """The budget is used up without a result."""
 
 
 class Budget:
@@ -26,7 +26,7 @@ class Budget:
         self, command: Sequence[str], log: Path, more: Mapping[str, str] | None = None
     ) -> process.Finished:
         """Run a program until it ends or the budget is used up; both its outputs go to ``log``."""
-        left = self.limit_s - self.used
+        left = max(0.001, self.limit_s - self.used)
         done = process.run_logged(command, log, cwd=ROOT, more=more, timeout_s=left)
-        self.used += done.used or 0.0
+        self.used += done.seconds if done.used is None else done.used
         return done
