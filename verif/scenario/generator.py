@@ -197,10 +197,12 @@ class SurroundingDraws(Draws):
         low, high = _LATENCIES[self.pick("latency")]
         first = rng.randint(low, high)
         most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[self.pick("stalls")]
-        stalls = [round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)]
+        aw, w, ar, b, r = (
+            round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)
+        )
         order = self.pick("memory_order")
         latency = (first, rng.randint(first, high))
-        return Memory(latency, *stalls, order != "in order", order == "interleaved")
+        return Memory(latency, aw, w, ar, b, r, order != "in order", order == "interleaved")
 
     def link(self) -> Link:
         """Draw packing, gaps, back-pressure and credits of the host."""
