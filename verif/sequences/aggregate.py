@@ -556,12 +556,10 @@ class LargeRegionSequence(NfSequence):
         for lines_log2 in (self.randint(10, 13), 14, self.randint(15, 20)):
             config = await self.start_region(0, Mode.IDENTITY, lines_log2, 1)
             places = [(self.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
-            for selector, line in places:
-                await self.contribute(config, selector, line, limit=1)
-            await self.drain()
-            for selector, line in places:
-                await self.read_region(config, line, selector)
-            await self.drain()
+            await self.contribute_each(
+                ((config, selector, line) for selector, line in places), limit=1
+            )
+            await self.read_each((config, line, selector) for selector, line in places)
         shapes = [
             (mode, self.randint(*limits)) for mode in AGGREGATING for limits in ((10, 13), (14, 17))
         ]

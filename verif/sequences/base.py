@@ -376,6 +376,32 @@ class NfSequence(uvm_sequence):
             await self.drain()
         return sent
 
+    async def contribute_each(
+        self, work: Iterable[tuple[RegionConfig, int, int]], **fields: Any
+    ) -> None:
+        """Contribute for each (region, worker, line), in order, then drain.
+
+        The work is drawn as it is sent if `work` is a generator; `fields`: other arguments of
+        `contribute`.
+        """
+        for config, worker, line in work:
+            await self.contribute(config, worker, line, **fields)
+        await self.drain()
+
+    async def read_each(
+        self, work: Iterable[tuple[RegionConfig, int, int | None]], limit: int | None = None
+    ) -> None:
+        """Read each (region, line, selector), in order, then drain; None draws a legal selector."""
+        for config, line, selector in work:
+            await self.read_region(config, line, selector, limit)
+        await self.drain()
+
+    async def read_addresses(self, addresses: Iterable[int], limit: int | None = None) -> None:
+        """Read each of these addresses, in order, then drain."""
+        for address in addresses:
+            await self.read(address, limit)
+        await self.drain()
+
     def read_selectors(self, config: RegionConfig) -> list[int]:
         """Return the selectors that may be read in the region's mode, at any line."""
         if config.mode is Mode.IDENTITY:

@@ -396,9 +396,13 @@ class EveryBitSequence(NfSequence):
         await self.commit(region, config)
         every = range(config.workers)  # with BIND, some of them belong to no LD-ID
         hosts = [one for one in every if not config.bind or config.owner(one) < LD_IDS]
-        for worker in self.sample(hosts, min(2, len(hosts))):
-            await self.contribute(config, worker, self.randrange(config.lines), limit=1)
-        await self.drain()
+        await self.contribute_each(
+            (
+                (config, worker, self.randrange(config.lines))
+                for worker in self.sample(hosts, min(2, len(hosts)))
+            ),
+            limit=1,
+        )
         await self.read_views(config, 0)
         for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away: not this region
             line = config.base_line ^ 1 << min(bit + region % 5, LINE_ADDRESS_BITS - 1)

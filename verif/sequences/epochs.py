@@ -130,9 +130,7 @@ class StaleStateSequence(NfSequence):
                 if self.random() < 0.7:
                     await self.contribute(config, self.randrange(3), line)
             await self.drain()
-            for line in picked[:: 1 + self.randrange(3)]:
-                await self.read_region(config, line)
-            await self.drain()
+            await self.read_each((config, line, None) for line in picked[:: 1 + self.randrange(3)])
 
 
 class StaleNeighbourSequence(NfSequence):
@@ -236,9 +234,7 @@ class GivenUpAreaSequence(NfSequence):
                     await self.write(address, self.randbytes(LINE_BYTES))
                 await self.drain()
             await self.cycles(200)
-            for address in places:
-                await self.read(address)
-            await self.drain()
+            await self.read_addresses(places)
 
 
 class ManyRegionsSequence(NfSequence):

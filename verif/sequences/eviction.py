@@ -59,9 +59,7 @@ class AllInFlightSequence(NfSequence):
             for _ in range(12):
                 order = self.shuffled(lines)
                 await self.fill_lines(config, order, ANY, limit=RACE_LIMIT, wait=False)
-        for line in lines:
-            await self.read_region(config, line, self.choice((0, 8)), limit=1)
-        await self.drain()
+        await self.read_each(((config, line, self.choice((0, 8))) for line in lines), limit=1)
 
 
 class AgainAtOnceSequence(NfSequence):
@@ -87,9 +85,9 @@ class AgainAtOnceSequence(NfSequence):
             await self.cycles(gap % 10)
             again = self.sample(inside[:count], self.randint(1, count))
             await self.fill_lines(config, again, ANY, limit=RACE_LIMIT)
-            for line in lines:
-                await self.read_region(config, line, self.choice((0, 8)), limit=RACE_LIMIT)
-            await self.drain()
+            await self.read_each(
+                ((config, line, self.choice((0, 8))) for line in lines), limit=RACE_LIMIT
+            )
 
 
 class PinnedSlotSequence(NfSequence):
@@ -130,13 +128,9 @@ class NeighbourRoundsSequence(NfSequence):
                 for config in configs
                 for line in self.sample(range(config.lines), share)
             ]
-            for config, line in places:
-                await self.contribute(config, self.randrange(2), line)
-            await self.drain()
+            await self.contribute_each((config, self.randrange(2), line) for config, line in places)
             await self.commit(again)
-            for config, line in places:
-                await self.read_region(config, line, self.choice((0, 8)))
-            await self.drain()
+            await self.read_each((config, line, self.choice((0, 8))) for config, line in places)
 
 
 class FetchedPlanesSequence(NfSequence):
@@ -370,9 +364,9 @@ class EveryTallySequence(NfSequence):
             work += [(config, worker) for worker in range(config.workers)]
         again = self.sample(range(regions), regions // 2)
         for _ in range(2):
-            for config, worker in self.shuffled(work):
-                await self.contribute(config, worker, 0)
-            await self.drain()
+            await self.contribute_each(
+                (config, worker, 0) for config, worker in self.shuffled(work)
+            )
             for region in again:
                 await self.commit(region)
             work = self.sample(work, len(work) // 2)
@@ -409,9 +403,7 @@ class EveryMarkSequence(NfSequence):
         for region in self.sample(range(regions), regions // 2):
             await self.commit(region)
         await self.each(work, 1)
-        for config, line in self.shuffled(work):
-            await self.read_region(config, line, INFO_SELECTOR)
-        await self.drain()
+        await self.read_each((config, line, INFO_SELECTOR) for config, line in self.shuffled(work))
         for region in range(regions):
             await self.start_region(region, Mode.G_BINARY, 0, 1)
 
@@ -431,9 +423,7 @@ class EveryMarkSequence(NfSequence):
 
     async def each(self, work: list[tuple[RegionConfig, int]], worker: int) -> None:
         """Contribute as a worker to each of these lines, in random order."""
-        for config, line in self.shuffled(work):
-            await self.contribute(config, worker, line)
-        await self.drain()
+        await self.contribute_each((config, worker, line) for config, line in self.shuffled(work))
 
 
 class EveryMissSequence(NfSequence):

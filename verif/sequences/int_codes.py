@@ -194,9 +194,7 @@ class NeighbourSumsSequence(IntSequence):
                 for config in regions
                 for view in product(range(config.lines), sum_selectors(config))
             ]
-            for config, line, selector in self.shuffled(asked):
-                await self.read_region(config, line, selector)
-            await self.drain()
+            await self.read_each(self.shuffled(asked))
 
 
 class SameAsVotesSequence(IntSequence):

@@ -59,9 +59,7 @@ class KeptSequence(RecordSequence):
         """Contribute as every worker to the lines, in random order."""
         work = [(worker, line) for line in lines for worker in range(config.workers)]
         self.rng.shuffle(work)
-        for worker, line in work:
-            await self.contribute(config, worker, line, limit=2)
-        await self.drain()
+        await self.contribute_each(((config, worker, line) for worker, line in work), limit=2)
 
     async def sums(
         self, config: RegionConfig, lines: Sequence[int], times: int = 1

@@ -38,9 +38,9 @@ class MemoryErrorSequence(NfSequence):
         ]
         for number in range(4):
             await self.commit(0)
-            for place in data:
-                await self.contribute(fp32, place % fp32.workers, place // fp32.workers)
-            await self.drain()
+            await self.contribute_each(
+                (fp32, place % fp32.workers, place // fp32.workers) for place in data
+            )
             with ExitStack() as faults:
                 for pool in pools:
                     # A refused store poisons its line for the epoch: every other epoch has none.
@@ -415,10 +415,11 @@ class BlameSequence(RecordSequence):
                 # The first lines are in no slot when they are read: they are certainly lost.
                 work += product([bad], range(4, bad.lines))
                 self.rng.shuffle(work)
-                for config, line in work[: 6 * self.hw.slots]:
-                    await self.contribute(config, worker, line, limit=1)
-                await self.drain()
+                await self.contribute_each(
+                    ((config, worker, line) for config, line in work[: 6 * self.hw.slots]), limit=1
+                )
         await self.read_lines(good, None, (0, 8), limit=1, wait=False)
-        for line in range(bad.lines):  # a line that was not written back must not return unchanged
-            await self.read_region(bad, line, self.choice((0, 8)), limit=1)
-        await self.drain()
+        # a line that was not written back must not return unchanged
+        await self.read_each(
+            ((bad, line, self.choice((0, 8))) for line in range(bad.lines)), limit=1
+        )

@@ -146,9 +146,9 @@ class StoreBurstSequence(NfSequence):
                 await self.contribute(config, worker, self.randint(1, 3))
         await self.drain()
         self.mem.latency = (3, 3)
-        for _ in range(24):
-            await self.read_region(config, 0, self.choice((0, 64 + self.randrange(40))))
-        await self.drain()
+        await self.read_each(
+            (config, 0, self.choice((0, 64 + self.randrange(40)))) for _ in range(24)
+        )
         for _ in range(100):  # a sum ends in the cycle in which another one of its line begins
             await self.read_region(config, 0, 64 + self.randrange(40))
             await self.cycles(self.randint(1, 6))
@@ -224,9 +224,10 @@ class EvictedSumSequence(NfSequence):
             await self.contribute(config, high, 0, self.values())
             await self.drain()
         self.mem.r_stall, self.mem.latency = 0.2, (3, 12)
-        for _ in range(self.cfg.count(60)):  # one ends in the cycle in which one begins
-            await self.read_region(config, 0, 64 + self.randrange(64), limit=12)
-        await self.drain()
+        # one ends in the cycle in which one begins
+        await self.read_each(
+            ((config, 0, 64 + self.randrange(64)) for _ in range(self.cfg.count(60))), limit=12
+        )
 
     async def crowd_out(self, crowd: RegionConfig) -> None:
         """Contribute to more other lines than there are slots, without waiting."""

@@ -232,9 +232,8 @@ class BindShiftSequence(NfSequence):
                 for ldid in {config.owner(selector) & 15, selector & 15, self.randrange(16)}:
                     await self.contribute(config, selector, 0, limit=RACE_LIMIT, ldid=ldid)
             await self.drain()
-            for selector in {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}:
-                await self.read(config.address(selector, 0))
-            await self.drain()
+            chosen = {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}
+            await self.read_addresses(config.address(selector, 0) for selector in chosen)
 
 
 class NeighbourSequence(NfSequence):
@@ -371,9 +370,8 @@ class EveryAccessSequence(NfSequence):
     async def missed(self, config: RegionConfig) -> None:
         """Read addresses that miss the window in a single bit."""
         shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
-        for bit in range(shift, 52):
-            await self.read(config.address(8, 0) ^ 1 << bit, 1)
-        await self.drain()
+        address = config.address(8, 0)
+        await self.read_addresses((address ^ 1 << bit for bit in range(shift, 52)), limit=1)
 
     def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:
         """Return a request with an opcode."""

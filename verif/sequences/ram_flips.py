@@ -404,9 +404,7 @@ class HeldDataSequence(FlipSequence):
             for line in range(config.lines):  # planes show what a vote may hide
                 deferred = self.ram == "DEFERRED"  # none of these reads may be deferred
                 await self.read_lines(config, line, selectors, limit=1, wait=deferred)
-        for line in self.plain:
-            await self.read(line * LINE_BYTES, 1)
-        await self.drain()
+        await self.read_addresses((line * LINE_BYTES for line in self.plain), limit=1)
         self.evictions += await self.registers.read("EVICTION") - evicted
         if self.ram == "EVICT" and not begun:
             poison = await self.registers.read("MEM_POISON")
@@ -567,9 +565,7 @@ class LostSlotSequence(FlipSequence):
         await self.fill_lines(config, range(len(lines), 2 * len(lines)), 0, alone=True)
         order = [(worker, line) for worker in range(self.workers) for line in range(config.lines)]
         self.rng.shuffle(order)
-        for worker, line in order:
-            await self.contribute(config, worker, line, limit=1)
-        await self.drain()
+        await self.contribute_each(((config, worker, line) for worker, line in order), limit=1)
         for line in range(config.lines):
             for selector in (None, INFO_SELECTOR):
                 await self.read_region(config, line, selector, limit=1)

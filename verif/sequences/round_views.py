@@ -363,9 +363,9 @@ class EveryCloseSequence(ParkedBase):
         last = self.hw.regions - 1
         for mode, strict in product(aggregating(self.hw), (False, True)):
             config = await self.start_region(last, mode, 2, 2, strict=strict)
-            for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE)):
-                await self.contribute(config, worker, line)
-            await self.drain()
+            await self.contribute_each(
+                (config, worker, line) for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE))
+            )
             await self.close(last)
             await self.reads(config)
             for poison, gone in product((False, True), repeat=2):
@@ -498,9 +498,9 @@ class EveryStatusSequence(NfSequence):
         """
         pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
         await self.commit_all(*pair)
-        for line, worker, config in product(range(2), range(16), pair):
-            await self.contribute(config, worker, line)
-        await self.drain()
+        await self.contribute_each(
+            (config, worker, line) for line, worker, config in product(range(2), range(16), pair)
+        )
         for config in pair:
             await self.read_lines(config, 0, VIEW_SELECTORS, wait=False)
         await self.drain()
