@@ -4,21 +4,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from cocotbext.cxl.faults import CAMPAIGN
 from cocotbext.cxl.wire.messages import ReqOp, RwdOp
+from models.aggregated_line import AggregatedLine
 from models.nf_regs import REG_MAP
-from models.regions import Cause, CommitCode
+from models.regions import Cause, CommitCode, Kind, RegionConfig
 from models.register_map import Counts
-from verif.coverage.cover_model import CoverModel
+from verif.coverage.cover_model import CoverModel, CoverPoint
+from verif.scoreboard.operations import Op
 
 _PATTERN = re.compile(r"\{(?:(\d+)\.\.(\d+)|(\w+))\}")
+Axes = Mapping[str, list[str]]
 _BOUND = re.compile(r"(above )?(\d+)")
 
 
@@ -100,27 +105,46 @@ def _values(given: str | list[str]) -> list[str]:
     return [name for text in given for name in _names(text)]
 
 
+def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> CoverPoint:
+    """Add a planned point to a model; `axes`: the values of its axes, if it has any."""
+    common: dict[str, Any] = {"test": plan.test, "at_least": plan.at_least}
+    if axes:
+        never = [{axis: _values(some) for axis, some in one.items()} for one in plan.never]
+        return model.cross(name, plan.reason, axes, never=never, **common)
+    illegal = _values(plan.illegal)
+    return model.point(name, plan.reason, _values(plan.bins), illegal=illegal, **common)
+
+
+@dataclass(slots=True)
+class Judged:
+    """Operation on a line of a region that raced with none.
+
+    `before`, `after`: the line before and after it; `closed`: its round is closed; `done`: the
+    operation has completed the region.
+    """
+
+    op: Op
+    config: RegionConfig
+    before: AggregatedLine
+    after: AggregatedLine
+    closed: bool
+    done: bool
+
+    @property
+    def mode(self) -> str:
+        """Name of the mode of the region."""
+        return self.config.mode.name
+
+    @property
+    def writes(self) -> bool:
+        """True for a contribution, False for a read."""
+        return self.op.access.kind is Kind.CONTRIBUTION
+
+
 class Points:
     """Base of classes that sample planned points; adds all planned points to the model."""
 
     def __init__(self, model: CoverModel) -> None:
         self.hit = model.hit
         for name, plan in entries().items() if entries().keys() - model.points else ():
-            if plan.axes:
-                model.cross(
-                    name,
-                    plan.reason,
-                    {axis: _values(values) for axis, values in plan.axes.items()},
-                    test=plan.test,
-                    at_least=plan.at_least,
-                    never=[{axis: _values(v) for axis, v in one.items()} for one in plan.never],
-                )
-            else:
-                model.point(
-                    name,
-                    plan.reason,
-                    _values(plan.bins),
-                    test=plan.test,
-                    at_least=plan.at_least,
-                    illegal=_values(plan.illegal),
-                )
+            add_point(model, name, plan, {axis: _values(one) for axis, one in plan.axes.items()})

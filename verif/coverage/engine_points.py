@@ -22,7 +22,7 @@ from models.nf_regs import REG_MAP
 from models.reducers import LowBitResult
 from models.regions import SUM8_SELECTOR, SUM16_SELECTOR, Cause, CommitCode, Kind, RegionConfig
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Points, class_of, codes, entries
+from verif.coverage.coverage_plan import Judged, Points, class_of, codes, entries
 from verif.coverage.transaction_points import be_kind, threshold_class, workers_class
 from verif.scoreboard.operations import Op
 
@@ -64,28 +64,27 @@ class EnginePoints(Points):
         """Follow a new epoch: no record of it has been written back."""
         self._left = {key: place for key, place in self._left.items() if key[0] != region}
 
-    def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """Sample an operation on a line that raced with none; `before`: the line before it."""
-        access = op.access
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line that raced with none."""
+        access, before = one.op.access, one.before
         key = (access.region, access.line)
         place = self._left.get(key, "never left")
         if place == "fetched":
             self._left[key] = "back"
-        if access.kind is Kind.CONTRIBUTION:
-            self._contribution(op, config, before, place)
+        if one.writes:
+            self._contribution(one, place)
         else:
-            self._read(op, config, before, place)
+            self._read(one, place)
         if before.lost:
-            self.hit("lost line", config.mode.name, READS.get(access.kind, "write"), place)
+            self.hit("lost line", one.mode, READS.get(access.kind, "write"), place)
 
-    def _contribution(
-        self, op: Op, config: RegionConfig, before: AggregatedLine, place: str
-    ) -> None:
-        msg, worker, mode = op.msg, op.access.selector, config.mode.name
+    def _contribution(self, one: Judged, place: str) -> None:
+        msg, worker, before = one.op.msg, one.op.access.selector, one.before
+        mode, low_bit = one.mode, one.config.mode.low_bit
         assert isinstance(msg, M2SRwD)
         again = worker in before.data
-        if config.mode.low_bit:
-            count = illegal_codes(msg.data, config.mode)
+        if low_bit:
+            count = illegal_codes(msg.data, one.config.mode)
             if count:
                 shown = {1: "1", 256: "256"}.get(count, "some")
                 self.hit("illegal codes", shown, _marked(again, msg.poison))
@@ -97,24 +96,24 @@ class EnginePoints(Points):
             self.hit("FP32 store", "again" if again else "first", kind, _poison(msg.poison))
         seen = len(before.data)
         if msg.poison:
-            if not (again and config.mode.low_bit):
+            if not (again and low_bit):
                 what = "poisoned write after clean" if seen else "poisoned write first"
                 self.hit("poisoned line", mode, what, place)
             return
         if before.poisoned and not again:
             self.hit("poisoned line", mode, "clean write after poison", place)
-        last = seen == config.workers - 1
+        last = seen == one.config.workers - 1
         which = "again" if again else "last" if last else "middle" if seen else "first"
-        self.hit("contribution", mode, workers_class(config.workers), which)
+        self.hit("contribution", mode, workers_class(one.config.workers), which)
 
-    def _read(self, op: Op, config: RegionConfig, before: AggregatedLine, place: str) -> None:
-        mode, read = config.mode.name, READS[op.access.kind]
-        if before.poisoned:
-            self.hit("poisoned line", mode, f"read {read}", place)
-        seen = len(before.data)
-        if seen < config.workers:
-            share = "none" if not seen else "some" if seen < config.workers - 1 else "all but one"
-            self.hit("early read", mode, read, "STRICT" if config.strict else "lax", share, place)
+    def _read(self, one: Judged, place: str) -> None:
+        read, workers, seen = READS[one.op.access.kind], one.config.workers, len(one.before.data)
+        if one.before.poisoned:
+            self.hit("poisoned line", one.mode, f"read {read}", place)
+        if seen < workers:
+            share = "none" if not seen else "some" if seen < workers - 1 else "all but one"
+            strict = "STRICT" if one.config.strict else "lax"
+            self.hit("early read", one.mode, read, strict, share, place)
 
     def register(self, name: str, value: int) -> None:
         """Sample a register read."""
@@ -349,23 +348,23 @@ class IntPoints(Points):
             sum8 = "SUM8" if config.mode is Mode.G_INT4 and config.workers <= 16 else "none"
             self.hit("integer selector", config.mode.name, sum8, selector)
 
-    def judged(self, op: Op, config: RegionConfig, after: AggregatedLine) -> None:
-        """Sample an operation on a line; `after`: the line after it."""
-        mode, sign = config.mode.name, "signed" if config.signed else "unsigned"
-        selector = op.access.selector
-        if op.access.kind is Kind.CONTRIBUTION:
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line."""
+        config, after, selector = one.config, one.after, one.op.access.selector
+        sign = "signed" if config.signed else "unsigned"
+        if one.writes:
             data = after.data.get(selector)
             if data is not None:
-                self.hit("integer codes", mode, sign, _codes_class(data, config))
+                self.hit("integer codes", one.mode, sign, _codes_class(data, config))
             return
         views = {SUM8_SELECTOR: "SUM8", SUM16_SELECTOR: "SUM16"}
         view = next((name for first, name in views.items() if selector >= first), "plane")
         seen = _seen(after, config.workers)
-        self.hit("integer line", mode, view, seen, _poison(after.poisoned))
+        self.hit("integer line", one.mode, view, seen, _poison(after.poisoned))
         if view != "plane":
-            self.hit("integer view line", mode, str(selector))
+            self.hit("integer view line", one.mode, str(selector))
         if seen == "all":
-            self.hit("integer view", mode, sign, class_of("INT_WORKERS", config.workers), view)
+            self.hit("integer view", one.mode, sign, class_of("INT_WORKERS", config.workers), view)
 
     def committed(self, config: RegionConfig, code: int) -> None:
         """Sample a decided commit."""
@@ -393,29 +392,28 @@ def _codes_class(data: bytes, config: RegionConfig) -> str:
 class Tern5Points(NetPoints):
     """Mode G_TERN5, sampled by `judged` and `committed`."""
 
-    def judged(
-        self, op: Op, config: RegionConfig, before: AggregatedLine, after: AggregatedLine
-    ) -> None:
-        """Sample an operation on a line; `before`, `after`: the line before and after it."""
-        if op.access.kind is Kind.CONTRIBUTION:
-            self._contribution(op, config, before)
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line."""
+        config, after = one.config, one.after
+        if one.writes:
+            self._contribution(one)
             return
-        view = "vote" if op.access.kind is Kind.RESULT else "plane"
+        view = "vote" if one.op.access.kind is Kind.RESULT else "plane"
         self.hit("G_TERN5 line", view, _seen(after, config.workers), _poison(after.poisoned))
         if view == "vote" and after.data:
             counts = after.reduced(config, 255).counts[0, : elements_per_line(config.mode)]
             m = len(after.data)
             self.nets("G_TERN5 net", config, m, np.bincount(counts, minlength=2 * m + 1))
 
-    def _contribution(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        data = getattr(op.msg, "data", b"")
-        again, poison = op.access.selector in before.data, getattr(op.msg, "poison", False)
-        count = illegal_codes(data, config.mode)
+    def _contribution(self, one: Judged) -> None:
+        data, poison = getattr(one.op.msg, "data", b""), getattr(one.op.msg, "poison", False)
+        again = one.op.access.selector in one.before.data
+        count = illegal_codes(data, one.config.mode)
         if count:
             shown = {5: "5", 320: "320"}.get(count, "some")
             self.hit("G_TERN5 illegal elements", shown, _marked(again, poison))
         if not (again or poison):
-            self.hit("G_TERN5 workers", workers_class(config.workers))
+            self.hit("G_TERN5 workers", workers_class(one.config.workers))
             for byte in set(data):
                 edge = byte in (0, TERN5_CODES - 1, TERN5_CODES, 255)
                 between = "1..241" if byte < TERN5_CODES else "244..254"

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
-from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.regions import STATUS_SELECTOR, Cause, CommitCode, Kind, RegionConfig
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Points, class_of, codes
+from verif.coverage.coverage_plan import Judged, Points, class_of, codes
 from verif.coverage.transaction_points import LOW_BIT, own_points, threshold_class
 from verif.scoreboard.operations import Op
 
@@ -35,33 +34,22 @@ class RegionPoints(Points):
             way = "write" if access.write else "read"
             self.event(access.region, f"{way} IDENTITY")
 
-    def judged(
-        self,
-        op: Op,
-        config: RegionConfig,
-        before: AggregatedLine,
-        after: AggregatedLine,
-        done: bool,
-    ) -> None:
-        """Sample an operation on a line that raced with none; `done`: the region is complete after
-        it.
-        """
-        access, region = op.access, op.access.region
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line that raced with none."""
+        access, before, after = one.op.access, one.before, one.after
+        region, raw = access.region, "raw" if access.kind is Kind.RAW else "plane"
         kind = _KINDS.get(access.kind)
-        if kind is not None:
-            self.event(region, kind + config.mode.name)
-        else:
-            self.event(region, "raw" if access.kind is Kind.RAW else "plane")
-        if access.kind is Kind.CONTRIBUTION:
+        self.event(region, raw if kind is None else kind + one.mode)
+        if one.writes:
             if after.poisoned and not before.poisoned:
                 self.event(region, "poisoned")
             if after.illegal and not before.illegal:
                 self.event(region, "illegal code")
             if after.counted_complete and not before.counted_complete:
                 self.event(region, "line complete")
-                if done:
+                if one.done:
                     self.event(region, "DONE")
-        elif len(before.data) < config.workers:
+        elif len(before.data) < one.config.workers:
             self.event(region, "early")
 
     def committed(self, region: int, code: int) -> None:
@@ -126,12 +114,12 @@ class EpochPoints(Points):
         if config.mode is not Mode.IDENTITY:
             self.hit("workers", config.mode.name, str(config.workers))
 
-    def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """Sample an operation on a line that raced with none; `before`: the line before it."""
-        if before.data or before.poisoned:
-            return
-        what = {Kind.CONTRIBUTION: "write", Kind.RESULT: "result"}.get(op.access.kind, "part")
-        self.hit("first touch", config.mode.name, self._found[op.access.region], what)
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line that raced with none."""
+        if not (one.before.data or one.before.poisoned):
+            access = one.op.access
+            what = {Kind.CONTRIBUTION: "write", Kind.RESULT: "result"}.get(access.kind, "part")
+            self.hit("first touch", one.mode, self._found[access.region], what)
 
 
 def _change(old: RegionConfig | None, new: RegionConfig) -> str:
@@ -182,32 +170,26 @@ class ViewPoints(Points):
         """Sample the close of a round; `busy`: with requests in flight."""
         self.hit("close", "busy" if busy else "quiet")
 
-    def judged(
-        self,
-        op: Op,
-        config: RegionConfig,
-        before: AggregatedLine,
-        after: AggregatedLine,
-        closed: bool,
-    ) -> None:
-        """Sample an operation on a line; `before`, `after`: the line before and after it."""
-        mode, seen = config.mode.name, len(before.data)
-        line = "complete" if seen == config.workers else "some" if seen else "untouched"
-        if closed and op.access.kind is Kind.CONTRIBUTION:
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line."""
+        op, before, mode, seen = one.op, one.before, one.mode, len(one.before.data)
+        complete = seen == one.config.workers
+        line = "complete" if complete else "some" if seen else "untouched"
+        if one.closed and one.writes:
             worker = "seen" if op.access.selector in before.data else "new"
             data = "poisoned" if getattr(op.msg, "poison", False) else "clean"
             self.hit("late write", mode, worker, data, line)
-        elif closed:
-            strict = "STRICT" if config.strict else "lax"
+        elif one.closed:
+            strict = "STRICT" if one.config.strict else "lax"
             self.hit("final read", mode, _READS[op.access.kind], strict, line)
         if op.access.kind is not Kind.INFO:
             return
         flags = {
-            "complete": seen == config.workers and not before.lost,
+            "complete": complete and not before.lost,
             "poisoned": before.poisoned,
             "lost": before.lost,
             "saturated": mode in LOW_BIT and before.saturated,
-            "closed": closed,
+            "closed": one.closed,
         }
         for name, flag in flags.items():
             self.hit("INFO", mode, name, str(int(flag)))

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import PlanEntry
+from verif.coverage.coverage_plan import PlanEntry, add_point
 
 PLAN = Path(__file__).with_name("white_box.toml")
 NO_CODE = ""
@@ -43,17 +43,8 @@ class WhiteBox:
         self.plan = plan
         self.codes = codes
         axes = zip(plan.axes, codes, strict=True)
-        self.point = model.cross(
-            plan.name,
-            plan.reason,
-            {axis: [code for code in names if code != NO_CODE] for axis, names in axes},
-            test=plan.test,
-            at_least=plan.at_least,
-            never=[
-                {axis: [want] if isinstance(want, str) else want for axis, want in one.items()}
-                for one in plan.never
-            ],
-        )
+        named = {axis: [code for code in names if code != NO_CODE] for axis, names in axes}
+        self.point = add_point(model, plan.name, plan, named)
 
     def values(self, index: int) -> tuple[str, ...]:
         """Return the axis values of an index of the array."""
