@@ -42,6 +42,7 @@ class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class _Plan(msgspec.Struct, forbid_unknown_fields=True):
     codes: dict[str, list[str]]
     points: dict[str, PlanEntry]
+    shown_by: dict[str, list[str]]
 
 
 @cache
@@ -68,6 +69,11 @@ def _plan() -> _Plan:
 def entries() -> dict[str, PlanEntry]:
     """Return the plan of every sampled point by its name."""
     return _plan().points
+
+
+def shown_by() -> dict[str, tuple[str, ...]]:
+    """Return the fields of registers that each test must see change, by the name of the test."""
+    return {test: tuple(_values(fields)) for test, fields in _plan().shown_by.items()}
 
 
 def codes(name: str) -> tuple[str, ...]:

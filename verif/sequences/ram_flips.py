@@ -243,8 +243,6 @@ class FlipTrafficSequence(FlipSequence):
     async def body(self) -> None:
         self.sizes = rams(self.hw)
         del self.sizes["RETRY"]  # only read on a link with faults: test_link_ram_flips
-        self.total = [0, 0]
-        self.flipped: dict[str, int] = {}
         self.last: dict[str, int] = {}
         self.stained = False
         modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
@@ -282,8 +280,6 @@ class FlipTrafficSequence(FlipSequence):
         flips = len(drawn) * (1 + self.double)
         assert bad + corrected <= flips, f"{bad} errors, {corrected} corrections, {flips} flips"
         assert self.double or not self.secded or not bad, f"{bad} errors of one bit each"
-        self.total[0] += bad
-        self.total[1] += corrected
         seen = self.losses()
         assert bad or self.stained or not seen, f"{seen} poisoned responses, but no error counted"
         # Ordinary memory keeps the poison of a damaged write until the line is written again.
@@ -319,7 +315,6 @@ class FlipTrafficSequence(FlipSequence):
         rows = min(size.rows, self.choice((4, size.rows)))
         row = self.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
-        self.flipped[ram] = self.flipped.get(ram, 0) + 1
         place = self.randrange(size.bits(self.hw.ecc))
         await self.inject(ram, row, place)
         if self.double:
