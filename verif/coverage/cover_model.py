@@ -27,7 +27,8 @@ class CoverPoint:
     """Named set of bins; `reason` says what a hole would leave untested.
 
     `test` is the one that is meant to hit the bins, each `at_least` times in the merged nightly
-    suite. An `illegal` bin is none of the bins: a hit calls `on_illegal`, which fails the test.
+    suite. An `illegal` bin is none of the bins: a hit calls `on_illegal`, which fails the test. An
+    `ignored` bin counts nowhere.
     """
 
     name: str
@@ -36,48 +37,27 @@ class CoverPoint:
     at_least: int = 1
     bins: dict[str, int] = field(default_factory=dict)
     illegal: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     unexpected: dict[str, int] = field(default_factory=dict)
     on_illegal: Callable[[str], None] = _no_action
 
-    def hit(self, bin_name: str, times: int = 1) -> None:
-        """Count hits; keep those of an unplanned bin in `unexpected`."""
-        bins = self.bins
-        if bin_name in bins:
-            bins[bin_name] += times
-            return
-        self.unexpected[bin_name] = self.unexpected.get(bin_name, 0) + times
-        if bin_name in self.illegal:
-            self.on_illegal(f"COVERAGE illegal bin of {self.name!r}: {bin_name} ({self.reason})")
+    def hit(self, *values: str, times: int = 1) -> None:
+        """Count hits of a bin, named by its value on each axis.
+
+        Hits of an unplanned bin are kept in `unexpected`.
+        """
+        name = BETWEEN.join(values)
+        if name in self.bins:
+            self.bins[name] += times
+        elif name not in self.ignored:
+            self.unexpected[name] = self.unexpected.get(name, 0) + times
+            if name in self.illegal:
+                self.on_illegal(f"COVERAGE illegal bin of {self.name!r}: {name} ({self.reason})")
 
     @property
     def holes(self) -> list[str]:
         """Return the bins with fewer hits than wanted."""
         return [name for name, hits in self.bins.items() if hits < self.at_least]
-
-
-@dataclass(slots=True)
-class CoverCross:
-    """Bins of a point by their axis values: `hit` with one value of each axis, in order.
-
-    A combination that is ignored counts nowhere; its reason is in the text of the point.
-    """
-
-    point: CoverPoint
-    axes: dict[str, tuple[str, ...]]
-    names: dict[tuple[str, ...], str]  # "" for an ignored one
-
-    def hit(self, *values: str, times: int = 1) -> None:
-        """Count hits; keep a value that is on no axis as an unplanned bin."""
-        name = self.names.get(values)
-        if name is None:
-            self.point.hit(BETWEEN.join(values), times)
-        elif name:
-            self.point.hit(name, times)
-
-    @property
-    def holes(self) -> list[str]:
-        """Return the bins with fewer hits than wanted."""
-        return self.point.holes
 
 
 class CoverModel:
@@ -90,6 +70,10 @@ class CoverModel:
     def _heard(self, text: str) -> None:
         self.on_illegal(text)
 
+    def hit(self, point: str, *values: str, times: int = 1) -> None:
+        """Count hits of a bin of a point."""
+        self.points[point].hit(*values, times=times)
+
     def point(
         self,
         name: str,
@@ -99,6 +83,7 @@ class CoverModel:
         test: str,
         at_least: int = 1,
         illegal: Iterable[str] = (),
+        ignored: Iterable[str] = (),
     ) -> CoverPoint:
         """Add a point; ValueError if the name is taken, or a bin is both wanted and illegal."""
         if name in self.points:
@@ -107,7 +92,14 @@ class CoverModel:
         if never & planned.keys():
             raise ValueError(f"cover point {name}: both wanted and illegal: {never & {*planned}}")
         self.points[name] = CoverPoint(
-            name, reason, test, at_least, planned, never, on_illegal=self._heard
+            name,
+            reason,
+            test,
+            at_least,
+            planned,
+            never,
+            frozenset(ignored),
+            on_illegal=self._heard,
         )
         return self.points[name]
 
@@ -119,27 +111,23 @@ class CoverModel:
         *,
         test: str,
         at_least: int = 1,
-        ignore: Callable[..., bool] | None = None,
-        illegal: Callable[..., bool] | None = None,
-    ) -> CoverCross:
+        never: Sequence[Mapping[str, Sequence[str]]] = (),
+    ) -> CoverPoint:
         """Add a point with one bin for each combination of axis values.
 
-        `ignore` and `illegal` get one value of each axis, in order. ValueError as for `point`, and
-        if a value could be taken for two.
+        `never`: combinations that are ignored, by the values that each of them has on some axes.
+        ValueError as for `point`, and if a value could be taken for two.
         """
         if any(BETWEEN in value for values in axes.values() for value in values):
             raise ValueError(f"cover cross {name}: {BETWEEN!r} stands between values, not in one")
-        names: dict[tuple[str, ...], str] = {}
-        wanted: list[str] = []
-        never: list[str] = []
+        bins: dict[bool, list[str]] = {False: [], True: []}
         for values in itertools.product(*axes.values()):
-            bad = illegal is not None and illegal(*values)
-            skipped = not bad and ignore is not None and ignore(*values)
-            names[values] = "" if skipped else BETWEEN.join(values)
-            if not skipped:
-                (never if bad else wanted).append(names[values])
-        point = self.point(name, reason, wanted, test=test, at_least=at_least, illegal=never)
-        return CoverCross(point, {axis: tuple(values) for axis, values in axes.items()}, names)
+            at = dict(zip(axes, values, strict=True))
+            ignored = any(all(at[axis] in some for axis, some in one.items()) for one in never)
+            bins[ignored].append(BETWEEN.join(values))
+        return self.point(
+            name, reason, bins[False], test=test, at_least=at_least, ignored=bins[True]
+        )
 
     def hits(self) -> Hits:
         """Return the hits as plain data; `add` is the inverse."""

@@ -15,6 +15,7 @@ from models.line_packing import Mode
 from models.regions import Cause, Kind, RegionConfig
 from models.step_result import StepResult
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import Judged
 from verif.coverage.engine_points import (
     CountPoints,
     EnginePoints,
@@ -103,21 +104,21 @@ class NfCoverage(Observer):
         config = self.device.config(access.region)
         if config is None:
             return
-        closed = self.device.region_status(access.region).closed
-        self.view.judged(op, config, before, after, closed)
-        if closed or access.kind is Kind.INFO:  # their other points know open rounds alone
+        status = self.device.region_status(access.region)
+        complete = after.counted_complete and not before.counted_complete
+        one = Judged(op, config, before, after, status.closed, complete and status.done)
+        self.view.judged(one)
+        if status.closed or access.kind is Kind.INFO:  # their other points know open rounds alone
             return
         if config.mode.bits:  # a line of theirs goes the way of G_BINARY's
-            self.int_codes.judged(op, config, after)
+            self.int_codes.judged(one)
             return
         if config.mode is Mode.G_TERN5:
-            self.tern5.judged(op, config, before, after)
+            self.tern5.judged(one)
             return
-        complete = after.counted_complete and not before.counted_complete
-        done = complete and self.device.region_status(access.region).done
-        self.engine.judged(op, config, before)
-        self.epoch.judged(op, config, before)
-        self.region.judged(op, config, before, after, done)
+        self.engine.judged(one)
+        self.epoch.judged(one)
+        self.region.judged(one)
         if access.kind is Kind.RESULT and not config.mode.low_bit:
             self.fp32.sum(after.data[worker] for worker in sorted(after.data))
         elif access.kind is Kind.RESULT:

@@ -1,56 +1,156 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage plan of the sampled points: reason, test and floor of each point, from `plan.toml`."""
+"""Coverage plan of the sampled points: bins, reason, test and floor of each, from `plan.toml`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from verif.coverage.cover_model import CoverCross, CoverModel, CoverPoint
+from cocotbext.cxl.faults import CAMPAIGN
+from cocotbext.cxl.wire.messages import ReqOp, RwdOp
+from models.aggregated_line import AggregatedLine
+from models.nf_regs import REG_MAP
+from models.regions import Cause, CommitCode, Kind, RegionConfig
+from models.register_map import Counts
+from verif.coverage.cover_model import CoverModel, CoverPoint
+from verif.scoreboard.operations import Op
+
+_PATTERN = re.compile(r"\{(?:(\d+)\.\.(\d+)|(\w+))\}")
+Axes = Mapping[str, list[str]]
+_BOUND = re.compile(r"(above )?(\d+)")
 
 
-class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Plan of one point; the header of `plan.toml` describes the fields."""
 
     reason: str
     test: str
     at_least: int = 1
+    bins: list[str] = []
+    illegal: list[str] = []
+    axes: dict[str, str | list[str]] = {}
+    never: list[dict[str, str | list[str]]] = []
+
+
+class _Plan(msgspec.Struct, forbid_unknown_fields=True):
+    codes: dict[str, list[str]]
+    points: dict[str, PlanEntry]
+    shown_by: dict[str, list[str]]
 
 
 @cache
+def _plan() -> _Plan:
+    source = Path(__file__).with_name("plan.toml").read_bytes()
+    plan = msgspec.toml.decode(source, type=_Plan)
+    enums = REG_MAP.enums
+    plan.codes |= {
+        "COUNTERS": list(REG_MAP.counters(Counts.SLOTS)),
+        "COMMITS": [code.name for code in CommitCode],
+        "CAUSES": [cause.name for cause in Cause if cause is not Cause.NONE],
+        "REQS": [op.name for op in ReqOp if op is not ReqOp.MEM_SPEC_RD],
+        "RWDS": [op.name for op in RwdOp],
+        "SOURCES": [field.name for field in REG_MAP.expand()["IRQ_STATUS"].fields],
+        # A flit is read again only on a link with faults: test_link_ram_flips has it.
+        "RAMS": [name for name in enums["Ram"] if name != "RETRY"],
+        "LRSM": list(enums["Lrsm"]),
+        "LINK_ERRORS": [name for name, code in enums["LinkError"].items() if code],
+        "FAULTS": [kind.value for kind in CAMPAIGN],
+    }
+    return plan
+
+
 def entries() -> dict[str, PlanEntry]:
     """Return the plan of every sampled point by its name."""
-    source = Path(__file__).with_name("plan.toml").read_bytes()
-    return msgspec.toml.decode(source, type=dict[str, PlanEntry])
+    return _plan().points
 
 
-class Planned:
-    """Factory of points that takes reason, test and floor from the plan; KeyError for a point
-    without a plan.
+def shown_by() -> dict[str, tuple[str, ...]]:
+    """Return the fields of registers that each test must see change, by the name of the test."""
+    return {test: tuple(_values(fields)) for test, fields in _plan().shown_by.items()}
+
+
+def codes(name: str) -> tuple[str, ...]:
+    """Return a list of names that points share."""
+    return tuple(_plan().codes[name])
+
+
+@cache
+def class_of(name: str, value: int) -> str:
+    """Return the class of a number: the last name of `codes(name)` whose lower bound it reaches."""
+    found = ""
+    for one in codes(name):
+        bound = _BOUND.match(one)
+        assert bound is not None, f"{name}: {one!r} is no class of numbers"
+        if value >= int(bound[2]) + bool(bound[1]):
+            found = one
+    return found
+
+
+def _names(text: str) -> Iterable[str]:
+    """Return the names that a pattern stands for."""
+    fixed = _PATTERN.split(text)[::4]
+    parts = [
+        codes(one[3]) if one[3] else [str(n) for n in range(int(one[1]), int(one[2]) + 1)]
+        for one in _PATTERN.finditer(text)
+    ]
+    for values in product(*parts):
+        yield "".join(a + b for a, b in zip(fixed, (*values, ""), strict=True))
+
+
+def _values(given: str | list[str]) -> list[str]:
+    """Return the names of a list, which may be given by its name; a string is one value as well."""
+    if isinstance(given, str):
+        return _plan().codes.get(given, [given])
+    return [name for text in given for name in _names(text)]
+
+
+def add_point(model: CoverModel, name: str, plan: PlanEntry, axes: Axes) -> CoverPoint:
+    """Add a planned point to a model; `axes`: the values of its axes, if it has any."""
+    common: dict[str, Any] = {"test": plan.test, "at_least": plan.at_least}
+    if axes:
+        never = [{axis: _values(some) for axis, some in one.items()} for one in plan.never]
+        return model.cross(name, plan.reason, axes, never=never, **common)
+    illegal = _values(plan.illegal)
+    return model.point(name, plan.reason, _values(plan.bins), illegal=illegal, **common)
+
+
+@dataclass(slots=True)
+class Judged:
+    """Operation on a line of a region that raced with none.
+
+    `before`, `after`: the line before and after it; `closed`: its round is closed; `done`: the
+    operation has completed the region.
     """
 
+    op: Op
+    config: RegionConfig
+    before: AggregatedLine
+    after: AggregatedLine
+    closed: bool
+    done: bool
+
+    @property
+    def mode(self) -> str:
+        """Name of the mode of the region."""
+        return self.config.mode.name
+
+    @property
+    def writes(self) -> bool:
+        """True for a contribution, False for a read."""
+        return self.op.access.kind is Kind.CONTRIBUTION
+
+
+class Points:
+    """Base of classes that sample planned points; adds all planned points to the model."""
+
     def __init__(self, model: CoverModel) -> None:
-        self.model = model
-
-    def point(self, name: str, bins: Iterable[str], *, illegal: Iterable[str] = ()) -> CoverPoint:
-        """Add a point, see `CoverModel.point`."""
-        plan = entries()[name]
-        return self.model.point(
-            name, plan.reason, bins, test=plan.test, at_least=plan.at_least, illegal=illegal
-        )
-
-    def cross(
-        self,
-        name: str,
-        axes: Mapping[str, Sequence[str]],
-        *,
-        ignore: Callable[..., bool] | None = None,
-    ) -> CoverCross:
-        """Add a cross, see `CoverModel.cross`."""
-        plan = entries()[name]
-        return self.model.cross(
-            name, plan.reason, axes, test=plan.test, at_least=plan.at_least, ignore=ignore
-        )
+        self.hit = model.hit
+        for name, plan in entries().items() if entries().keys() - model.points else ():
+            add_point(model, name, plan, {axis: _values(one) for axis, one in plan.axes.items()})

@@ -10,61 +10,21 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from cocotbext.cxl.faults import CAMPAIGN, LOST_KINDS, FaultKind
+from cocotbext.cxl.faults import CAMPAIGN, FaultKind
 from cocotbext.cxl.link.flit_event import FlitEvent, FlitKind, Way
 from cocotbext.cxl.link.retry import FRAMES
 from cocotbext.cxl.link.tracker import LinkTracker
 from cocotbext.cxl.wire.control import Llcrd, RetryAck, RetryFrame, RetryIdle, RetryReq
 from cocotbext.cxl.wire.flits import CREDIT_SIZES, Direction
 from cocotbext.cxl.wire.slots import LAYOUTS, SlotUse
-from models.nf_regs import REG_MAP
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Planned
+from verif.coverage.coverage_plan import Points, class_of, codes
 
 M2S, S2M = Direction.M2S, Direction.S2M
-PACKINGS = "test_link_random::packings"
-RETRIES = "test_link_random::retries"
 CHANNELS = {M2S: ("Req", "RwD"), S2M: ("NDR", "DRS")}
-LENGTHS = {0: "0", 1: "1", 2: "2..7", 8: "8..31", 32: "32..63", 64: "64.."}
-ACKS = {0: "0", 1: "1..7", 8: "8..15", 16: "16..31", 32: "32..127", 128: "128.."}
-FREE = {1: "1", 2: "2", 3: "3", 4: "4..5", 6: "6.."}
 LOSSES = {FlitKind.BAD_CRC: "CRC", FlitKind.BAD_ID: "Protocol ID"}
 _KEPT = 512  # as many as the tracker remembers
 _MULTI = {(0, 5): "H5", (1, 6): "G6", (2, 6): "G6", (3, 6): "G6"}
-_PHY = (
-    "nothing owed",
-    "data owed to the device",
-    "data owed to the host",
-    "all-data run to the device",
-    "all-data run to the host",
-    "sequence to the device",
-    "sequence to the host",
-    "replay to the device",
-    "replay to the host",
-    "device discards",
-)
-
-
-def class_of(classes: dict[int, str], value: int) -> str:
-    """Return the class with the largest lower bound that is at most the value."""
-    return classes[max(low for low in classes if low <= value)]
-
-
-def _slot_bins() -> list[str]:
-    """Return bins for every slot code that a host may send, and for the forms that the device
-    chooses.
-    """
-    bins = []
-    for slot in range(4):
-        for layout in LAYOUTS[M2S][1 if slot else 0]:
-            bins.append(f"M2S {slot} {layout.name}")
-            if layout.use is SlotUse.MEM:
-                bins.append(f"M2S {slot} {layout.name}, empty")
-    bins += [f"S2M 0 {form}" for form in ("H3 DRS", "H3 DRS + NDR", "H4 2 NDR, empty")]
-    bins += [f"S2M 0 {form}" for form in ("H4 1 NDR", "H4 2 NDR", "H5 2 DRS")]
-    for slot in range(1, 4):
-        bins += [f"S2M {slot} {form}" for form in ("G0 data", "G5 2 NDR, empty", "G6 3 DRS")]
-    return bins
 
 
 @lru_cache(maxsize=1 << 14)
@@ -86,84 +46,13 @@ def _slots(direction: Direction, formats: int, valid: int) -> tuple[str, ...]:
     return tuple(out)
 
 
-class LinkPoints:
+class LinkPoints(Points):
     """Flits on the pins: `bind` a tracker, then sample each of its events by `flit` and each level
     by `phy`.
     """
 
     def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        ways = (M2S.value, S2M.value)
-        self.slot = plan.point("link slot", _slot_bins())
-        self.rollover = plan.cross(
-            "link rollover",
-            {
-                "owed": tuple("012345"),
-                "header": ("none", "slot 0", "slot 1", "slot 2", "slot 3"),
-                "enables": ("no BE", "BE"),
-            },
-            ignore=lambda owed, header, enables: (
-                (header == "none" and enables == "BE")
-                or (header != "none" and (int(owed) > 3 or 1 <= int(header[-1]) <= int(owed)))
-            ),
-        )
-        self.enables = plan.cross(
-            "link byte enables",
-            {
-                "place": ("slot 1", "slot 2", "slot 3", "all-data flit"),
-                "header": ("none", "before", "behind"),
-            },
-            ignore=lambda place, header: (
-                (place == "all-data flit" and header != "none")
-                or (place == "slot 3" and header == "behind")
-            ),
-        )
-        self.fill = plan.cross(
-            "link multi header fill",
-            {"header": ("H3", "H5", "G6"), "owed": tuple("0123")},
-            ignore=lambda header, owed: header == "G6" and owed == "3",
-        )
-        self.run = plan.point(
-            "link all-data run", ["M2S 1", "S2M 1", "S2M 2", "S2M 3"], illegal=["S2M 4"]
-        )
-        self.credit = plan.cross(
-            "link credits", {"channel": ("Req", "RwD", "NDR", "DRS"), "left": ("0", "1", "full")}
-        )
-        self.grant = plan.cross(
-            "link credit code",
-            {
-                "channel": ("Req", "RwD", "NDR", "DRS"),
-                "credits": tuple(str(size) for size in CREDIT_SIZES if size),
-                "carrier": ("header", "LLCRD"),
-            },
-        )
-        self.acks = plan.cross("link acknowledged", {"way": ways, "flits": tuple(ACKS.values())})
-        self.free = plan.cross("link NumFreeBuf", {"way": ways, "free": tuple(FREE.values())})
-        self.phase = plan.cross(
-            "link retry phase",
-            {
-                "way": ways,
-                "phase": ("new", "discarded", "replayed"),
-                "kind": ("protocol", "all-data", "LLCRD"),
-            },
-            ignore=lambda way, phase, kind: (
-                phase == "discarded" and (way == "S2M" or kind == "all-data")
-            ),
-        )
-        self.multi = plan.cross(
-            "link multi header", {"format": ("H5", "G6"), "phase": ("new", "replayed")}
-        )
-        self.loss = plan.cross(
-            "link loss", {"loss": tuple(LOSSES.values()), "phase": ("new", "discarded", "replayed")}
-        )
-        self.eseq = plan.cross(
-            "link retry from", {"way": ways, "eseq": ("0", "between", "wrap value")}
-        )
-        self.wraps = plan.point("link ESeq wrap", ways)
-        self.replay = plan.cross(
-            "link replay length", {"way": ways, "flits": tuple(LENGTHS.values())}
-        )
-        self.phy_down = plan.point("link phy down", _PHY)
+        super().__init__(model)
         self.tracker: LinkTracker | None = None
 
     def bind(self, tracker: LinkTracker, full: dict[str, int]) -> None:
@@ -190,21 +79,20 @@ class LinkPoints:
             return
         m2s, s2m = self.tracker.m2s, self.tracker.s2m
         owed = m2s.unpacker.owed, s2m.unpacker.owed
-        found = (
-            not any(owed),
-            owed[0] > 0,
-            owed[1] > 0,
-            owed[0] > 3,
-            owed[1] > 3,
-            m2s.frames > 0,
-            s2m.frames > 0,
-            self._again > 0,
-            s2m.cursor < s2m.accepted,
-            m2s.frozen,
-        )
-        for name, here in zip(_PHY, found, strict=True):
+        for name, here in (
+            ("nothing owed", not any(owed)),
+            ("data owed to the device", owed[0] > 0),
+            ("data owed to the host", owed[1] > 0),
+            ("all-data run to the device", owed[0] > 3),
+            ("all-data run to the host", owed[1] > 3),
+            ("sequence to the device", m2s.frames > 0),
+            ("sequence to the host", s2m.frames > 0),
+            ("replay to the device", self._again > 0),
+            ("replay to the host", s2m.cursor < s2m.accepted),
+            ("device discards", m2s.frozen),
+        ):
             if here:
-                self.phy_down.hit(name)
+                self.hit("link phy down", name)
         self._runs[M2S] = self._runs[S2M] = 0
         self._phase, self._again = "discarded", 0
 
@@ -227,19 +115,19 @@ class LinkPoints:
             self._protocol(way, other, event)
         elif kind is FlitKind.DISCARDED:
             name = "LLCRD" if isinstance(event.control, Llcrd) else "protocol"
-            self.phase.hit(event.direction.value, "discarded", name)
+            self.hit("link retry phase", event.direction.value, "discarded", name)
         if event.direction is M2S:
             if kind in LOSSES:
-                self.loss.hit(LOSSES[kind], self._phase)
+                self.hit("link loss", LOSSES[kind], self._phase)
             self._phase = "discarded" if way.frozen else "replayed" if self._again else "new"
 
     def _retryable(self, way: Way, event: FlitEvent) -> None:
         name, kinds = event.direction.value, self._kinds[event.direction]
         if event.kind is FlitKind.REPLAYED:
             kind = kinds.get(event.number, "")
-            self.phase.hit(name, "replayed", kind)
+            self.hit("link retry phase", name, "replayed", kind)
             if way.direction is S2M and event.number in self._multi:
-                self.multi.hit(self._multi[event.number], "replayed")
+                self.hit("link multi header", self._multi[event.number], "replayed")
             return
         data = event.kind is FlitKind.DATA
         control = isinstance(event.control, Llcrd)
@@ -252,19 +140,19 @@ class LinkPoints:
         again = way.direction is M2S and self._again > 0
         self._again -= again
         if event.control is None or control:
-            self.phase.hit(name, "replayed" if again else "new", kind)
+            self.hit("link retry phase", name, "replayed" if again else "new", kind)
         wrap = way.wrap
         free = wrap + 1 - (way.accepted - way.acked)
         if free > 0:
-            self.free.hit(name, class_of(FREE, free))
+            self.hit("link NumFreeBuf", name, class_of("FREE", free))
         if event.number % (wrap + 1) == wrap:
-            self.wraps.hit(name)
+            self.hit("link ESeq wrap", name)
         if data:
             self._runs[event.direction] += 1
         elif self._runs[event.direction]:
             length, self._runs[event.direction] = self._runs[event.direction], 0
             if way.direction is S2M or length == 1:  # else the host has broken the rules
-                self.run.hit(f"{name} {length}")
+                self.hit("link all-data run", f"{name} {length}")
 
     def _control(self, way: Way, other: Way, event: FlitEvent) -> None:
         control, direction = event.control, event.direction
@@ -274,14 +162,14 @@ class LinkPoints:
         elif isinstance(control, RetryReq) and frames >= FRAMES:
             last = other.wrap
             place = "0" if not control.eseq else "wrap value" if control.eseq == last else "between"
-            self.eseq.hit(direction.value, place)
+            self.hit("link retry from", direction.value, place)
         elif isinstance(control, RetryAck) and frames >= FRAMES:
             length = way.accepted - way.cursor
             if direction is M2S:
                 length = self._again = (control.wr_ptr - control.eseq) % (way.wrap + 1)
-            self.replay.hit(direction.value, class_of(LENGTHS, length))
+            self.hit("link replay length", direction.value, class_of("REPLAYS", length))
         elif isinstance(control, Llcrd) and event.number >= 0:
-            self.acks.hit(direction.value, class_of(ACKS, control.ack))
+            self.hit("link acknowledged", direction.value, class_of("ACKS", control.ack))
             self._granted(other, direction, event.flit, "LLCRD")
 
     def _protocol(self, way: Way, other: Way, event: FlitEvent) -> None:
@@ -297,16 +185,16 @@ class LinkPoints:
                     header = slot if report.data else -1
                 if direction is S2M and (slot, code) in _MULTI and report.data > 1:
                     self._multi[event.number] = _MULTI[slot, code]
-                    self.multi.hit(_MULTI[slot, code], "new")
+                    self.hit("link multi header", _MULTI[slot, code], "new")
             if direction is S2M and report.header >> 5 & 7 in (3, 4):
                 second = 72 if report.header >> 5 & 7 == 3 else 60
                 valid |= (event.flit >> second & 1) << 4
             for name in _slots(direction, report.header >> 5 & 0xFFF, valid):
-                self.slot.hit(name)
+                self.hit("link slot", name)
             self._granted(other, direction, event.flit, "header")
             if direction is S2M and report.data and owed < 4:
                 form = self._multi.get(event.number, "H3")
-                self.fill.hit(form, str(owed))
+                self.hit("link multi header fill", form, str(owed))
         if direction is M2S:
             self._data_to_device(report.header if header >= 0 else 0, header, owed)
         self._spent(way, report.plain, report.data)
@@ -315,11 +203,11 @@ class LinkPoints:
         """Sample the places of a data header and of byte enables, if the host keeps the rules."""
         if owed <= 5 and not (0 < header <= owed or (header >= 0 and owed > 3)):
             name = "none" if header < 0 else f"slot {header}"
-            self.rollover.hit(str(owed), name, "BE" if flags & 8 else "no BE")
+            self.hit("link rollover", str(owed), name, "BE" if flags & 8 else "no BE")
         if self._be_owed and 0 < owed < 5:
             place = f"slot {owed}" if owed < 4 else "all-data flit"
             where = "none" if header < 0 else "behind" if header > owed else "before"
-            self.enables.hit(place, where)
+            self.hit("link byte enables", place, where)
             self._be_owed = False
         if header >= 0:
             self._be_owed = bool(flags & 8)
@@ -328,7 +216,7 @@ class LinkPoints:
         names = CHANNELS[way.direction]
         for name, spent, left in ((names[0], plain, way.plain), (names[1], data, way.data)):
             if spent and left < 2:
-                self.credit.hit(name, str(left))
+                self.hit("link credits", name, str(left))
 
     def _granted(self, other: Way, direction: Direction, flit: int, carrier: str) -> None:
         if not flit & 0xFFF0_0000:
@@ -338,9 +226,9 @@ class LinkPoints:
         for name, shift, now in zip(CHANNELS[other.direction], shifts, left, strict=True):
             nibble = flit >> shift & 15
             if nibble > 8:
-                self.grant.hit(name, str(CREDIT_SIZES[nibble & 7]), carrier)
+                self.hit("link credit code", name, str(CREDIT_SIZES[nibble & 7]), carrier)
                 if now == self._full.get(name):
-                    self.credit.hit(name, "full")
+                    self.hit("link credits", name, "full")
 
 
 # State machines of link-level retry against what comes in, where the link block stands alone.
@@ -349,32 +237,7 @@ class LinkPoints:
 # later.
 
 
-STATES = tuple(REG_MAP.enums["Lrsm"])
-RRSM = ("NORMAL", "LLRACK")
-ERRORS = tuple(name for name, code in REG_MAP.enums["LinkError"].items() if code)
-LRSM_TEST = "test_link_states::states"
-EVENTS = (
-    "data or header",
-    "LLCRD",
-    "INIT.Param",
-    "RETRY.Idle",
-    "RETRY.Frame",
-    "RETRY.Req alone",
-    "RETRY.Req",
-    "RETRY.Ack alone",
-    "RETRY.Ack",
-    "bad CRC",
-    "bad Protocol ID",
-    "phy down",
-)
-_NEXT = {
-    "NORMAL": ("LLRREQ", "PHY_REINIT"),
-    "LLRREQ": ("LOCAL_IDLE", "PHY_REINIT", "ABORT"),
-    "LOCAL_IDLE": ("NORMAL", "LLRREQ", "PHY_REINIT"),
-    "PHY_REINIT": ("LLRREQ",),
-    "ABORT": (),
-}
-_STEPS = [f"{a} to {b}" for a, nexts in _NEXT.items() for b in nexts]
+STATES, RRSM, ERRORS = codes("LRSM"), codes("RRSM"), codes("LINK_ERRORS")
 _PLAIN: dict[type, str] = {RetryIdle: "RETRY.Idle", RetryFrame: "RETRY.Frame", Llcrd: "LLCRD"}
 
 
@@ -397,26 +260,13 @@ def event_name(event: FlitEvent, frames: int) -> str | None:
     return _PLAIN.get(type(control), "INIT.Param")
 
 
-class LinkStatePoints:
+class LinkStatePoints(Points):
     """State of the link retry inside the device: call `clock` once per clock, before the flit of
     that clock.
     """
 
     def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.lrsm = plan.cross("link LRSM", {"state": STATES, "event": EVENTS})
-        self.rrsm = plan.cross("link RRSM", {"state": RRSM, "event": EVENTS})
-        self.both = plan.cross(
-            "link LRSM with RRSM",
-            {"LRSM": STATES, "RRSM": RRSM},
-            ignore=lambda lrsm, rrsm: rrsm == "LLRACK" and lrsm in ("PHY_REINIT", "ABORT"),
-        )
-        self.step = plan.point(
-            "link LRSM step",
-            _STEPS,
-            illegal=[f"{a} to {b}" for a in STATES for b in STATES if a != b and b not in _NEXT[a]],
-        )
-        self.error = plan.point("link error", ERRORS)
+        super().__init__(model)
         self.reset()
 
     def reset(self) -> None:
@@ -433,20 +283,18 @@ class LinkStatePoints:
         The flit is judged a clock later, in the state that is seen then.
         """
         state, rrsm = STATES[status["lrsm"]], RRSM[status["rrsm"]]
-        if self._waiting is not None:
-            self.lrsm.hit(state, self._waiting)
-            self.rrsm.hit(rrsm, self._waiting)
-            self._waiting = None
-        if self._phy and not phy:
-            self.lrsm.hit(state, "phy down")
-            self.rrsm.hit(rrsm, "phy down")
+        for event_seen in (self._waiting, "phy down" if self._phy and not phy else None):
+            if event_seen is not None:
+                self.hit("link LRSM", state, event_seen)
+                self.hit("link RRSM", rrsm, event_seen)
+        self._waiting = None
         self._phy = phy
-        self.both.hit(state, rrsm)
+        self.hit("link LRSM with RRSM", state, rrsm)
         if self._state and state != self._state:
-            self.step.hit(f"{self._state} to {state}")
+            self.hit("link LRSM step", f"{self._state} to {state}")
         self._state = state
         if status["error_kind"]:
-            self.error.hit(ERRORS[status["error_kind"] - 1])
+            self.hit("link error", ERRORS[status["error_kind"] - 1])
         if event is not None:
             self._waiting = event_name(event, self._frames)
             frame = isinstance(event.control, RetryFrame) and event.kind is FlitKind.CONTROL
@@ -456,29 +304,13 @@ class LinkStatePoints:
 # Faults on the wire: each kind, in a retry and outside of one, under every traffic profile.
 
 
-PROFILES = ("streaming", "idle", "backpressure")
-_OF_RETRIES = frozenset(
-    kind.value
-    for kind in (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
-)
+PROFILES = codes("PROFILES")
 
 
-class LinkFaultPoints:
+class LinkFaultPoints(Points):
     """Injected link faults, sampled by `fault`."""
-
-    def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.faults = plan.cross(
-            "link fault",
-            {
-                "fault": tuple(kind.value for kind in CAMPAIGN),
-                "state": ("no retry", "retry"),
-                "profile": PROFILES,
-            },
-            ignore=lambda fault, state, _profile: fault in _OF_RETRIES and state == "no retry",
-        )
 
     def fault(self, kind: FaultKind, retrying: bool, profile: str) -> None:
         """Sample an injected fault; ignore faults that no campaign injects."""
         if kind in CAMPAIGN:
-            self.faults.hit(kind.value, "retry" if retrying else "no retry", profile)
+            self.hit("link fault", kind.value, "retry" if retrying else "no retry", profile)

@@ -3,66 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from cocotbext.cxl.wire.messages import DevLoad, M2SRwD
-from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
-from models.regions import STATUS_SELECTOR, VIEW_SELECTORS, Cause, CommitCode, Kind, RegionConfig
+from models.regions import STATUS_SELECTOR, Cause, CommitCode, Kind, RegionConfig
 from verif.coverage.cover_model import CoverModel
-from verif.coverage.coverage_plan import Planned
-from verif.coverage.transaction_points import (
-    AGGREGATING,
-    INTS,
-    LINES,
-    LOW_BIT,
-    MODES,
-    TERN5,
-    THRESHOLDS,
-    lines_class,
-    own_points,
-    threshold_class,
-)
+from verif.coverage.coverage_plan import Judged, Points, class_of, codes
+from verif.coverage.transaction_points import LOW_BIT, own_points, threshold_class
 from verif.scoreboard.operations import Op
 
-MAX_REGIONS = 16
-REGIONS = tuple(str(region) for region in range(MAX_REGIONS))
-EVENTS = (
-    "commit",
-    "commit refused",
-    "write IDENTITY",
-    "read IDENTITY",
-    "write G_BINARY",
-    "write G_TERNARY",
-    "write FP32",
-    "result G_BINARY",
-    "result G_TERNARY",
-    "result FP32",
-    "plane",
-    "raw",
-    "early",
-    "poisoned",
-    "illegal code",
-    "line complete",
-    "DONE",
-    "refused LD_MASK",
-    "refused SELECTOR",
-    "refused BIND",
-    "refused PARTIAL",
-    "write-back",
-    "initialised",
-    "fetched",
-)
 _KINDS = {Kind.RESULT: "result ", Kind.CONTRIBUTION: "write "}
 
 
-class RegionPoints:
+class RegionPoints(Points):
     """Events of each region number, sampled by `op`, `judged`, `committed` and `record`."""
 
-    def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.events = plan.cross("region number", {"region": REGIONS, "event": EVENTS})
+    def event(self, region: int, event: str) -> None:
+        """Count an event of a region."""
+        self.hit("region number", str(region), event)
 
     def op(self, op: Op) -> None:
         """Sample an answered operation."""
@@ -71,69 +29,42 @@ class RegionPoints:
             return
         cause = access.cause
         if cause in (Cause.LD_MASK, Cause.SELECTOR, Cause.BIND, Cause.PARTIAL):
-            self.events.hit(REGIONS[access.region], f"refused {cause.name}")
+            self.event(access.region, f"refused {cause.name}")
         elif access.kind is Kind.IDENTITY:
             way = "write" if access.write else "read"
-            self.events.hit(REGIONS[access.region], f"{way} IDENTITY")
+            self.event(access.region, f"{way} IDENTITY")
 
-    def judged(
-        self,
-        op: Op,
-        config: RegionConfig,
-        before: AggregatedLine,
-        after: AggregatedLine,
-        done: bool,
-    ) -> None:
-        """Sample an operation on a line that raced with none; `done`: the region is complete after
-        it.
-        """
-        access, hit = op.access, self.events.hit
-        region = REGIONS[access.region]
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line that raced with none."""
+        access, before, after = one.op.access, one.before, one.after
+        region, raw = access.region, "raw" if access.kind is Kind.RAW else "plane"
         kind = _KINDS.get(access.kind)
-        if kind is not None:
-            hit(region, kind + config.mode.name)
-        else:
-            hit(region, "raw" if access.kind is Kind.RAW else "plane")
-        if access.kind is Kind.CONTRIBUTION:
+        self.event(region, raw if kind is None else kind + one.mode)
+        if one.writes:
             if after.poisoned and not before.poisoned:
-                hit(region, "poisoned")
+                self.event(region, "poisoned")
             if after.illegal and not before.illegal:
-                hit(region, "illegal code")
+                self.event(region, "illegal code")
             if after.counted_complete and not before.counted_complete:
-                hit(region, "line complete")
-                if done:
-                    hit(region, "DONE")
-        elif len(before.data) < config.workers:
-            hit(region, "early")
+                self.event(region, "line complete")
+                if one.done:
+                    self.event(region, "DONE")
+        elif len(before.data) < one.config.workers:
+            self.event(region, "early")
 
     def committed(self, region: int, code: int) -> None:
         """Sample a decided commit."""
-        self.events.hit(REGIONS[region], "commit refused" if code else "commit")
+        self.event(region, "commit refused" if code else "commit")
 
     def record(self, region: int, place: str, write: bool) -> None:
         """Sample a transfer of a bookkeeping line; `place` as named by `MemoryPort.located`."""
         event = ("initialised" if place == "initialiser" else "write-back") if write else "fetched"
-        self.events.hit(REGIONS[region], event)
+        self.event(region, event)
 
 
 # Commits: their codes, shapes and options of regions, what a new round finds of the old one.
 
 
-CHANGES = (
-    "first",
-    "same",
-    "options",
-    "W",
-    "lines",
-    "mode",
-    "window moved",
-    "area moved",
-    "several",
-)
-NUMBERS = ("0", "same", "next", "2^32-1", "other")
-MASKS = ("none", "one", "some", "all")
-TOUCHES = ("write", "result", "part")
-FOUND = ("new area", "older round", "other shape")
 _SHAPE = {
     "workers": "W",
     "lines_log2": "lines",
@@ -143,32 +74,11 @@ _SHAPE = {
 }
 
 
-class EpochPoints:
+class EpochPoints(Points):
     """Descriptors, commits and first touches, sampled by `committed` and `judged`."""
 
     def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.workers = plan.cross(
-            "workers", {"mode": AGGREGATING, "W": [str(workers) for workers in range(1, 65)]}
-        )
-        self.lines = plan.cross("lines", {"mode": MODES, "LINES_LOG2": LINES})
-        self.options = plan.point(
-            "options",
-            [f"{o} {v}" for o in ("tie_minus", "strict", "bind", "keep_sum") for v in (0, 1)],
-        )
-        self.threshold = plan.point("threshold", THRESHOLDS)
-        self.ld_mask = plan.cross(
-            "LD mask", {"mode": MODES, "LD-IDs": MASKS, "bind": ("free", "BIND")}
-        )
-        self.commit = plan.cross(
-            "commit", {"code": [code.name for code in CommitCode], "before": ("none", "committed")}
-        )
-        self.change = plan.cross("commit change", {"change": CHANGES, "mode": MODES})
-        self.number = plan.point("epoch number", NUMBERS)
-        self.commit_traffic = plan.point("commit traffic", ["quiet", "busy"])
-        self.first_touch = plan.cross(
-            "first touch", {"mode": AGGREGATING, "found": FOUND, "what": TOUCHES}
-        )
+        super().__init__(model)
         self._old: dict[int, RegionConfig] = {}
         self._found: dict[int, str] = {}
         self._number: dict[int, int] = {}
@@ -179,37 +89,37 @@ class EpochPoints:
     ) -> None:
         """Sample a decided commit."""
         old = self._old.get(region)
-        self.commit.hit(CommitCode(code).name, "committed" if old else "none")
+        self.hit("commit", CommitCode(code).name, "committed" if old else "none")
         if code:
             return
         self._old[region] = config
         change = _change(old, config)
         same_area = old is not None and old.state_base == config.state_base
         same_shape = change in ("same", "options", "window moved")
-        self._found[region] = FOUND[0 if not same_area else 1 if same_shape else 2]
-        self.number.hit(_number(self._number.get(region), epoch))
+        kept = "older round" if same_shape else "other shape"
+        self._found[region] = kept if same_area else "new area"
+        self.hit("epoch number", _number(self._number.get(region), epoch))
         self._number[region] = epoch
-        self.commit_traffic.hit("busy" if busy else "quiet")
+        self.hit("commit traffic", "busy" if busy else "quiet")
         for option in ("tie_minus", "strict", "bind", "keep_sum"):
-            self.options.hit(f"{option} {int(getattr(config, option))}")
+            self.hit("options", f"{option} {int(getattr(config, option))}")
         if config.mode is Mode.G_TERNARY:
-            self.threshold.hit(threshold_class(config.threshold, config.workers))
+            self.hit("threshold", threshold_class(config.threshold, config.workers))
         allowed = {0: "none", 1: "one", 16: "all"}.get(config.ld_mask.bit_count(), "some")
         if own_points(config.mode):
             return
-        self.change.hit(change, config.mode.name)
-        self.lines.hit(config.mode.name, lines_class(config.lines_log2))
-        self.ld_mask.hit(config.mode.name, allowed, "BIND" if config.bind else "free")
+        self.hit("commit change", change, config.mode.name)
+        self.hit("lines", config.mode.name, class_of("LINES", config.lines_log2))
+        self.hit("LD mask", config.mode.name, allowed, "BIND" if config.bind else "free")
         if config.mode is not Mode.IDENTITY:
-            self.workers.hit(config.mode.name, str(config.workers))
+            self.hit("workers", config.mode.name, str(config.workers))
 
-    def judged(self, op: Op, config: RegionConfig, before: AggregatedLine) -> None:
-        """Sample an operation on a line that raced with none; `before`: the line before it."""
-        if before.data or before.poisoned:
-            return
-        kind = op.access.kind
-        what = TOUCHES[0 if kind is Kind.CONTRIBUTION else 1 if kind is Kind.RESULT else 2]
-        self.first_touch.hit(config.mode.name, self._found[op.access.region], what)
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line that raced with none."""
+        if not (one.before.data or one.before.poisoned):
+            access = one.op.access
+            what = {Kind.CONTRIBUTION: "write", Kind.RESULT: "result"}.get(access.kind, "part")
+            self.hit("first touch", one.mode, self._found[access.region], what)
 
 
 def _change(old: RegionConfig | None, new: RegionConfig) -> str:
@@ -240,61 +150,10 @@ _READS = {
     Kind.RAW: "part",
     Kind.INFO: "INFO",
 }
-_MODES = (*AGGREGATING, *INTS, TERN5)
-_FLAGS = ("complete", "poisoned", "lost", "saturated", "closed")
-_FIGURES = ("complete lines", "done", "FALLBACK", "refused", "late", "poisoned lines")
 
 
-class ViewPoints:
+class ViewPoints(Points):
     """Closed rounds, INFO and STATUS, sampled by `op`, `judged`, `closed` and `status`."""
-
-    def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.bind_shift = plan.cross(
-            "bind shift",
-            {"shift": ("0", "1", "2"), "LD-ID": ("owner", "unshifted", "other")},
-            ignore=lambda shift, ldid: shift == "0" and ldid == "unshifted",
-        )
-        self.late = plan.cross(
-            "late write",
-            {
-                "mode": _MODES,
-                "worker": ("new", "seen"),
-                "data": ("clean", "poisoned"),
-                "line": ("untouched", "some", "complete"),
-            },
-            ignore=lambda _mode, worker, _data, line: (
-                line == ("untouched" if worker == "seen" else "complete")
-            ),
-        )
-        self.final = plan.cross(
-            "final read",
-            {
-                "mode": _MODES,
-                "read": ("result", "part", "INFO"),
-                "strict": ("lax", "STRICT"),
-                "line": ("untouched", "some", "complete"),
-            },
-        )
-        self.close = plan.point("close", ("quiet", "busy"))
-        self.info = plan.cross(
-            "INFO",
-            {"mode": _MODES, "flag": _FLAGS, "value": ("0", "1")},
-            ignore=lambda mode, flag, value: (
-                mode not in LOW_BIT and (flag, value) == ("saturated", "1")
-            ),
-        )
-        self.info_race = plan.point("INFO race", ("alone", "racing", "with commit"))
-        self.figures = plan.cross(
-            "STATUS", {"figure": _FIGURES, "value": ("0", "more"), "when": ("quiet", "racing")}
-        )
-        self.workers = plan.cross(
-            "worker lines",
-            {
-                "selector": [str(one) for one in VIEW_SELECTORS[1:]],
-                "lines": ("0", "1..255", "256.."),
-            },
-        )
 
     def op(self, op: Op, config: RegionConfig | None) -> None:
         """Sample an answered operation."""
@@ -305,50 +164,47 @@ class ViewPoints:
             who = "unshifted" if msg.ldid == access.selector else "other"
             if msg.ldid == config.owner(access.selector):
                 who = "owner"
-            self.bind_shift.hit(str(config.bind_shift), who)
+            self.hit("bind shift", str(config.bind_shift), who)
 
     def closed(self, busy: bool) -> None:
         """Sample the close of a round; `busy`: with requests in flight."""
-        self.close.hit("busy" if busy else "quiet")
+        self.hit("close", "busy" if busy else "quiet")
 
-    def judged(
-        self,
-        op: Op,
-        config: RegionConfig,
-        before: AggregatedLine,
-        after: AggregatedLine,
-        closed: bool,
-    ) -> None:
-        """Sample an operation on a line; `before`, `after`: the line before and after it."""
-        mode, seen = config.mode.name, len(before.data)
-        line = "complete" if seen == config.workers else "some" if seen else "untouched"
-        if closed and op.access.kind is Kind.CONTRIBUTION:
+    def judged(self, one: Judged) -> None:
+        """Sample an operation on a line."""
+        op, before, mode, seen = one.op, one.before, one.mode, len(one.before.data)
+        complete = seen == one.config.workers
+        line = "complete" if complete else "some" if seen else "untouched"
+        if one.closed and one.writes:
             worker = "seen" if op.access.selector in before.data else "new"
             data = "poisoned" if getattr(op.msg, "poison", False) else "clean"
-            self.late.hit(mode, worker, data, line)
-        elif closed:
-            strict = "STRICT" if config.strict else "lax"
-            self.final.hit(mode, _READS[op.access.kind], strict, line)
+            self.hit("late write", mode, worker, data, line)
+        elif one.closed:
+            strict = "STRICT" if one.config.strict else "lax"
+            self.hit("final read", mode, _READS[op.access.kind], strict, line)
         if op.access.kind is not Kind.INFO:
             return
-        complete = seen == config.workers and not before.lost
-        saturated = mode in LOW_BIT and before.saturated
-        flags = (complete, before.poisoned, before.lost, saturated, closed)
-        for name, flag in zip(_FLAGS, flags, strict=True):
-            self.info.hit(mode, name, str(int(flag)))
+        flags = {
+            "complete": complete and not before.lost,
+            "poisoned": before.poisoned,
+            "lost": before.lost,
+            "saturated": mode in LOW_BIT and before.saturated,
+            "closed": one.closed,
+        }
+        for name, flag in flags.items():
+            self.hit("INFO", mode, name, str(int(flag)))
         with_commit = "with commit" if op.commit_raced else "racing"
-        self.info_race.hit(with_commit if op.overlapped or op.commit_raced else "alone")
+        self.hit("INFO race", with_commit if op.overlapped or op.commit_raced else "alone")
 
     def status(self, op: Op, words: list[int], exact: bool) -> None:
         """Sample a read of STATUS; `exact`: no request raced with it."""
         selector, when = op.access.selector, "quiet" if exact else "racing"
         if selector == STATUS_SELECTOR:
-            for name, word in zip(_FIGURES, words[1:], strict=False):
-                self.figures.hit(name, "more" if word else "0", when)
+            for name, word in zip(codes("FIGURES"), words[1:], strict=False):
+                self.hit("STATUS", name, "more" if word else "0", when)
             return
         for word in words:
-            lines = "256.." if word > 255 else "1..255" if word else "0"
-            self.workers.hit(str(selector), lines)
+            self.hit("worker lines", str(selector), class_of("WORKER_LINES", word))
 
 
 # What the device tells the host of its state: DevLoad, FALLBACK, DONE and the interrupt, with the
@@ -358,35 +214,13 @@ class ViewPoints:
 _REGISTERS = REG_MAP.expand()
 _IRQ_STATUS = _REGISTERS["IRQ_STATUS"]
 _DEVLOAD = _REGISTERS["DEVLOAD_THRESHOLD"]
-SOURCES = tuple(field.name for field in _IRQ_STATUS.fields)
-LOADS = tuple(load.name for load in DevLoad)
-WINDOWS = ("0", "1", "2", "3..255", "256", "above 256")
-MISSES = ("0", "1", "below window", "window - 1", "window", "above window")
-LEVELS = ("0", "1", "2..128", "above 128")  # 128: every answer that may be under way
 
 
-class CapacityPoints:
+class CapacityPoints(Points):
     """DevLoad, FALLBACK and interrupts, sampled by `op`, `register` (a read) and `written`."""
 
     def __init__(self, model: CoverModel) -> None:
-        plan = Planned(model)
-        self.devload = plan.point("devload", LOADS)
-        self.devload_change = plan.cross("devload change", {"before": LOADS, "now": LOADS})
-        self.levels = plan.cross(
-            "devload levels", {"level": ("OPTIMAL", "MODERATE", "SEVERE"), "value": LEVELS}
-        )
-        self.interrupt = plan.cross(
-            "interrupt", {"source": SOURCES, "enable": ("masked", "enabled")}
-        )
-        self.window = plan.cross(
-            "capacity limits", {"window": WINDOWS, "misses": MISSES}, ignore=_same_edge
-        )
-        self.fallback = plan.point(
-            "fallback", ("raised", "cleared", "raised again", "raised beside another")
-        )
-        self.done = plan.point(
-            "done", ("raised", "ended by a commit", "raised again", "raised beside another")
-        )
+        super().__init__(model)
         self._load = ""
         self._enabled = 0
         self._limits = {name: _REGISTERS[name].reset for name in ("CAP_WINDOW", "CAP_THRESHOLD")}
@@ -398,10 +232,10 @@ class CapacityPoints:
         """Sample an answered operation."""
         if op.response is None:
             return
-        load = LOADS[op.response.devload]
-        self.devload.hit(load)
+        load = DevLoad(op.response.devload).name
+        self.hit("devload", load)
         if self._load:
-            self.devload_change.hit(self._load, load)
+            self.hit("devload change", self._load, load)
         self._load = load
 
     # -- registers ----------------------------------------------------------------------------
@@ -411,24 +245,24 @@ class CapacityPoints:
             for source, pending in _IRQ_STATUS.unpack(value).items():
                 if pending:
                     enabled = _IRQ_STATUS.field(source).extract(self._enabled)
-                    self.interrupt.hit(source, "enabled" if enabled else "masked")
+                    self.hit("interrupt", source, "enabled" if enabled else "masked")
         elif name == "FALLBACK":
-            self._follow(self.fallback.hit, name, value, "cleared")
+            self._follow("fallback", name, value, "cleared")
         elif name == "DONE":
-            self._follow(self.done.hit, name, value, "ended by a commit")
+            self._follow("done", name, value, "ended by a commit")
 
-    def _follow(self, hit: Callable[[str], None], name: str, value: int, fall: str) -> None:
+    def _follow(self, point: str, name: str, value: int, fall: str) -> None:
         """Count rising and falling bits of a register with one bit per region, between two reads of
         it.
         """
         old, ever = self._levels[name], self._ever[name]
         rises = value & ~old
         if rises:
-            hit("raised again" if rises & ever else "raised")
+            self.hit(point, "raised again" if rises & ever else "raised")
             if value & (value - 1):
-                hit("raised beside another")
+                self.hit(point, "raised beside another")
         if old & ~value:
-            hit(fall)
+            self.hit(point, fall)
         self._levels[name], self._ever[name] = value, ever | value
 
     def written(self, name: str, value: int) -> None:
@@ -438,22 +272,14 @@ class CapacityPoints:
         elif name in self._limits:
             self._limits[name] = value & 511
             window, misses = self._limits["CAP_WINDOW"], self._limits["CAP_THRESHOLD"]
-            self.window.hit(_window(window), _misses(misses, min(window, 256)))
+            self.hit(
+                "capacity limits",
+                class_of("WINDOWS", window),
+                _misses(misses, min(window, 256)),
+            )
         elif name == "DEVLOAD_THRESHOLD":
             for level, limit in _DEVLOAD.unpack(value).items():
-                self.levels.hit(level, _ranged(limit, (0, 1, 128), LEVELS))
-
-
-def _ranged(value: int, limits: Sequence[int], names: Sequence[str]) -> str:
-    """Return the name of the first limit that is at least `value`, or the last name."""
-    for limit, name in zip(limits, names, strict=False):
-        if value <= limit:
-            return name
-    return names[-1]
-
-
-def _window(window: int) -> str:
-    return _ranged(window, (0, 1, 2, 255, 256), WINDOWS)
+                self.hit("devload levels", level, class_of("LEVELS", limit))
 
 
 def _misses(misses: int, window: int) -> str:
@@ -462,9 +288,3 @@ def _misses(misses: int, window: int) -> str:
     if misses == window - 1:
         return "window - 1"
     return str(misses) if misses <= 1 else "below window"
-
-
-def _same_edge(window: str, misses: str) -> bool:
-    """Return whether a number of misses has another name in so short a window."""
-    taken = {"0": ("0", "1", "below window", "window - 1"), "1": ("0", "1", "below window")}
-    return misses in {**taken, "2": ("1", "below window")}.get(window, ())

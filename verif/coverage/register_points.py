@@ -3,7 +3,7 @@
 
 A checker compares each read with a range, which a field that never changes may well satisfy. So
 every field that the hardware changes has bins here, made from the register map: one that is added
-to the map without a test in `SHOWN_BY` is an error of `nf check`, and a bin without a hit misses
+to the map without a test in `plan.toml` is an error of `nf check`, and a bin without a hit misses
 the goal of the night. The tests named here fail by themselves if a field does not change in them.
 """
 
@@ -14,52 +14,9 @@ from collections.abc import Sequence
 from models.nf_regs import REG_MAP
 from models.register_map import FieldAccess, Register
 from verif.coverage.cover_model import BETWEEN, CoverModel
+from verif.coverage.coverage_plan import shown_by
 
-SHOWN_BY: dict[str, tuple[str, ...]] = {
-    "test_status::commit_busy": ("STATUS.COMMIT_BUSY",),
-    "test_status::init_busy": ("STATUS.INIT_BUSY",),
-    "test_status::flags_of_every_region": (
-        "DONE",
-        "REGION.STATUS.COMMITTED",
-        "REGION.STATUS.DONE",
-        "REGION.STATUS.ILLEGAL_SEEN",
-        "REGION.COMPLETE_LINES",
-        "REGION.EPOCH",
-        "ILLEGAL_CODE",
-    ),
-    "test_interrupts::interrupts": (
-        *(f"IRQ_STATUS.{name}" for name in ("DONE", "FALLBACK", "ACCESS_ERROR", "LINK_ERROR")),
-        *(f"IRQ_STATUS.{name}" for name in ("MEM_ERROR", "POISON", "RAM_ERROR")),
-        "LINK_ERR_INFO.VALID",
-        "LINK_ERR_INFO.KIND",
-    ),
-    "test_capacity::capacity_fallback": ("FALLBACK", "REGION.STATUS.FALLBACK"),
-    "test_window::lines": (
-        *(f"ERR_INFO.{name}" for name in ("VALID", "CAUSE", "WRITE", "OPCODE", "LDID")),
-        *("ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG", "CTRL_WINDOW_LO.CODE", "CTRL_WINDOW_LO.ADDR"),
-    ),
-    "test_descriptors::descriptor_errors": ("REGION.STATUS.CODE",),
-    "test_saturation::saturation": ("REGION.STATUS.SATURATED",),
-    "test_views::close": ("REGION.STATUS.CLOSED", "LATE", "DUPLICATE", "CONTRIBUTION"),
-    "test_eviction::eviction": ("SLOT_HIT", "SLOT_MISS", "EVICTION", "FILL"),
-    "test_events::early_reads": ("EARLY_READ",),
-    "test_events::poison": ("POISON_RECEIVED",),
-    "test_protection::protection": ("REFUSED", "UNMAPPED", "UNSUPPORTED"),
-    "test_memory_faults::memory_errors": ("MEM_READ_ERROR", "MEM_WRITE_ERROR", "MEM_POISON"),
-    "test_ram_flips::last_marks": (
-        *("RAS_ERROR.VALID", "RAS_ERROR.RAM", "RAS_ERROR.ROW", "RAM_PARITY"),
-    ),
-    "test_ram_flips::mended": ("RAM_CORRECTED",),
-    "test_link_corners::link_foreign_flits": (
-        *("LINK_STATE.RRSM", "RX_FLIT", "TX_FLIT", "RETRY_REMOTE", "STRAY_DATA", "CACHE_MESSAGE"),
-        *("PID_CORRECTABLE", "PID_UNCORRECTABLE", "PID_UNEXPECTED"),
-    ),
-    "test_link_errors::link_abort_and_reset": (
-        *("STATUS.LINK_UP", "LINK_STATE.LRSM", "LINK_STATE.ABORTED", "CRC_ERROR"),
-        *("RETRY_LOCAL", "RETRY_TIMEOUT", "PHY_REINIT"),
-    ),
-    "test_link_errors::link_illegal_size": ("PROTOCOL_ERROR",),
-}
+SHOWN_BY: dict[str, tuple[str, ...]] = shown_by()
 """Fields, by the test in which each of them is read as another value than 0; LINK_UP as 0."""
 _ZERO, _OTHER = "0", "not 0"
 

@@ -12,15 +12,9 @@ from models.line_packing import Mode, Tie
 from models.reducers import reduce_binary, reduce_ternary
 from models.regions import RegionConfig
 from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import class_of, codes
 from verif.coverage.engine_points import OPERANDS, CountPoints, Fp32Points
-from verif.coverage.transaction_points import (
-    THRESHOLDS,
-    WORKERS,
-    clocks_class,
-    lines_class,
-    threshold_class,
-    workers_class,
-)
+from verif.coverage.transaction_points import threshold_class, workers_class
 
 
 def _config(mode: Mode, workers: int, tie_minus: bool = False, threshold: int = 1) -> RegionConfig:
@@ -38,13 +32,14 @@ def _hit(model: CoverModel, name: str) -> set[str]:
 
 
 def test_classes_cover_every_value() -> None:
-    assert {workers_class(w) for w in range(1, 65)} == set(WORKERS)
+    assert {workers_class(w) for w in range(1, 65)} == set(codes("WORKERS"))
     assert [workers_class(w) for w in (7, 8, 9, 10, 11, 62, 63, 64)] == [
         *("2^k-1", "2^k", "2^k+1", "even", "odd", "even", "63", "64")
     ]
-    assert {threshold_class(t, 8) for t in range(1, 256)} == set(THRESHOLDS)
-    assert (lines_class(0), lines_class(13), lines_class(30)) == ("0", "10..13", "14..")
-    assert (clocks_class(3), clocks_class(4), clocks_class(1000)) == ("0..3", "4..15", "64..")
+    assert {threshold_class(t, 8) for t in range(1, 256)} == set(codes("THRESHOLDS"))
+    found = [class_of("LINES", 0), class_of("LINES", 13), class_of("LINES", 30)]
+    assert found == ["0", "10..13", "14.."]
+    assert [class_of("WINDOWS", one) for one in (255, 256, 257)] == ["3..255", "256", "above 256"]
 
 
 @pytest.mark.parametrize(

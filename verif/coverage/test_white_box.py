@@ -32,25 +32,24 @@ def _element(value: int) -> SimpleNamespace:
 def test_an_index_is_the_codes_of_the_axes() -> None:
     codes = [["x", "", "y", "z"], ["0", "1"]]
     plan = PlannedPoint(
-        "c",
-        "u_cover",
-        "c",
-        "because",
-        "test_x::y",
-        {"a": "AXIS", "b": codes[1]},
+        name="c",
+        module="u_cover",
+        array="c",
+        reason="because",
+        test="test_x::y",
+        axes={"a": "AXIS", "b": codes[1]},
         never=[{"a": "y"}],
     )
     box = WhiteBox(CoverModel(), plan, codes)
-    cross = box.cross
-    assert [*cross.point.bins] == ["x x 0", "x x 1", "z x 0", "z x 1"]
+    assert [*box.point.bins] == ["x x 0", "x x 1", "z x 0", "z x 1"]
     assert box.values(0b10_1) == ("y", "1")
     hits = [_element(0)] * 8
     hits[0b11_0] = _element(7)
     seen = _element(1 << 0b11_0)
     box.take(SimpleNamespace(u_cover=SimpleNamespace(c_hits=hits, c_seen=seen)))
-    assert cross.point.bins["z x 0"] == 7
+    assert box.point.bins["z x 0"] == 7
     box.take(SimpleNamespace())  # a simulator or a top without the module
-    assert sum(cross.point.bins.values()) == 7
+    assert sum(box.point.bins.values()) == 7
 
 
 @pytest.mark.parametrize("module", SOURCES)

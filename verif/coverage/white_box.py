@@ -15,24 +15,20 @@ from typing import Any
 
 import msgspec
 
-from verif.coverage.cover_model import CoverCross, CoverModel
+from verif.coverage.cover_model import CoverModel
+from verif.coverage.coverage_plan import PlanEntry, add_point
 
 PLAN = Path(__file__).with_name("white_box.toml")
 NO_CODE = ""
 """Name of a code without a bin."""
 
 
-class PlannedPoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlannedPoint(PlanEntry, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One cross of `white_box.toml`; the header of that file describes the fields."""
 
     name: str
     module: str
     array: str
-    reason: str
-    test: str
-    axes: dict[str, str | list[str]]
-    at_least: int = 1
-    never: list[dict[str, str | list[str]]] = []
 
 
 class _Plan(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,31 +37,14 @@ class _Plan(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class WhiteBox:
-    """A planned point and its cross; `codes` holds the name of every code of each axis."""
+    """A planned point; `codes` holds the name of every code of each axis."""
 
     def __init__(self, model: CoverModel, plan: PlannedPoint, codes: list[list[str]]) -> None:
         self.plan = plan
         self.codes = codes
-        named = [[code for code in axis if code != NO_CODE] for axis in codes]
-        self.cross: CoverCross = model.cross(
-            plan.name,
-            plan.reason,
-            dict(zip(plan.axes, named, strict=True)),
-            test=plan.test,
-            at_least=plan.at_least,
-            ignore=self._never,
-        )
-
-    def _never(self, *values: str) -> bool:
-        """Return whether the plan excludes a combination of axis values."""
-        found = dict(zip(self.plan.axes, values, strict=True))
-        return any(
-            all(
-                found[axis] == want if isinstance(want, str) else found[axis] in want
-                for axis, want in entry.items()
-            )
-            for entry in self.plan.never
-        )
+        axes = zip(plan.axes, codes, strict=True)
+        named = {axis: [code for code in names if code != NO_CODE] for axis, names in axes}
+        self.point = add_point(model, plan.name, plan, named)
 
     def values(self, index: int) -> tuple[str, ...]:
         """Return the axis values of an index of the array."""
@@ -86,7 +65,7 @@ class WhiteBox:
                 return
         array = getattr(module, f"{self.plan.array}_hits")
         for index in ones(int(getattr(module, f"{self.plan.array}_seen").value)):
-            self.cross.hit(*self.values(index), times=int(array[index].value))
+            self.point.hit(*self.values(index), times=int(array[index].value))
 
 
 class WhiteBoxPoints:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -162,150 +162,152 @@ def _ordered(
     return pairs
 
 
+class Draws:
+    """Base of the draws: knobs with their weights, and the parameters of the device."""
+
+    def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
+        self.params = params
+        self.weights = weights
+        self.rng = rng
+
+    def pick(self, knob: str) -> str:
+        """Draw a choice of a knob."""
+        return self.weights.pick(self.rng, knob)
+
+    def may(self, knob: str) -> bool:
+        """Draw one of the choices "no" and "yes"; return whether it is "yes"."""
+        return self.weights.may(self.rng, knob)
+
+
 # Draws what surrounds the device: behaviour of memory and link, and errors of the memory.
 
 _LATENCIES = {"1..3": (1, 3), "2..12": (2, 12), "2..40": (2, 40), "100..300": (100, 300)}
 _SHARES = {"few": 0.1, "half": 0.5, "all": 1.0}
-
-
-def draw_memory(weights: Weights, rng: random.Random) -> Memory:
-    """Draw latency, stalls and order of the memory."""
-    low, high = _LATENCIES[weights.pick(rng, "latency")]
-    first = rng.randint(low, high)
-    most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[weights.pick(rng, "stalls")]
-    aw, w, ar, b, r = (
-        round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)
-    )
-    order = weights.pick(rng, "memory_order")
-    return Memory(
-        (first, rng.randint(first, high)),
-        *(aw, w, ar, b, r),
-        reorder=order != "in order",
-        interleave=order == "interleaved",
-    )
-
-
-def draw_link(weights: Weights, rng: random.Random) -> Link:
-    """Draw packing, gaps, back-pressure and credits of the host."""
-    gaps = {"none": 0.0, "some": 0.2, "many": 0.6}[weights.pick(rng, "host_gaps")]
-    ready = {"always": 1.0, "often": 0.8, "seldom": 0.3}[weights.pick(rng, "ready")]
-    credits = weights.pick(rng, "credits")
-    few = credits != "many"
-    grants = {"many": (64, 64), "few": (rng.randint(3, 16), rng.randint(3, 8)), "two": (2, 2)}
-    plain, data = grants[credits]
-    return Link(
-        dense=weights.pick(rng, "packing") == "dense",
-        empty_weight=rng.choice((0.2, 0.6, 1.5)),
-        idle_rate=gaps,
-        idle_flit_rate=rng.choice((0.0, 0.1)),
-        ready_rate=ready,
-        ready_hold=(1, rng.choice((1, 4, 12))),
-        grant_plain=plain,
-        grant_data=data,
-        return_delay=(0, rng.choice((0, 20, 40))) if few else (0, 0),
-        return_batch=rng.choice((1, 2)) if credits == "few" else 1,
-        ak_in_headers=rng.random() < 0.8,
-        credits_in_headers=rng.random() < 0.8,
-    )
-
-
-def draw_faults(
-    weights: Weights,
-    rng: random.Random,
-    hardware: DeviceParams,
-    live: Sequence[LiveRegion],
-    pool: Sequence[int],
-) -> Operation | None:
-    """Draw memory lines that fail from now on and lines to be poisoned; return None if the place
-    does not exist.
-    """
-    cnt_w = hardware.cnt_w
-    place, kind = weights.pick(rng, "fault_place"), weights.pick(rng, "fault_kind")
-    if place == "any access":
-        rate = {"few": 0.02, "half": 0.05, "all": 0.1}[weights.pick(rng, "fault_rate")]
-        write = rate / 2 if kind == "write error" else 0.0
-        read = 0.0 if write else rate
-        return Operation(Do.FAULTS, idle=True, read_error_rate=read, write_error_rate=write)
-    areas = [
-        range(one.config.state_line, one.config.state_line + state_lines(one.config, cnt_w))
-        for one in live
-    ]
-    lines = [line for line in pool if not any(line in area for area in areas)]
-    lines = lines if place == "plain" else []
-    for one in live:
-        config, used = one.config, one.lines[:16]
-        if place == "IDENTITY" and config.mode is Mode.IDENTITY:
-            lines += [config.state_line + s * config.lines + i for s in range(4) for i in used]
-        elif place == "FP32 data" and config.mode is Mode.FP32:
-            workers = range(config.workers)
-            lines += [config.state_line + w * config.lines + i for w in workers for i in used]
-        elif place == "records" and config.mode is Mode.FP32:
-            first, distance = records(config, cnt_w)
-            lines += [first + distance * i + rng.randrange(distance) for i in used]
-        elif place == "records" and config.mode.low_bit:
-            size = record_lines(config.most, cnt_w)
-            beats = 1 + planes_kept(config.most, cnt_w)
-            beat = rng.choice((0, rng.randrange(beats)))
-            lines += [config.state_line + i * size + beat for i in used]
-    rate = _SHARES[weights.pick(rng, "fault_rate")]
-    bad = tuple(line for line in lines[:200] if rng.random() < rate)
-    if not bad:
-        return None
-    return Operation(
-        Do.FAULTS,
-        idle=True,
-        read_errors=bad if kind == "read error" else (),
-        write_errors=bad if kind == "write error" else (),
-        poisoned=bad if kind == "poison" and place != "records" else (),
-        spoilt=bad if kind == "poison" and place == "records" else (),
-    )
-
-
-# Draws register accesses: reads of everything that is compared, and writes that change what the
-# device does while traffic runs.
-
+_RATES = {"few": 0.02, "half": 0.05, "all": 0.1}
 _STATUS = ("STATUS", "DONE", "FALLBACK", "ERR_INFO", "IRQ_STATUS", "LINK_STATE", "ERR_ADDR_LO")
 _LEAVES = ("STATUS", "COMPLETE_LINES", "EPOCH")
 
 
-def register_operations(
-    weights: Weights, rng: random.Random, hardware: DeviceParams, live: Sequence[LiveRegion]
-) -> list[Operation]:
-    """Draw a register access, or a few related ones, by the knob "register"."""
-    kind = weights.pick(rng, "register")
-    idle, background = rng.random() < 0.4, rng.random() < 0.3
+class SurroundingDraws(Draws):
+    """Random behaviour of memory and link, errors of the memory, and register accesses."""
 
-    def write(name: str, value: int, wait: bool = False) -> Operation:
-        return Operation(
-            Do.SET, name=name, value=value, idle=wait, background=background and not wait
+    def memory(self) -> Memory:
+        """Draw latency, stalls and order of the memory."""
+        rng = self.rng
+        low, high = _LATENCIES[self.pick("latency")]
+        first = rng.randint(low, high)
+        most = {"none": 0.0, "some": 0.3, "heavy": 0.8}[self.pick("stalls")]
+        aw, w, ar, b, r = (
+            round(rng.uniform(0, most), 2) if rng.random() < 0.7 else 0.0 for _ in range(5)
+        )
+        order = self.pick("memory_order")
+        latency = (first, rng.randint(first, high))
+        return Memory(latency, aw, w, ar, b, r, order != "in order", order == "interleaved")
+
+    def link(self) -> Link:
+        """Draw packing, gaps, back-pressure and credits of the host."""
+        rng = self.rng
+        gaps = {"none": 0.0, "some": 0.2, "many": 0.6}[self.pick("host_gaps")]
+        ready = {"always": 1.0, "often": 0.8, "seldom": 0.3}[self.pick("ready")]
+        credits = self.pick("credits")
+        grants = {"many": (64, 64), "few": (rng.randint(3, 16), rng.randint(3, 8)), "two": (2, 2)}
+        plain, data = grants[credits]
+        return Link(
+            dense=self.pick("packing") == "dense",
+            empty_weight=rng.choice((0.2, 0.6, 1.5)),
+            idle_rate=gaps,
+            idle_flit_rate=rng.choice((0.0, 0.1)),
+            ready_rate=ready,
+            ready_hold=(1, rng.choice((1, 4, 12))),
+            grant_plain=plain,
+            grant_data=data,
+            return_delay=(0, rng.choice((0, 20, 40))) if credits != "many" else (0, 0),
+            return_batch=rng.choice((1, 2)) if credits == "few" else 1,
+            ak_in_headers=rng.random() < 0.8,
+            credits_in_headers=rng.random() < 0.8,
         )
 
-    def get(name: str) -> Operation:
-        return Operation(Do.GET, name=name, idle=idle, background=background and not idle)
+    def faults(self, live: Sequence[LiveRegion], pool: Sequence[int]) -> Operation | None:
+        """Draw memory lines that fail from now on and lines to be poisoned; return None if the
+        place does not exist.
+        """
+        rng = self.rng
+        place, kind = self.pick("fault_place"), self.pick("fault_kind")
+        if place == "any access":
+            rate = _RATES[self.pick("fault_rate")]
+            write = rate / 2 if kind == "write error" else 0.0
+            read = 0.0 if write else rate
+            return Operation(Do.FAULTS, idle=True, read_error_rate=read, write_error_rate=write)
+        lines: list[int] = []
+        if place == "plain":
+            areas = [self._area(one.config) for one in live]
+            lines = [line for line in pool if not any(line in area for area in areas)]
+        for one in live:
+            lines += self._fault_lines(place, one.config, one.lines[:16])
+        rate = _SHARES[self.pick("fault_rate")]
+        bad = tuple(line for line in lines[:200] if rng.random() < rate)
+        poisoned = "spoilt" if place == "records" else "poisoned"
+        names = {"read error": "read_errors", "write error": "write_errors", "poison": poisoned}
+        fields: dict[str, Any] = {names[kind]: bad}
+        return Operation(Do.FAULTS, idle=True, **fields) if bad else None
 
-    if kind in ("status", "counter"):
-        return [get(rng.choice(_STATUS if kind == "status" else COUNTERS))]
-    if kind == "region":
-        number = rng.choice(live).number if live else rng.randrange(hardware.regions)
-        return [get(f"REGION[{number}].{rng.choice(_LEAVES)}")]
-    if kind == "irq enable":
-        return [write("IRQ_ENABLE", rng.getrandbits(7))]
-    if kind == "irq clear":
-        return [write("IRQ_STATUS", rng.getrandbits(7), idle), get("IRQ_STATUS")]
-    if kind.startswith("clear counters"):
-        return [Operation(Do.CLEAR, idle=kind.endswith("idle"))]
-    if kind == "capacity":
-        window = rng.choice((0, 1, 2, rng.randint(3, 255), 256, 300))
-        threshold = rng.choice((0, 1, 2, rng.randint(3, 255), 256, max(0, window - 1), window))
-        return [write("CAP_WINDOW", window), write("CAP_THRESHOLD", threshold & 0x1FF)]
-    if kind == "devload":
-        levels = [rng.choice((0, 1, 2, rng.randint(3, 255), 255)) for _ in range(3)]
-        return [write("DEVLOAD_THRESHOLD", levels[2] << 16 | levels[1] << 8 | levels[0])]
-    if kind == "multi header":
-        return [write("CTRL.MULTI_HEADER", rng.getrandbits(1))]
-    if kind == "fallback clear":
-        return [write("FALLBACK", rng.getrandbits(hardware.regions), idle), get("FALLBACK")]
-    return [Operation(Do.SET, name="ERR_INFO", value=1, idle=True), get("ERR_INFO")]
+    def _area(self, config: RegionConfig) -> range:
+        return range(config.state_line, config.state_line + state_lines(config, self.params.cnt_w))
+
+    def _fault_lines(self, place: str, config: RegionConfig, used: list[int]) -> list[int]:
+        """Return the memory lines of a place that belong to the used lines of a region."""
+        rng, cnt_w, start = self.rng, self.params.cnt_w, config.state_line
+        if (place, config.mode) in (("IDENTITY", Mode.IDENTITY), ("FP32 data", Mode.FP32)):
+            selectors = range(4 if config.mode is Mode.IDENTITY else config.workers)
+            return [start + s * config.lines + i for s in selectors for i in used]
+        if place != "records" or config.mode is Mode.IDENTITY:
+            return []
+        if config.mode is Mode.FP32:
+            first, distance = records(config, cnt_w)
+            return [first + distance * i + rng.randrange(distance) for i in used]
+        if not config.mode.low_bit:
+            return []
+        size, beats = record_lines(config.most, cnt_w), 1 + planes_kept(config.most, cnt_w)
+        beat = rng.choice((0, rng.randrange(beats)))
+        return [start + i * size + beat for i in used]
+
+    def registers(self, live: Sequence[LiveRegion]) -> list[Operation]:
+        """Draw a register access, or a few related ones, by the knob "register".
+
+        They read everything that is compared, and write what changes the device under traffic.
+        """
+        rng, regions = self.rng, self.params.regions
+        kind = self.pick("register")
+        idle, background = rng.random() < 0.4, rng.random() < 0.3
+
+        def write(name: str, value: int, wait: bool = False) -> Operation:
+            aside = background and not wait
+            return Operation(Do.SET, name=name, value=value, idle=wait, background=aside)
+
+        def get(name: str) -> Operation:
+            return Operation(Do.GET, name=name, idle=idle, background=background and not idle)
+
+        if kind in ("status", "counter"):
+            return [get(rng.choice(_STATUS if kind == "status" else COUNTERS))]
+        if kind == "region":
+            number = rng.choice(live).number if live else rng.randrange(regions)
+            return [get(f"REGION[{number}].{rng.choice(_LEAVES)}")]
+        if kind in ("irq enable", "multi header"):
+            name, bits = {"irq enable": ("IRQ_ENABLE", 7)}.get(kind, ("CTRL.MULTI_HEADER", 1))
+            return [write(name, rng.getrandbits(bits))]
+        if kind in ("irq clear", "fallback clear"):
+            name, bits = {"irq clear": ("IRQ_STATUS", 7)}.get(kind, ("FALLBACK", regions))
+            return [write(name, rng.getrandbits(bits), idle), get(name)]
+        if kind.startswith("clear counters"):
+            return [Operation(Do.CLEAR, idle=kind.endswith("idle"))]
+        if kind == "capacity":
+            window = rng.choice((0, 1, 2, rng.randint(3, 255), 256, 300))
+            threshold = rng.choice((0, 1, 2, rng.randint(3, 255), 256, max(0, window - 1), window))
+            return [write("CAP_WINDOW", window), write("CAP_THRESHOLD", threshold & 0x1FF)]
+        if kind == "devload":
+            levels = [rng.choice((0, 1, 2, rng.randint(3, 255), 255)) for _ in range(3)]
+            return [write("DEVLOAD_THRESHOLD", levels[2] << 16 | levels[1] << 8 | levels[0])]
+        return [Operation(Do.SET, name="ERR_INFO", value=1, idle=True), get("ERR_INFO")]
 
 
 # Draws region descriptors: legal ones, changed ones on the same area, and ones to be refused.
@@ -320,22 +322,18 @@ _LINES = {
     "2^11..2^13": (11, 13),
     "more": (14, 30),
 }
+Others = Sequence[RegionConfig]
+"""The descriptors that are committed in other regions."""
 
 
-class RegionDraws:
-    """Random descriptors for a device; `others`: those committed in other regions."""
-
-    def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
-        self.params = params
-        self.weights = weights
-        self.rng = rng
+class RegionDraws(Draws):
+    """Random descriptors for a device."""
 
     # -- whole descriptors --------------------------------------------------------------------
-    def region(self, others: Sequence[RegionConfig]) -> RegionConfig | None:
+    def region(self, others: Others) -> RegionConfig | None:
         """Draw a legal descriptor; return None if the memory is used up."""
         for attempt in range(TRIES):
-            mode = self.mode()
-            workers = self.workers()
+            mode, workers = self.mode(), self.workers()
             log2 = self.lines_log2() if attempt < TRIES // 2 else self.rng.randrange(3)
             draft = RegionConfig(0, 0, log2, workers, mode, **self.options(workers))
             placed = self.place(draft, others)
@@ -343,7 +341,7 @@ class RegionDraws:
                 return placed
         return None
 
-    def place(self, draft: RegionConfig, others: Sequence[RegionConfig]) -> RegionConfig | None:
+    def place(self, draft: RegionConfig, others: Others) -> RegionConfig | None:
         """Place the descriptor at a legal window and state area."""
         for _ in range(TRIES):
             base = self._window(1 << (draft.lines_log2 + SELECTOR_BITS), others) % ADDRESS_LINES
@@ -355,64 +353,62 @@ class RegionDraws:
                 return placed
         return None
 
-    def legal(self, config: RegionConfig, others: Sequence[RegionConfig]) -> bool:
+    def legal(self, config: RegionConfig, others: Others) -> bool:
         """Return whether a commit accepts the descriptor."""
         return check_commit(self.params, config, others) is CommitCode.OK
 
     # -- fields -------------------------------------------------------------------------------
     def mode(self) -> Mode:
         """Draw the mode; in a device with G_TERN5, half of the ternary regions get that mode."""
-        mode = Mode[self.weights.pick(self.rng, "mode")]
+        mode = Mode[self.pick("mode")]
         if mode is Mode.G_TERNARY and self.params.tern5 and self.rng.random() < 0.5:
             return Mode.G_TERN5
         return mode
 
     def workers(self) -> int:
         """Draw W by its class."""
-        rng, choice = self.rng, self.weights.pick(self.rng, "workers")
+        rng, choice = self.rng, self.pick("workers")
         near = {"2^k - 1": -1, "2^k": 0, "2^k + 1": 1}.get(choice)
         if near is not None:
             return min(MAX_WORKERS, max(1, (1 << rng.randint(1, 6)) + near))
-        if choice == "4..16":
-            return rng.randint(4, 16)
-        return rng.randint(1, MAX_WORKERS) if choice == "any" else int(choice)
+        if choice in ("4..16", "any"):
+            return rng.randint(4, 16) if choice == "4..16" else rng.randint(1, MAX_WORKERS)
+        return int(choice)
 
     def lines_log2(self) -> int:
         """Draw LINES_LOG2 by its class, limited by the memory."""
-        low, high = _LINES[self.weights.pick(self.rng, "lines")]
+        low, high = _LINES[self.pick("lines")]
         most = self.params.mem_lines_log2 - 1
         return self.rng.randint(min(low, most), min(high, most))
 
     def options(self, workers: int) -> dict[str, Any]:
         """Draw threshold, tie, strict, bind with its shift, sign, kept sums, and LD_MASK."""
-        rng, pick = self.rng, self.weights.pick
-        threshold = {
+        rng = self.rng
+        thresholds = {
             "1": 1,
             "inside": rng.randint(1, workers),
             "W": workers,
             "above W": rng.randint(workers + 1, 254),
             "255": 255,
-        }[pick(rng, "threshold")]
-        mask = {
-            "all": 0xFFFF,
-            "some": rng.randrange(1, 0x10000),
-            "one": 1 << rng.randrange(16),
-        }[pick(rng, "ld_mask")]
+        }
+        threshold = thresholds[self.pick("threshold")]
+        some, one = rng.randrange(1, 0x10000), 1 << rng.randrange(16)
+        mask = {"all": 0xFFFF, "some": some, "one": one}[self.pick("ld_mask")]
         return {
             "threshold": threshold,
-            "tie_minus": pick(rng, "tie") == "MINUS",
-            "strict": self.weights.may(rng, "strict"),
-            "bind": self.weights.may(rng, "bind"),
-            "bind_shift": int(pick(rng, "bind_shift")),
-            "keep_sum": self.weights.may(rng, "keep_sum"),
+            "tie_minus": self.pick("tie") == "MINUS",
+            "strict": self.may("strict"),
+            "bind": self.may("bind"),
+            "bind_shift": int(self.pick("bind_shift")),
+            "keep_sum": self.may("keep_sum"),
             "signed": rng.random() < 0.6,
             "ld_mask": mask,
         }
 
     # -- places -------------------------------------------------------------------------------
-    def _window(self, size: int, others: Sequence[RegionConfig]) -> int:
+    def _window(self, size: int, others: Others) -> int:
         """Draw the first line of a window; the caller checks that it is free."""
-        choice, memory = self.weights.pick(self.rng, "window"), self.params.mem_lines
+        choice, memory = self.pick("window"), self.params.mem_lines
         if choice == "memory end":
             return -(-memory // size) * size
         if choice == "address top":
@@ -424,14 +420,17 @@ class RegionDraws:
         bits = self.rng.randint(self.params.mem_lines_log2 + 1, LINE_ADDRESS_BITS)
         return self.rng.randrange(1 << bits) // size * size
 
-    def _state(self, draft: RegionConfig, others: Sequence[RegionConfig]) -> int | None:
+    def _align(self, config: RegionConfig) -> int:
+        """Return the alignment of a state area, in lines."""
+        return record_lines(config.most, self.params.cnt_w) if config.mode.low_bit else 1
+
+    def _state(self, draft: RegionConfig, others: Others) -> int | None:
         """Draw the first line of a state area; return None if the area exceeds the memory."""
-        size = state_lines(draft, self.params.cnt_w)
-        align = record_lines(draft.most, self.params.cnt_w) if draft.mode.low_bit else 1
+        size, align = state_lines(draft, self.params.cnt_w), self._align(draft)
         last = self.params.mem_lines - size
         if last < 0:
             return None
-        choice = self.weights.pick(self.rng, "state")
+        choice = self.pick("state")
         start = self.rng.randint(0, last)
         if choice in ("memory start", "memory end"):
             start = 0 if choice == "memory start" else last
@@ -442,35 +441,31 @@ class RegionDraws:
         return min(max(start, 0), last) // align * align
 
     # -- changes ------------------------------------------------------------------------------
-    def changed(
-        self, old: RegionConfig, what: str, others: Sequence[RegionConfig]
-    ) -> RegionConfig | None:
+    def changed(self, old: RegionConfig, what: str, others: Others) -> RegionConfig | None:
         """Draw a legal descriptor that differs from `old` in `what` (knob "commit"), on the same
         area if that is legal.
         """
+        changes: dict[str, Callable[[], dict[str, Any]]] = {
+            "options": lambda: self.options(old.workers),
+            "workers": lambda: {"workers": self.workers()},
+            "mode": lambda: {"mode": self.mode()},
+            "size": lambda: {"lines_log2": self.lines_log2()},
+        }
+        if what == "moved":
+            return self.place(old, others)
         for _ in range(TRIES):
-            new = old
-            if what == "options":
-                new = replace(old, **self.options(old.workers))
-            elif what == "workers":
-                new = replace(old, workers=self.workers())
-            elif what == "mode":
-                new = replace(old, mode=self.mode())
-            elif what == "size":
-                new = replace(old, lines_log2=self.lines_log2())
-            if what == "moved":
-                return self.place(new, others)
-            align = record_lines(new.most, self.params.cnt_w) if new.mode.low_bit else 1
+            new = replace(old, **changes[what]()) if what in changes else old
+            align, window = self._align(new), new.window_lines
             new = replace(
                 new,
-                base=new.base_line // new.window_lines * new.window_lines << 6,
+                base=new.base_line // window * window << 6,
                 state_base=new.state_line // align * align << 6,
             )
             if self.legal(new, others):
                 return new
         return None
 
-    def refused(self, old: RegionConfig, others: Sequence[RegionConfig]) -> RegionConfig | None:
+    def refused(self, old: RegionConfig, others: Others) -> RegionConfig | None:
         """Draw a descriptor like `old` with one or two faults, which a commit must refuse."""
         for _ in range(TRIES):
             bad = old
@@ -480,7 +475,7 @@ class RegionDraws:
                 return bad
         return None
 
-    def _spoilt(self, config: RegionConfig, others: Sequence[RegionConfig]) -> RegionConfig:
+    def _spoilt(self, config: RegionConfig, others: Others) -> RegionConfig:
         rng, top = self.rng, (1 << 52) - 64
         memory = self.params.mem_lines << 6
         faults: list[dict[str, Any]] = [
@@ -506,19 +501,18 @@ PARTIAL_LIMIT = 3
 _ODD_OPCODES = (*(int(op) for op in ReqOp), 5, 6, 7, 10, 15)
 
 
-class AccessDraws:
+class AccessDraws(Draws):
     """Random accesses, appended to `out`; `pool`: the lines of ordinary memory in use."""
 
-    def __init__(
-        self, params: DeviceParams, weights: Weights, rng: random.Random, out: list[Operation]
-    ) -> None:
-        self.params = params
-        self.weights = weights
-        self.rng = rng
-        self.out = out
-        self.live: Sequence[LiveRegion] = ()
+    def __init__(self, params: DeviceParams, weights: Weights, rng: random.Random) -> None:
+        super().__init__(params, weights, rng)
+        self.out: list[Operation] = []
         last = params.mem_lines - 1
         self.pool = [0, 1, last, *(rng.randint(0, last) for _ in range(9))]
+
+    def add(self, do: Do, **fields: Any) -> None:
+        """Add an operation."""
+        self.out.append(Operation(do, **fields))
 
     # -- who ----------------------------------------------------------------------------------
     def ldid(self, live: LiveRegion, worker: int | None = None) -> int:
@@ -549,7 +543,7 @@ class AccessDraws:
             data=data.hex(),
             limit=live.write_limit(line),
         )
-        event = self.weights.pick(rng, "event")
+        event = self.pick("event")
         if event == "poison":
             good = replace(good, poison=True)
         elif event == "resend after poison":
@@ -574,19 +568,17 @@ class AccessDraws:
                 live.work.insert(rng.randint(0, len(live.work)), (good.selector, line))
 
     def _partial(self, operation: Operation) -> Operation:
-        limit = min(operation.limit or PARTIAL_LIMIT, PARTIAL_LIMIT)
-        return replace(operation, be=self.byte_enables(), limit=limit)
-
-    def byte_enables(self) -> int:
-        """Draw byte enables by the knob "byte_enables"."""
+        """Make a write partial, with byte enables by the knob "byte_enables"."""
         rng = self.rng
-        return {
+        enables = {
             "none": 0,
             "one": 1 << rng.randrange(64),
             "all": (1 << 64) - 1,
             "half": ((1 << 32) - 1) << rng.choice((0, 32)),
             "mixed": rng.getrandbits(64),
-        }[self.weights.pick(rng, "byte_enables")]
+        }
+        limit = min(operation.limit or PARTIAL_LIMIT, PARTIAL_LIMIT)
+        return replace(operation, be=enables[self.pick("byte_enables")], limit=limit)
 
     # -- reads --------------------------------------------------------------------------------
     def read(self, live: LiveRegion, line: int | None = None) -> None:
@@ -596,7 +588,7 @@ class AccessDraws:
             line = rng.choice(live.lines)
             if config.lines > HUGE and rng.random() < 0.5:
                 line = rng.randrange(config.lines)
-        choice = self.weights.pick(rng, "read")
+        choice = self.pick("read")
         ldid = self.wrong_ldid(live) if choice == "wrong LD-ID" else self.ldid(live)
         selector = self._result(config)
         if config.mode is Mode.IDENTITY:
@@ -607,37 +599,22 @@ class AccessDraws:
             selector = INFO_SELECTOR
         elif choice == "status":
             selector, line = rng.choice(VIEW_SELECTORS), 0
-        elif config.mode is Mode.FP32:
-            if choice in ("raw", "plane"):
-                selector = RAW_SELECTOR + rng.randrange(config.workers)
         elif choice in ("plane", "raw"):
-            selector = PLANE_SELECTOR + rng.randrange(PLANE_COUNT)
-        self.out.append(
-            Operation(
-                Do.READ,
-                region=live.index,
-                selector=selector,
-                line=line,
-                ldid=ldid,
-                opcode=int(rng.choice((ReqOp.MEM_RD, ReqOp.MEM_RD, ReqOp.MEM_RD_DATA))),
-                limit=live.read_limit(line),
-            )
-        )
+            parts = self._parts(config)
+            selector = parts[rng.randrange(len(parts))]
+        opcode = int(rng.choice((ReqOp.MEM_RD, ReqOp.MEM_RD, ReqOp.MEM_RD_DATA)))
+        self._read(live, line, selector, ldid, opcode=opcode)
 
     def closing_read(self, live: LiveRegion, line: int) -> None:
         """Add a read of the result of a finished line, and perhaps of a second selector of it."""
-        self.out.append(
-            Operation(
-                Do.READ,
-                region=live.index,
-                selector=self._result(live.config),
-                line=line,
-                ldid=self.ldid(live),
-                limit=live.read_limit(line),
-            )
-        )
+        selector = self._result(live.config)
+        self._read(live, line, selector, self.ldid(live))
         if self.rng.random() < 0.5:
             self.read(live, line)
+
+    def _read(self, live: LiveRegion, line: int, selector: int, ldid: int, **fields: int) -> None:
+        at = {"region": live.index, "selector": selector, "line": line, "ldid": ldid}
+        self.add(Do.READ, **at, **fields, limit=live.read_limit(line))
 
     def _result(self, config: RegionConfig) -> int:
         """Return a selector that reads the reduced data: of integer codes, any line of their
@@ -645,16 +622,18 @@ class AccessDraws:
         """
         return self.rng.choice(sum_selectors(config)) if config.mode.bits else 0
 
+    def _parts(self, config: RegionConfig) -> range:
+        """Return the selectors of planes, or of the data of FP32 workers."""
+        if config.mode is Mode.FP32:
+            return range(RAW_SELECTOR, RAW_SELECTOR + config.workers)
+        return range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)
+
     def _forbidden(self, config: RegionConfig) -> int:
         legal = {INFO_SELECTOR, *VIEW_SELECTORS, *(sum_selectors(config) or {0})}
-        if config.mode is Mode.FP32:
-            legal |= {*range(RAW_SELECTOR, RAW_SELECTOR + config.workers)}
-        else:
-            legal |= {*range(PLANE_SELECTOR, PLANE_SELECTOR + PLANE_COUNT)}
-        edges = [n for n in range(SELECTORS) if n not in legal and {n - 1, n + 1} & legal]
-        if self.rng.random() < 0.5:
-            return self.rng.choice(edges)
-        return self.rng.choice([n for n in range(SELECTORS) if n not in legal])
+        legal |= {*self._parts(config)}
+        forbidden = [n for n in range(SELECTORS) if n not in legal]
+        edges = [n for n in forbidden if {n - 1, n + 1} & legal]
+        return self.rng.choice(edges if self.rng.random() < 0.5 else forbidden)
 
     # -- memory -------------------------------------------------------------------------------
     def _identity_selector(self) -> int:
@@ -667,21 +646,20 @@ class AccessDraws:
             self.read(live)
             return
         selector = self._identity_selector()
-        bound = config.bind and rng.random() < 0.8
+        if config.bind and rng.random() < 0.8:
+            selector = rng.randrange(16 << config.bind_shift)
         self._memory_write(
-            Operation(
-                Do.WRITE,
-                region=live.index,
-                selector=rng.randrange(16 << config.bind_shift) if bound else selector,
-                line=rng.choice(live.lines),
-                ldid=self.ldid(live),
-                data=random_line(rng).hex(),
-                limit=live.limit or PARTIAL_LIMIT,
-            )
+            region=live.index,
+            selector=selector,
+            line=rng.choice(live.lines),
+            ldid=self.ldid(live),
+            data=random_line(rng).hex(),
+            limit=live.limit or PARTIAL_LIMIT,
         )
 
-    def _memory_write(self, operation: Operation) -> None:
-        event = self.weights.pick(self.rng, "event")
+    def _memory_write(self, **fields: Any) -> None:
+        operation = Operation(Do.WRITE, **fields)
+        event = self.pick("event")
         if event in ("poison", "resend after poison"):
             operation = replace(operation, poison=True)
         if event == "partial" or self.rng.random() < 0.2:
@@ -694,24 +672,21 @@ class AccessDraws:
         line, ldid = rng.choice(self.pool), rng.randrange(16)
         # What races on a line that a region may claim, and leave again, cannot be judged later.
         limit = 1 if line in self.pool[:3] else PARTIAL_LIMIT
+        at = {"addr": line << 6, "ldid": ldid, "limit": limit}
         if write:
-            data = random_line(rng).hex()
-            self._memory_write(
-                Operation(Do.WRITE, addr=line << 6, ldid=ldid, data=data, limit=limit)
-            )
+            self._memory_write(**at, data=random_line(rng).hex())
         else:
-            self.out.append(Operation(Do.READ, addr=line << 6, ldid=ldid, limit=limit))
+            self.add(Do.READ, **at)
 
     # -- what must be refused -----------------------------------------------------------------
     def odd_opcode(self, live: LiveRegion | None) -> None:
         """Add a request with an opcode that is not a read."""
         rng = self.rng
-        where = Operation(Do.REQUEST, addr=rng.choice(self.pool) << 6)
+        where = {"addr": rng.choice(self.pool) << 6}
         if live is not None and rng.random() < 0.5:
-            where = Operation(Do.REQUEST, region=live.index, line=rng.choice(live.lines))
-        self.out.append(
-            replace(where, opcode=rng.choice(_ODD_OPCODES), ldid=rng.randrange(16), limit=1)
-        )
+            where = {"region": live.index, "line": rng.choice(live.lines)}
+        opcode = rng.choice(_ODD_OPCODES)
+        self.add(Do.REQUEST, **where, opcode=opcode, ldid=rng.randrange(16), limit=1)
 
     def odd_address(self, live: LiveRegion | None) -> None:
         """Add an access next to a window or a state area, with one address bit changed, or outside
@@ -721,18 +696,18 @@ class AccessDraws:
         edges = [self.params.mem_lines, self.params.mem_lines - 1]
         if live is not None:
             config = live.config
-            size = state_lines(config, self.params.cnt_w)
-            state = config.state_line
-            edges += [state, state + size - 1, state + size, max(0, state - 1)]
+            state, end = (
+                config.state_line,
+                config.state_line + state_lines(config, self.params.cnt_w),
+            )
+            edges += [state, end - 1, end, max(0, state - 1)]
             edges += [config.base_line - 1, config.base_line + config.window_lines]
             edges += [config.base_line ^ 1 << rng.randrange(46) for _ in range(6)]
-        addr = (rng.choice(edges) << 6) % (1 << 52)
-        ldid = rng.randrange(16)
+        at = {"addr": (rng.choice(edges) << 6) % (1 << 52), "ldid": rng.randrange(16), "limit": 1}
         if rng.random() < 0.5:
-            self.out.append(Operation(Do.READ, addr=addr, ldid=ldid, limit=1))
+            self.add(Do.READ, **at)
         else:
-            data = random_line(rng).hex()
-            self.out.append(Operation(Do.WRITE, addr=addr, ldid=ldid, data=data, limit=1))
+            self.add(Do.WRITE, **at, data=random_line(rng).hex())
 
 
 LONG = 1 << 8
@@ -748,38 +723,34 @@ def generate(
     return _Generator(seed, hardware, weights, operations).scenario()
 
 
-class _Generator:
+class _Generator(Draws):
     def __init__(self, seed: int, hardware: DeviceParams, weights: Weights, count: int) -> None:
+        super().__init__(hardware, weights, random.Random(f"scenario {seed}"))
         self.seed = seed
-        self.hw = hardware
-        self.weights = weights
         self.count = count
-        self.rng = rng = random.Random(f"scenario {seed}")
-        self.draws = RegionDraws(hardware, weights, rng)
+        given = (hardware, weights, self.rng)
+        self.draws, self.surroundings = RegionDraws(*given), SurroundingDraws(*given)
+        self.access = AccessDraws(*given)
+        self.out, self.add = self.access.out, self.access.add
         self.regions: list[Region] = []
         self.live: list[LiveRegion] = []
-        self.out: list[Operation] = []
-        self.access = AccessDraws(self.hw, weights, rng, self.out)
-        self.epoch = rng.getrandbits(32)
+        self.epoch = self.rng.getrandbits(32)
         self.turn: list[LiveRegion] = []
         self.faulty = 0
         """Operations that are left of a phase with errors of the memory."""
         self.by_rate = False
 
     def scenario(self) -> Scenario:
-        rng, weights = self.rng, self.weights
-        memory, link = draw_memory(weights, rng), draw_link(weights, rng)
-        background = weights.pick(rng, "background")
-        numbers = rng.sample(range(self.hw.regions), self._region_count())
-        for number in numbers:
+        memory, link = self.surroundings.memory(), self.surroundings.link()
+        background = self.pick("background")
+        for number in self.rng.sample(range(self.params.regions), self._region_count()):
             self.first_commit(number)
-        self.access.live = self.live
         while len(self.out) < self.count:
             self.step()
         self.end()
         return Scenario(
             seed=self.seed,
-            hardware=self.hw,
+            hardware=self.params,
             regions=tuple(self.regions),
             operations=tuple(self.out),
             memory=memory,
@@ -788,38 +759,34 @@ class _Generator:
         )
 
     def _region_count(self) -> int:
-        count = {"1": 1, "2": 2, "3..4": self.rng.randint(3, 4), "all": self.hw.regions}
-        return min(self.hw.regions, count[self.weights.pick(self.rng, "regions")])
+        regions = self.params.regions
+        count = {"1": 1, "2": 2, "3..4": self.rng.randint(3, 4), "all": regions}
+        return min(regions, count[self.pick("regions")])
 
     # -- commits ------------------------------------------------------------------------------
     def others(self, number: int) -> list[RegionConfig]:
         """Return the descriptors that are committed in other regions."""
         return [live.config for live in self.live if live.number != number]
 
-    def add(self, number: int, config: RegionConfig) -> int:
+    def descriptor(self, number: int, config: RegionConfig) -> int:
         """Add a descriptor to the scenario and return its index."""
         self.regions.append(Region(number, config))
         return len(self.regions) - 1
-
-    def next_epoch(self) -> int:
-        self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
-        return self.epoch
 
     def first_commit(self, number: int) -> None:
         config = self.draws.region(self.others(number))
         if config is None:
             return
-        overlap = self.weights.pick(self.rng, "overlap")
-        live = LiveRegion(self.add(number, config), number, config, overlap)
-        live.begin(self.weights, self.rng, self.hw.slots)
+        overlap = self.pick("overlap")
+        live = LiveRegion(self.descriptor(number, config), number, config, overlap)
+        live.begin(self.weights, self.rng, self.params.slots)
         self.live.append(live)
-        self.out.append(Operation(Do.COMMIT, region=live.index, value=self.next_epoch(), idle=True))
+        self._write_commit(live.index)
 
     def commit(self, live: LiveRegion) -> None:
         """Commit a region in use, by the knob "commit"."""
-        rng = self.rng
-        what = self.weights.pick(rng, "commit")
-        when = self.weights.pick(rng, "commit_when")
+        what = self.pick("commit")
+        when = self.pick("commit_when")
         if live.overlap != "loaded":  # too many orders of what is in flight
             when = "idle"
         others = self.others(live.number)
@@ -827,42 +794,34 @@ class _Generator:
         if what == "refused":
             bad = self.draws.refused(live.config, others)
             if bad is not None:
-                index = self.add(live.number, bad)
-                self._write_commit(index, "idle")
+                self._write_commit(self.descriptor(live.number, bad))
             return
         if what == "options" or (what != "same" and live.may_move):
             new = self.draws.changed(live.config, what, others) or live.config
         if new != live.config:
             live.config = new
-            live.index = self.add(live.number, new)
-            live.overlap = self.weights.pick(rng, "overlap")
+            live.index = self.descriptor(live.number, new)
+            live.overlap = self.pick("overlap")
         self._write_commit(live.index, when)
-        live.begin(self.weights, rng, self.hw.slots)
+        live.begin(self.weights, self.rng, self.params.slots)
 
-    def _write_commit(self, index: int, when: str) -> None:
+    def _write_commit(self, index: int, when: str = "idle") -> None:
         idle, background = when == "idle" or self.faulty > 0, when == "in background"
-        value = self.next_epoch()
-        self.out.append(
-            Operation(Do.COMMIT, region=index, value=value, idle=idle, background=background)
-        )
+        self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
+        self.add(Do.COMMIT, region=index, value=self.epoch, idle=idle, background=background)
 
     def close(self, live: LiveRegion) -> None:
         """Close the round of a region, so that the rest of its work is late."""
-        self.out.append(
-            Operation(
-                Do.SET,
-                name=f"REGION[{live.number}].CTRL",
-                value=1,
-                idle=live.overlap != "loaded",  # else too many orders of what is in flight
-                background=live.overlap == "loaded" and self.rng.random() < 0.5,
-            )
-        )
+        loaded = live.overlap == "loaded"  # else too many orders of what is in flight
+        background = loaded and self.rng.random() < 0.5
+        name = f"REGION[{live.number}].CTRL"
+        self.add(Do.SET, name=name, value=1, idle=not loaded, background=background)
 
     # -- stream -------------------------------------------------------------------------------
     def step(self) -> None:
         """Add the next operation, or a few related ones."""
         before = len(self.out)
-        action = self.weights.pick(self.rng, "action")
+        action = self.pick("action")
         live = self._next_region()
         if action not in ("contribute", "read", "commit", "close"):
             self._device_step(action, live)
@@ -880,7 +839,6 @@ class _Generator:
             self.close(live)
 
     def _device_step(self, action: str, live: LiveRegion | None) -> None:
-        rng, weights, out = self.rng, self.weights, self.out
         if action in ("plain write", "plain read"):
             self.access.plain(write=action == "plain write")
         elif action == "odd opcode":
@@ -888,13 +846,13 @@ class _Generator:
         elif action == "odd address":
             self.access.odd_address(live)
         elif action == "register":
-            out.extend(register_operations(weights, rng, self.hw, self.live))
+            self.out.extend(self.surroundings.registers(self.live))
         elif action == "wait":
-            out.append(Operation(Do.WAIT, value=rng.choice((1, 5, 20, 100))))
+            self.add(Do.WAIT, value=self.rng.choice((1, 5, 20, 100)))
         elif action == "drain":
-            out.append(Operation(Do.DRAIN, idle=True))
+            self.add(Do.DRAIN, idle=True)
         elif action == "memory":
-            out.append(Operation(Do.MEMORY, memory=draw_memory(weights, rng)))
+            self.add(Do.MEMORY, memory=self.surroundings.memory())
         elif action == "faults" and not self.faulty:
             self._faults()
 
@@ -902,7 +860,7 @@ class _Generator:
         """Return the region to be served next; regions are served in bursts."""
         if not self.turn and self.live:
             length = {"1": 1, "2..4": self.rng.randint(2, 4), "5..16": self.rng.randint(5, 16)}
-            count = length[self.weights.pick(self.rng, "burst")]
+            count = length[self.pick("burst")]
             self.turn = [self.rng.choice(self.live)] * count
         return self.turn.pop() if self.turn else None
 
@@ -913,15 +871,15 @@ class _Generator:
             return self.rng.random() < 0.97
         if live.work:
             self.access.contribute(live, *live.work.popleft())
-            return True
-        if live.closing:
+        elif live.closing:
             self.access.closing_read(live, live.closing.popleft())
-            return True
-        return False
+        else:
+            return False
+        return True
 
     # -- errors of the memory -----------------------------------------------------------------
     def _faults(self) -> None:
-        faults = draw_faults(self.weights, self.rng, self.hw, self.live, self.access.pool)
+        faults = self.surroundings.faults(self.live, self.access.pool)
         if faults is not None:
             self.out.append(faults)
             self.faulty = self.rng.randint(10, 30)
@@ -940,25 +898,22 @@ class _Generator:
                 self.out[index] = replace(one, idle=alone, limit=1, background=False)
         self.faulty -= 1
         if not self.faulty:
-            self.out.append(Operation(Do.FAULTS, idle=True))
+            self.add(Do.FAULTS, idle=True)
             for live in self.live:  # what was lost ends with the epoch: requests may race again
-                self._write_commit(live.index, "idle")
-                live.begin(self.weights, self.rng, self.hw.slots)
+                self._write_commit(live.index)
+                live.begin(self.weights, self.rng, self.params.slots)
 
     def end(self) -> None:
         """Read every line once more, and give up areas that take long to initialise."""
-        self.out.append(Operation(Do.FAULTS, idle=True))
+        self.add(Do.FAULTS, idle=True)
         before = len(self.out)
-        for live in self.live:
-            if live.config.mode is not Mode.IDENTITY:
-                for line in live.lines[:8]:
-                    self.access.closing_read(live, line)
+        aggregating = [live for live in self.live if live.config.mode is not Mode.IDENTITY]
+        for live in aggregating:
+            for line in live.lines[:8]:
+                self.access.closing_read(live, line)
         if self.faulty:
             self.out[before:] = [replace(one, limit=1) for one in self.out[before:]]
-        for live in self.live:
-            if live.config.lines > LONG and live.config.mode is not Mode.IDENTITY:
+        for live in aggregating:
+            if live.config.lines > LONG:
                 small = replace(live.config, mode=Mode.G_BINARY, lines_log2=0, workers=1)
-                index = self.add(live.number, small)
-                self.out.append(
-                    Operation(Do.COMMIT, region=index, value=self.next_epoch(), idle=True)
-                )
+                self._write_commit(self.descriptor(live.number, small))

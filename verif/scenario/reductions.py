@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from models.line_packing import LINE_BYTES
 from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario
@@ -66,36 +67,40 @@ def _prefix(scenario: Scenario, smaller: Smaller) -> None:
             low = middle
 
 
+def _kept(keep: Callable[[Scenario, Operation], bool]) -> Change:
+    """Return the change that removes every operation but those that `keep` accepts."""
+    return lambda old: replace(
+        old, operations=tuple(one for one in old.operations if keep(old, one))
+    )
+
+
+def _replaced(name: str, index: int, value: Region | Operation) -> Change:
+    """Return the change that replaces one element of a field."""
+
+    def change(old: Scenario) -> Scenario:
+        items = getattr(old, name)
+        return replace(old, **{name: (*items[:index], value, *items[index + 1 :])})
+
+    return change
+
+
 def _without_regions(scenario: Scenario) -> Iterator[Change]:
     """Yield, for each region of the device, a change that removes the region with all its
     operations.
     """
 
-    def without(number: int) -> Change:
-        def change(old: Scenario) -> Scenario:
-            left = [
-                one
-                for one in old.operations
-                if one.region < 0 or old.regions[one.region].number != number
-            ]
-            return replace(old, operations=tuple(left))
-
-        return change
+    def other(number: int, old: Scenario, one: Operation) -> bool:
+        return one.region < 0 or old.regions[one.region].number != number
 
     for number in sorted({region.number for region in scenario.regions}):
-        yield without(number)
+        yield _kept(partial(other, number))
 
 
-def _simpler_surroundings(scenario: Scenario) -> Iterator[Change]:
+def _simpler_surroundings(_scenario: Scenario) -> Iterator[Change]:
     yield lambda old: replace(old, link=Link(), memory=Memory())
     yield lambda old: replace(old, link=Link())
     yield lambda old: replace(old, memory=Memory())
-    yield lambda old: _without_kinds(old, {Do.WAIT, Do.GET, Do.MEMORY})
-
-
-def _without_kinds(scenario: Scenario, kinds: set[Do]) -> Scenario:
-    left = tuple(one for one in scenario.operations if one.do not in kinds)
-    return replace(scenario, operations=left)
+    yield _kept(lambda _old, one: one.do not in (Do.WAIT, Do.GET, Do.MEMORY))
 
 
 def _delta_debug(current: Callable[[], Scenario], smaller: Smaller) -> None:
@@ -119,10 +124,10 @@ def _simpler(scenario: Scenario) -> Iterator[Change]:
     for index, region in enumerate(scenario.regions):
         if index in used:
             for simple in _smaller_regions(region, scenario, index):
-                yield _with_region(index, simple)
+                yield _replaced("regions", index, simple)
     for index, operation in enumerate(scenario.operations):
         for changed in _simpler_operation(operation):
-            yield _with_operation(index, changed)
+            yield _replaced("operations", index, changed)
 
 
 def _smaller_regions(region: Region, scenario: Scenario, index: int) -> Iterator[Region]:
@@ -151,21 +156,6 @@ def _simpler_operation(operation: Operation) -> Iterator[Operation]:
         if len(lines) > 1:
             yield replace(operation, **{name: lines[: len(lines) // 2]})
             yield replace(operation, **{name: lines[len(lines) // 2 :]})
-
-
-def _with_region(index: int, region: Region) -> Change:
-    def change(old: Scenario) -> Scenario:
-        return replace(old, regions=(*old.regions[:index], region, *old.regions[index + 1 :]))
-
-    return change
-
-
-def _with_operation(index: int, operation: Operation) -> Change:
-    def change(old: Scenario) -> Scenario:
-        steps = old.operations
-        return replace(old, operations=(*steps[:index], operation, *steps[index + 1 :]))
-
-    return change
 
 
 def _only_used_regions(scenario: Scenario) -> Scenario:

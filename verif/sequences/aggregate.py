@@ -45,20 +45,19 @@ class AggregateSequence(NfSequence):
 
     async def one_epoch(self, config: RegionConfig) -> None:
         """Contribute in random order with early reads, then read up to 12 views of each line."""
-        rng = self.rng
         work = list(product(range(config.workers), range(config.lines)))
-        rng.shuffle(work)
+        self.rng.shuffle(work)
         limit = RACE_LIMIT if self.early else None
         for worker, line in work:
-            be = byte_enables(rng) if rng.random() < self.partial else None
+            be = byte_enables(self.rng) if self.random() < self.partial else None
             await self.contribute(config, worker, line, limit=limit, be=be)
-            if rng.random() < self.early:
-                await self.read_region(config, rng.randrange(config.lines), limit=limit)
+            if self.random() < self.early:
+                await self.read_region(config, self.randrange(config.lines), limit=limit)
         await self.drain()
         for line in range(config.lines):
             selectors = self.read_selectors(config)
             if len(selectors) > 12:
-                selectors = [0, *rng.sample(selectors[1:], 11)]
+                selectors = [0, *self.sample(selectors[1:], 11)]
             await self.read_lines(config, line, selectors, wait=False)
         await self.drain()
 
@@ -66,33 +65,26 @@ class AggregateSequence(NfSequence):
 class IdentitySequence(NfSequence):
     """An IDENTITY region (protected plain memory): full, partial and poisoned writes, and reads."""
 
-    region: int = 0
-    lines_log2: int = 1
-    transactions: int = 150
-    poison: float = 0.05
     bind: bool = False
 
     async def body(self) -> None:
-        config = await self.start_region(
-            self.region, Mode.IDENTITY, self.lines_log2, 16, bind=self.bind
-        )
-        rng = self.rng
-        places = [(rng.randrange(256), rng.randrange(config.lines)) for _ in range(12)]
+        config = await self.start_region(0, Mode.IDENTITY, 1, 16, bind=self.bind)
+        places = [(self.randrange(256), self.randrange(config.lines)) for _ in range(12)]
         places += [(0, 0), (255, config.lines - 1)]
-        for number in range(self.cfg.count(self.transactions)):
-            selector, line = rng.choice(places)
+        for number in range(self.cfg.count(150)):
+            selector, line = self.choice(places)
             addr = config.address(selector, line)
-            if rng.random() < 0.5:
+            if self.random() < 0.5:
                 ldid = selector & 15 if self.bind else None
-                be = byte_enables(rng) if rng.random() < 0.4 else None
-                poison = rng.random() < self.poison
-                data = line_for(config.mode, rng)
+                be = byte_enables(self.rng) if self.random() < 0.4 else None
+                poison = self.random() < 0.05
+                data = line_for(config.mode, self.rng)
                 await self.write(addr, data, RACE_LIMIT, ldid=ldid, be=be, poison=poison)
             else:
                 await self.read(addr, RACE_LIMIT)
             if number % 70 == 69:  # a new epoch does not change the memory
                 await self.drain()
-                await self.commit(self.region)
+                await self.commit(0)
 
 
 ALL_ILLEGAL = b"\x55" * LINE_BYTES
@@ -135,7 +127,6 @@ class CountSequence(NfSequence):
     """
 
     mode: Mode = Mode.G_BINARY
-    lines: int = 5
     few: tuple[tuple[int, int], ...] = (
         (1, 1),
         (2, 3),
@@ -155,23 +146,22 @@ class CountSequence(NfSequence):
     )
 
     async def body(self) -> None:
-        rng = self.rng
         many = self.few[-2:]  # slow ones: one of them in a short run
-        for few in (*self.few[:-2], *rng.sample(many, min(2, self.cfg.count(2)))):
+        for few in (*self.few[:-2], *self.sample(many, min(2, self.cfg.count(2)))):
             config = await self.start_region(
                 None,
                 self.mode,
-                (self.lines - 1).bit_length(),
-                rng.randint(*few),
-                tie_minus=rng.random() < 0.5,
-                threshold=rng.randint(*rng.choice(self.thresholds[:2])),
+                (5 - 1).bit_length(),
+                self.randint(*few),
+                tie_minus=self.random() < 0.5,
+                threshold=self.randint(*self.choice(self.thresholds[:2])),
             )
-            await self.vote(config, rng.sample(range(config.lines), self.lines))
+            await self.vote(config, self.sample(range(config.lines), 5))
 
     async def vote(self, config: RegionConfig, lines: list[int]) -> None:
         """Send all contributions, workers in the outer loop; then read results and planes."""
         data = {line: self.contributions(config) for line in lines}
-        workers = self.rng.sample(range(config.workers), config.workers)
+        workers = self.shuffled(range(config.workers))
         await self.fill_lines(config, lines, workers, lambda worker, line: data[line][worker])
         for selector in (0, *range(8, 16)):
             await self.read_lines(config, lines, selector, wait=False)
@@ -182,7 +172,7 @@ class CountSequence(NfSequence):
 
         In each element a random ranking of the workers decides who votes +1, then who votes -1.
         """
-        rng = np.random.default_rng(self.rng.getrandbits(64))
+        rng = np.random.default_rng(self.getrandbits(64))
         elements = 512 if config.mode is Mode.G_BINARY else 256
         plus, minus = self.counts(config, elements, rng)
         rank = np.argsort(rng.random((config.workers, elements)), axis=0)
@@ -195,12 +185,12 @@ class CountSequence(NfSequence):
         """Draw the votes of +1 (non-negative ones) and of -1 of each element: `int[elements]`."""
         workers, top = config.workers, self.hw.cnt_max
         corners = corner_counts(workers, top)
-        kind = self.rng.randrange(4)
+        kind = self.randrange(4)
         if kind == 0:  # all alike
-            plus = np.full(elements, self.rng.choice((0, 1, workers - 1, workers)))
+            plus = np.full(elements, self.choice((0, 1, workers - 1, workers)))
         elif kind == 1:  # one outlier, in either half of the line
-            plus = np.full(elements, self.rng.randint(0, min(top, workers) // 2))
-            plus[self.rng.randrange(elements)] = workers
+            plus = np.full(elements, self.randint(0, min(top, workers) // 2))
+            plus[self.randrange(elements)] = workers
         else:
             plus = rng.choice(corners, elements)
         if config.mode is Mode.G_BINARY:
@@ -222,9 +212,9 @@ class ThresholdSequence(CountSequence):
 
     async def body(self) -> None:
         region = self.any_region()
-        first = self.layout.region(Mode.G_TERNARY, 0, self.rng.randint(60, 64))
+        first = self.layout.region(Mode.G_TERNARY, 0, self.randint(60, 64))
         for low, high in self.thresholds:
-            config = replace(first, threshold=self.rng.randint(low, high))
+            config = replace(first, threshold=self.randint(low, high))
             await self.commit(region, config)
             await self.vote(config, [0])
 
@@ -236,18 +226,17 @@ class IllegalLineSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
-        region, calm = rng.sample(range(self.hw.regions), 2)
+        region, calm = self.sample(range(self.hw.regions), 2)
         config = self.layout.region(Mode.G_TERNARY, 1, 6)
         legal = self.layout.region(Mode.G_TERNARY, 1, 6)
         await self.commit(region, config)
         await self.commit(calm, legal)
         half = bytes(32) + ALL_ILLEGAL[:32]
-        one = (1 << 2 * rng.randrange(256)).to_bytes(LINE_BYTES, "little")
+        one = (1 << 2 * self.randrange(256)).to_bytes(LINE_BYTES, "little")
         for round_ in range(2):
             for worker, data in enumerate((ALL_ILLEGAL, half, half[::-1], one, ALL_ILLEGAL)):
-                line = rng.randrange(config.lines)
-                for _ in range(rng.randint(1, 2)):  # the codes of a duplicate are not counted
+                line = self.randrange(config.lines)
+                for _ in range(self.randint(1, 2)):  # the codes of a duplicate are not counted
                     await self.contribute(config, worker, line, data, limit=1)
                 await self.fill_lines(legal, line, worker)
                 await self.read_registers("ILLEGAL_CODE")
@@ -264,16 +253,15 @@ class EmptyLineSequence(NfSequence):
     """Lines with 0 to 3 contributions: a line without any reads as zeros, whatever TIE is."""
 
     async def body(self) -> None:
-        rng = self.rng
         for mode in AGGREGATING:
             region = self.any_region()
-            config = await self.start_region(region, mode, 2, rng.randint(3, 64), tie_minus=True)
-            seen = [rng.sample(range(config.workers), min(n, config.workers)) for n in range(4)]
+            config = await self.start_region(region, mode, 2, self.randint(3, 64), tie_minus=True)
+            seen = [self.sample(range(config.workers), min(n, config.workers)) for n in range(4)]
             for line, workers in enumerate(seen):  # line i has i contributions
                 await self.fill_lines(config, line, workers, wait=False)
             await self.drain()
-            for line in rng.sample(range(4), 4):
-                selectors = [*rng.sample(self.read_selectors(config), 3), 0]
+            for line in self.shuffled(range(4)):
+                selectors = [*self.sample(self.read_selectors(config), 3), 0]
                 if mode is Mode.FP32:  # lines of present workers are not early
                     selectors += [RAW_SELECTOR + worker for worker in seen[line]]
                 await self.read_lines(config, line, selectors, limit=1, wait=False)
@@ -300,11 +288,10 @@ class EveryCountSequence(NfSequence):
     """Every count close to the majority and the threshold, and every content of each plane."""
 
     async def body(self) -> None:
-        rng = self.rng
         for tie in (False, True):
-            for workers in (2, 3, 2 * rng.randint(3, 7), 2 * rng.randint(3, 7) + 1):
+            for workers in (2, 3, 2 * self.randint(3, 7), 2 * self.randint(3, 7) + 1):
                 await self.majority(workers, tie)
-        for workers in (1, rng.randint(8, 12)):
+        for workers in (1, self.randint(8, 12)):
             for threshold in (1, 2, workers // 2, workers, workers + 1, 100, 255):
                 await self.net(workers, max(threshold, 1))
         for pair in ((6, 0), (0, 6)):  # all elements alike
@@ -325,7 +312,7 @@ class EveryCountSequence(NfSequence):
 
     async def result(self, config: RegionConfig, rows: Sequence[bytes], line: int) -> None:
         """Contribute as the first workers in random order, then read the result."""
-        workers = self.rng.sample(range(len(rows)), len(rows))
+        workers = self.sample(range(len(rows)), len(rows))
         await self.fill_lines(config, line, workers, lambda worker, _line: rows[worker])
         await self.read_lines(config, line)
 
@@ -394,17 +381,16 @@ class EveryPairSequence(NfSequence):
 
     def operand(self, kind: int) -> int:
         """Draw a word of a class: 0, -0, subnormal, normal, huge, +inf, -inf, NaN."""
-        rng = self.rng
-        sign = rng.getrandbits(1) << 31
+        sign = self.getrandbits(1) << 31
         return {
             0: 0,
             1: 1 << 31,
-            2: sign | rng.randint(1, (1 << 23) - 1),
-            3: sign | rng.randint(64, 190) << 23 | rng.getrandbits(23),
-            4: sign | 254 << 23 | rng.getrandbits(23),
+            2: sign | self.randint(1, (1 << 23) - 1),
+            3: sign | self.randint(64, 190) << 23 | self.getrandbits(23),
+            4: sign | 254 << 23 | self.getrandbits(23),
             5: 0x7F80_0000,
             6: 0xFF80_0000,
-            7: 0x7FC0_0000 | rng.getrandbits(22),
+            7: 0x7FC0_0000 | self.getrandbits(22),
         }[kind]
 
 
@@ -416,17 +402,16 @@ class EveryWorkersSequence(NfSequence):
     """W from 1 to 64 in each mode: whole lines, one contribution too many, result and part."""
 
     async def body(self) -> None:
-        rng = self.rng
         work = list(product(AGGREGATING, range(1, 65)))
-        rng.shuffle(work)
+        self.rng.shuffle(work)
         for mode, workers in work:
             self.layout.next_line = self.layout.plain_lines
             config = await self.start_region(0, mode, int(workers in EXTREMES), workers)
             for line in range(config.lines):
-                order = rng.sample(range(workers), workers)
+                order = self.shuffled(range(workers))
                 await self.fill_lines(config, line, order)
                 await self.fill_lines(config, line, order[-1])
-                selectors = (0, rng.choice(self.read_selectors(config)[1:]))
+                selectors = (0, self.choice(self.read_selectors(config)[1:]))
                 await self.read_lines(config, line, selectors, wait=False)
             await self.drain()
 
@@ -435,12 +420,12 @@ class EveryRegionSequence(RecordSequence):
     """Everything that exists once per region, in every region of the device."""
 
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
-        for region in rng.sample(range(regions), regions):
+        regions = self.hw.regions
+        for region in self.shuffled(range(regions)):
             other = (region + 1) % regions
             crowd = await self.start_region(other, Mode.G_BINARY, 4, 1, ready=True)
             await self.overlaps(region, crowd)
-            for mode in rng.sample(FIRST_EDITION, len(FIRST_EDITION)):
+            for mode in self.shuffled(FIRST_EDITION):
                 await self.one(region, mode, crowd)
             await self.refused_writes(region, crowd)
             for number in (region, other):  # out of the way of the next region
@@ -504,7 +489,7 @@ class EveryRegionSequence(RecordSequence):
         if config.mode is not Mode.IDENTITY:
             await self.read(config.address(7, 0), ldid=0)
         if config.mode.low_bit:
-            await self.write(first, data, ldid=0, be=self.rng.getrandbits(64))
+            await self.write(first, data, ldid=0, be=self.getrandbits(64))
         await self.drain()
 
 
@@ -515,9 +500,7 @@ class EveryChangeSequence(NfSequence):
         for region, mode in enumerate(FIRST_EDITION):
             await self.changes(region, mode)
         for mode in FIRST_EDITION:  # a region that admits nobody, one or several, bound or not
-            for mask, bind in product(
-                (0, 1 << self.rng.randrange(16), 0x0FF0, 0xFFFF), (False, True)
-            ):
+            for mask, bind in product((0, 1 << self.randrange(16), 0x0FF0, 0xFFFF), (False, True)):
                 await self.masked(mode, mask, bind)
 
     async def changes(self, region: int, mode: Mode) -> None:
@@ -532,7 +515,7 @@ class EveryChangeSequence(NfSequence):
         other = Mode.G_BINARY if mode is not Mode.G_BINARY else Mode.FP32
         moved = replace(last, base=elsewhere.base)
         away = replace(moved, state_base=elsewhere.state_base)
-        small = replace(start, workers=self.rng.choice((2, 4)), lines_log2=0)
+        small = replace(start, workers=self.choice((2, 4)), lines_log2=0)
         steps = (start, start, strict, fewer, last, replace(last, mode=other), last, moved, away)
         for config in (*steps, small):
             await self.commit(region, config)
@@ -543,7 +526,7 @@ class EveryChangeSequence(NfSequence):
         if config.mode is Mode.IDENTITY:
             return
         for line in range(config.lines):
-            kind = (line + self.rng.randrange(3)) % 3
+            kind = (line + self.randrange(3)) % 3
             if kind == 0:
                 await self.contribute(config, 0, line, limit=1)
             else:
@@ -555,7 +538,7 @@ class EveryChangeSequence(NfSequence):
         """Access a region with an LD_MASK from four random logical devices."""
         last = self.hw.regions - 1
         config = await self.start_region(last, mode, 0, 16, bind=bind, ld_mask=mask)
-        for ldid in self.rng.sample(range(16), 4):
+        for ldid in self.sample(range(16), 4):
             data = line_for(mode, self.rng)
             await self.write(config.address(ldid, 0), data, 1, ldid=ldid)
             await self.read(config.address(0, 0), 1, ldid=ldid)
@@ -570,26 +553,23 @@ class LargeRegionSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
-        for lines_log2 in (rng.randint(10, 13), 14, rng.randint(15, 20)):
+        for lines_log2 in (self.randint(10, 13), 14, self.randint(15, 20)):
             config = await self.start_region(0, Mode.IDENTITY, lines_log2, 1)
-            places = [(rng.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
-            for selector, line in places:
-                await self.contribute(config, selector, line, limit=1)
-            await self.drain()
-            for selector, line in places:
-                await self.read_region(config, line, selector)
-            await self.drain()
+            places = [(self.choice((0, 1, 128, 255)), line) for line in self.lines(config)]
+            await self.contribute_each(
+                ((config, selector, line) for selector, line in places), limit=1
+            )
+            await self.read_each((config, line, selector) for selector, line in places)
         shapes = [
-            (mode, rng.randint(*limits)) for mode in AGGREGATING for limits in ((10, 13), (14, 17))
+            (mode, self.randint(*limits)) for mode in AGGREGATING for limits in ((10, 13), (14, 17))
         ]
-        for mode, lines_log2 in rng.sample(shapes, len(shapes)):
+        for mode, lines_log2 in self.shuffled(shapes):
             config = await self.start_region(0, mode, lines_log2, 3)
             lines = self.lines(config)
             for worker in (2, 0):
                 await self.fill_lines(config, lines, worker)
             await self.read_lines(config, lines)
-        for mode in rng.sample(AGGREGATING, len(AGGREGATING)):
+        for mode in self.shuffled(AGGREGATING):
             await self.largest(mode)
         self.layout.next_line = self.layout.plain_lines
         await self.start_region(0, Mode.G_BINARY, 0, 1)
@@ -600,24 +580,23 @@ class LargeRegionSequence(NfSequence):
         It uses at most as many lines as there are slots: an evicted line would wait for the
         initialiser, which takes hours.
         """
-        rng = self.rng
         self.layout.next_line = self.layout.plain_lines
         config = RegionConfig(0, 0, self.hw.mem_lines.bit_length() - 2, 3, mode)
         while state_lines(config, self.hw.cnt_w) > self.hw.mem_lines // 2:
             config = replace(config, lines_log2=config.lines_log2 - 1)
         config = await self.start_region(0, mode, config.lines_log2, 3)
-        lines = [*self.lines(config), *(rng.randrange(config.lines) for _ in range(100))]
+        lines = [*self.lines(config), *(self.randrange(config.lines) for _ in range(100))]
         lines = list(dict.fromkeys(lines))
-        await self.fill_lines(config, rng.sample(lines, len(lines)), 2)
-        for line in rng.sample(lines, len(lines)):
+        await self.fill_lines(config, self.shuffled(lines), 2)
+        for line in self.shuffled(lines):
             await self.contribute(config, 0, line)
             await self.read_region(config, line, 0)  # waits for the store
         await self.drain()
-        await self.read_lines(config, rng.sample(lines, len(lines)))
+        await self.read_lines(config, self.shuffled(lines))
         await self.read_registers("STATUS", region=0)  # far from DONE
 
     def lines(self, config: RegionConfig) -> list[int]:
         """Return both ends, a random line, and those that differ from it in one index bit."""
-        first = self.rng.randrange(config.lines)
+        first = self.randrange(config.lines)
         bits = (first ^ 1 << bit for bit in range(config.lines_log2))
         return [0, config.lines - 1, first, *bits]

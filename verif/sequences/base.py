@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyuvm import uvm_sequence
 
@@ -45,6 +44,7 @@ RACE_LIMIT = 5
 ANY = -1
 """In place of a worker: draw a worker for each contribution."""
 
+T = TypeVar("T")
 Numbers = int | Iterable[int] | None
 """One number, several numbers, or all that the region has (None)."""
 Data = bytes | Callable[[int, int], bytes] | None
@@ -68,8 +68,12 @@ class NfSequence(uvm_sequence):
         super().__init__(type(self).__name__)
         self.env = env
         self.cfg = env.cfg
-        self.rng: random.Random = env.rng
+        self.slots: int = env.cfg.hw.slots
         self.layout: RegionLayout = env.layout
+        rng = self.rng = env.rng
+        self.choice, self.sample, self.random = rng.choice, rng.sample, rng.random
+        self.randint, self.randrange = rng.randint, rng.randrange
+        self.getrandbits, self.randbytes = rng.getrandbits, rng.randbytes
         self.epoch = self.rng.getrandbits(32)
         for name, value in options.items():
             if not hasattr(type(self), name):
@@ -90,6 +94,10 @@ class NfSequence(uvm_sequence):
     def registers(self) -> Registers:
         """Register access by name."""
         return self.env.registers
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """Return the items in random order."""
+        return self.sample(items, len(items))
 
     async def run(self) -> None:
         """Run the sequence without a sequencer and wait for its last response."""
@@ -121,7 +129,7 @@ class NfSequence(uvm_sequence):
         Raises:
             AssertionError: the device reports another code.
         """
-        self.epoch = (self.epoch + self.rng.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
+        self.epoch = (self.epoch + self.choice((0, 1, 1, 2))) & 0xFFFF_FFFF
         code = await self.registers.commit(region, config, self.epoch)
         assert code == expect, f"commit of region {region} gave {code.name}, not {expect.name}"
         if ready:
@@ -161,7 +169,7 @@ class NfSequence(uvm_sequence):
 
     def any_region(self) -> int:
         """Draw the number of a region."""
-        return self.rng.randrange(self.hw.regions)
+        return self.randrange(self.hw.regions)
 
     async def initialised(self) -> None:
         """Wait until the initialiser is idle."""
@@ -271,7 +279,7 @@ class NfSequence(uvm_sequence):
 
     def read_msg(self, addr: int, ldid: int | None = None) -> M2SReq:
         """Return a MemRd or a MemRdData. The LD-ID is drawn unless given."""
-        opcode = ReqOp.MEM_RD if self.rng.random() < 0.8 else ReqOp.MEM_RD_DATA
+        opcode = ReqOp.MEM_RD if self.random() < 0.8 else ReqOp.MEM_RD_DATA
         who = self.rng.randrange(16) if ldid is None else ldid
         return M2SReq(opcode, 0, addr, ldid=who)
 
@@ -304,7 +312,7 @@ class NfSequence(uvm_sequence):
         """Return an LD-ID that the region admits for this worker."""
         if config.bind:
             return config.owner(worker)
-        return self.rng.choice([k for k in range(16) if config.ld_mask >> k & 1])
+        return self.choice([k for k in range(16) if config.ld_mask >> k & 1])
 
     async def contribute(
         self,
@@ -368,6 +376,32 @@ class NfSequence(uvm_sequence):
             await self.drain()
         return sent
 
+    async def contribute_each(
+        self, work: Iterable[tuple[RegionConfig, int, int]], **fields: Any
+    ) -> None:
+        """Contribute for each (region, worker, line), in order, then drain.
+
+        The work is drawn as it is sent if `work` is a generator; `fields`: other arguments of
+        `contribute`.
+        """
+        for config, worker, line in work:
+            await self.contribute(config, worker, line, **fields)
+        await self.drain()
+
+    async def read_each(
+        self, work: Iterable[tuple[RegionConfig, int, int | None]], limit: int | None = None
+    ) -> None:
+        """Read each (region, line, selector), in order, then drain; None draws a legal selector."""
+        for config, line, selector in work:
+            await self.read_region(config, line, selector, limit)
+        await self.drain()
+
+    async def read_addresses(self, addresses: Iterable[int], limit: int | None = None) -> None:
+        """Read each of these addresses, in order, then drain."""
+        for address in addresses:
+            await self.read(address, limit)
+        await self.drain()
+
     def read_selectors(self, config: RegionConfig) -> list[int]:
         """Return the selectors that may be read in the region's mode, at any line."""
         if config.mode is Mode.IDENTITY:
@@ -429,7 +463,7 @@ class NfSequence(uvm_sequence):
     async def read_views(self, config: RegionConfig, line: int) -> None:
         """Read a line by every legal selector, in random order."""
         chosen = self.read_selectors(config)
-        await self.read_lines(config, line, self.rng.sample(chosen, len(chosen)))
+        await self.read_lines(config, line, self.shuffled(chosen))
 
     def crowd_layout(self) -> RegionConfig:
         """Place a region with twice as many lines as there are slots."""

@@ -80,7 +80,7 @@ class ControlSequence(NfSequence):
         data, be = pack_line(words)
         addr = self.window.address(next(iter(words)))
         if whole:
-            noise = self.rng.randbytes(LINE_OF_BYTES)
+            noise = self.randbytes(LINE_OF_BYTES)
             data = bytes(d if be >> i & 1 else n for i, (d, n) in enumerate(zip(data, noise)))
             return M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data, poison=poison)
         return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
@@ -113,7 +113,7 @@ class ControlLinesSequence(ControlSequence):
     """Every rule of the window in turn; the scoreboard compares each register."""
 
     async def body(self) -> None:
-        self.region, self.owner = self.any_region(), self.rng.randrange(8)
+        self.region, self.owner = self.any_region(), self.randrange(8)
         config = self.layout.region(Mode.G_BINARY, 1, 3)
         await self.fetch(self.layout.control_window())  # the window is still disabled
         await self.open(1 << MANAGER, {self.region: self.owner})
@@ -137,15 +137,14 @@ class ControlLinesSequence(ControlSequence):
 
     async def writes(self) -> None:
         """Write words and whole lines of device registers as the manager."""
-        rng = self.rng
         for name in ("IRQ_ENABLE", "CAP_WINDOW", "CAP_THRESHOLD", "DEVLOAD_THRESHOLD"):
-            await self.set_words(MANAGER, **{name: rng.getrandbits(6)})
+            await self.set_words(MANAGER, **{name: self.getrandbits(6)})
             await self.issue(self.line_read(self.env.predictor.by_name[name].address // 64))
             await self.read_registers(name)
             await self.drain()
         for line in DEVICE_LINES:
-            words = self.words({"CTRL": rng.choice((0, 2))} if line == 0 else {})
-            words = words or {line * LINE_OF_BYTES: rng.getrandbits(7)}
+            words = self.words({"CTRL": self.choice((0, 2))} if line == 0 else {})
+            words = words or {line * LINE_OF_BYTES: self.getrandbits(7)}
             await self.call(self.line_write(words, MANAGER, whole=True))
             await self.call(self.line_read(line))
         nothing = self.line_write({0: 0}, MANAGER)
@@ -156,7 +155,7 @@ class ControlLinesSequence(ControlSequence):
 
     async def commits(self, config: RegionConfig) -> None:
         """Commit a whole line, EPOCH alone, bad descriptors, with CLOSE, and write CLOSE alone."""
-        region, owner, epoch = self.region, self.owner, self.rng.getrandbits(32)
+        region, owner, epoch = self.region, self.owner, self.getrandbits(32)
         other = self.layout.region(Mode.FP32, 0, 2)
         bad = self.commit_words(region, replace(other, workers=0), epoch + 7)
         again = self.line_write(self.commit_words(region, config, 3), MANAGER, whole=True)
@@ -181,7 +180,7 @@ class ControlLinesSequence(ControlSequence):
     # -- requests without effect --------------------------------------------------------------
     def refused(self) -> Iterator[tuple[M2SMessage, Cause]]:
         """Yield requests that are refused, with their cause."""
-        region, owner, rng = self.region, self.owner, self.rng
+        region, owner = self.region, self.owner
         mine = self.region_words(region, WORKERS=7, EPOCH=1)
         device = self.words({"IRQ_ENABLE": 0x3F, "CTRL": 1})
         stranger = (owner + 1) % 8
@@ -196,11 +195,11 @@ class ControlLinesSequence(ControlSequence):
             yield self.line_write(theirs, 0), Cause.CONTROL
         hole = {(REGION_LINE + self.hw.regions) % CONTROL_LINES * LINE_OF_BYTES: 1}
         yield self.line_write(hole, owner), Cause.CONTROL
-        for be in (1, 0x7 << 8, 0xE << 60, BE_ALL ^ 1 << rng.randrange(64), 0x3FC):
+        for be in (1, 0x7 << 8, 0xE << 60, BE_ALL ^ 1 << self.randrange(64), 0x3FC):
             yield replace(self.line_write(mine, owner), be=be), Cause.PARTIAL
         both = replace(self.line_write(mine, stranger, poison=True), be=0x18)
         yield both, Cause.PARTIAL
-        addr = self.window.base + rng.randrange(CONTROL_LINES) * LINE_OF_BYTES
+        addr = self.window.base + self.randrange(CONTROL_LINES) * LINE_OF_BYTES
         yield M2SReq(ReqOp.MEM_RD_FWD, 0, addr, ldid=MANAGER), Cause.UNSUPPORTED
         yield M2SReq(ReqOp.MEM_WR_FWD, 0, addr, ldid=MANAGER), Cause.UNSUPPORTED
 
@@ -286,14 +285,14 @@ class EveryOwnerSequence(ControlSequence):
     """An owner for each region of the device, who commits and reads back; nobody else may."""
 
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
+        regions = self.hw.regions
         for flip in (0, 15):  # each bit of an owner both ways
             owners = {region: (3 * region + 1) % 16 ^ flip for region in range(regions)}
             await self.open(0, owners)
-            for region in rng.sample(range(regions), regions):
+            for region in self.shuffled(range(regions)):
                 config = self.layout.region(Mode.G_BINARY, 0, 2)
-                words = self.commit_words(region, config, rng.getrandbits(32))
-                stranger = owners[region] ^ 1 << rng.randrange(4)
+                words = self.commit_words(region, config, self.getrandbits(32))
+                stranger = owners[region] ^ 1 << self.randrange(4)
                 await self.call(self.line_write(words, stranger))
                 await self.call(self.line_write(words, owners[region]))
                 await self.contribute(config, 0, 0)
@@ -309,23 +308,22 @@ class HostsSequence(ControlSequence):
     """Every LD-ID in CTRL_LD_MASK, as an owner, and as neither: then its writes have no effect."""
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.registers
-        mask = rng.getrandbits(16)
-        for managers in rng.sample((mask, mask ^ 0xFFFF), 2):  # each LD-ID is in one of them
-            for ldid in rng.sample(range(16), 16):
-                region, owner = self.any_region(), rng.choice((ldid, ldid ^ 8))
+        mask = self.getrandbits(16)
+        for managers in self.sample((mask, mask ^ 0xFFFF), 2):  # each LD-ID is in one of them
+            for ldid in self.shuffled(range(16)):
+                region, owner = self.any_region(), self.choice((ldid, ldid ^ 8))
                 await self.open(managers, {region: owner})
-                threshold, shadow = rng.getrandbits(8), rng.getrandbits(8)
-                before = await registers.read("CAP_THRESHOLD")
+                threshold, shadow = self.getrandbits(8), self.getrandbits(8)
+                before = await self.registers.read("CAP_THRESHOLD")
                 name = f"REGION[{region}].THRESHOLD"
                 await self.set_words(ldid, CAP_THRESHOLD=threshold)
                 await self.set_words(ldid, **{name: shadow})
                 known = bool(managers >> ldid & 1)
-                after = await registers.read("CAP_THRESHOLD")
+                after = await self.registers.read("CAP_THRESHOLD")
                 assert after == (threshold if known else before), f"LD-ID {ldid} of {managers:#x}"
-                found = await registers.read(name)
+                found = await self.registers.read(name)
                 assert found == shadow or not (known or owner == ldid), f"owner {owner}: {ldid}"
-                await registers.write("ERR_INFO", 1)
+                await self.registers.write("ERR_INFO", 1)
 
 
 MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY)
@@ -351,11 +349,9 @@ class WindowCommitsSequence(ControlSequence):
     """
 
     rounds: int = 2
-    commits: int = 4
 
     async def body(self) -> None:
-        rng = self.rng
-        regions = rng.sample(range(self.hw.regions), min(3, self.hw.regions))
+        regions = self.sample(range(self.hw.regions), min(3, self.hw.regions))
         hosts = HOSTS[: len(regions)]
         await self.open(1 << MANAGER, dict(zip(regions, hosts, strict=False)))
         self.r_stall = self.mem.r_stall
@@ -364,7 +360,7 @@ class WindowCommitsSequence(ControlSequence):
             await self.start_region(self.third, Mode.G_BINARY, 0, 2)
         for _ in range(self.rounds):
             shares = [
-                Share(ldid, region, self.draw(), rng.getrandbits(32))
+                Share(ldid, region, self.draw(), self.getrandbits(32))
                 for ldid, region in zip(hosts, regions, strict=False)
             ]
             self.open_hosts = len(shares)
@@ -377,14 +373,13 @@ class WindowCommitsSequence(ControlSequence):
 
     def draw(self) -> RegionConfig:
         """Place a small region; the state areas of earlier rounds are not reused at first."""
-        rng = self.rng
-        mode = rng.choice(MODES)
+        mode = self.choice(MODES)
         half = self.hw.mem_lines // 2
         self.layout.next_line = max(self.layout.next_line, half)
-        workers = 1 if mode is Mode.IDENTITY else rng.choice((1, 2, 5))
-        log2 = 0 if mode is Mode.IDENTITY else rng.randint(0, 2)
+        workers = 1 if mode is Mode.IDENTITY else self.choice((1, 2, 5))
+        log2 = 0 if mode is Mode.IDENTITY else self.randint(0, 2)
         try:
-            return self.layout.region(mode, log2, workers, strict=rng.random() < 0.5)
+            return self.layout.region(mode, log2, workers, strict=self.random() < 0.5)
         except ValueError:  # a small memory is used up: start again with the oldest areas
             self.layout.next_line = half
             return self.layout.region(Mode.G_BINARY, 0, workers)
@@ -392,10 +387,10 @@ class WindowCommitsSequence(ControlSequence):
     # -- a host -------------------------------------------------------------------------------
     async def host(self, share: Share) -> None:
         """Commit a new descriptor, then send traffic with commits of new epochs."""
-        rng = random.Random(self.rng.getrandbits(32))
+        rng = random.Random(self.getrandbits(32))
         first = self.commit_words(share.region, share.config, share.epoch)
         await self.call(self.line_write(first, share.ldid))
-        for _ in range(self.commits):
+        for _ in range(4):
             for _ in range(rng.randint(3, 16)):
                 await self.traffic(rng, share)
             waits = [await self.issue(one) for one in self.commits_of(rng, share)]
@@ -493,7 +488,7 @@ class WindowCommitsSequence(ControlSequence):
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def management(self, shares: list[Share]) -> None:
         """Access the same registers by AXI4-Lite without a change; commit the third region."""
-        rng, registers = random.Random(self.rng.getrandbits(32)), self.registers
+        rng, registers = random.Random(self.getrandbits(32)), self.registers
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:
             await self.cycles(rng.randint(1, 30))
@@ -530,8 +525,8 @@ class CutCommitSequence(ControlSequence):
     """
 
     async def body(self) -> None:
-        self.region, self.line = self.any_region(), self.rng.randrange(4)
-        self.config = self.layout.region(Mode.FP32, 2, self.rng.randint(2, 5))
+        self.region, self.line = self.any_region(), self.randrange(4)
+        self.config = self.layout.region(Mode.FP32, 2, self.randint(2, 5))
         await self.open(1 << MANAGER, {self.region: HOSTS[0]})
         await self.call(self.commit_write())
         await self.fill_lines(self.config, self.line)
@@ -539,8 +534,8 @@ class CutCommitSequence(ControlSequence):
 
     def commit_write(self) -> M2SRwD:
         """Return a write of all registers of the region."""
-        words = self.commit_words(self.region, self.config, self.rng.getrandbits(32))
-        return self.line_write(words, self.rng.choice((HOSTS[0], MANAGER)))
+        words = self.commit_words(self.region, self.config, self.getrandbits(32))
+        return self.line_write(words, self.choice((HOSTS[0], MANAGER)))
 
     async def begin(self) -> None:
         """Send the commit and return while it waits; memory stays stalled."""
@@ -548,7 +543,7 @@ class CutCommitSequence(ControlSequence):
         await self.read_region(self.config, self.line, 0)
         await self.cycles(40)
         commit = await self.issue(self.commit_write())
-        await self.cycles(self.rng.randint(80, 160))
+        await self.cycles(self.randint(80, 160))
         assert commit.response is None, "the commit did not wait for the sum"
 
 
@@ -563,9 +558,9 @@ class WaitingCommitSequence(CutCommitSequence):
         name = f"REGION[{self.region}].EPOCH"
         for _ in range(3):
             await self.begin()
-            epoch = self.rng.getrandbits(32)
+            epoch = self.getrandbits(32)
             second = cocotb.start_soon(self.registers.write(name, epoch))
-            await self.cycles(self.rng.randint(1, 60))
+            await self.cycles(self.randint(1, 60))
             self.mem.r_stall = 0.0
             await second
             await self.drain()
@@ -578,30 +573,31 @@ class MovedWindowSequence(ControlSequence):
     """Moves of the window while it is read and written, with changing permissions."""
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.registers
         region = self.any_region()
         await self.open(1 << MANAGER, {region: HOSTS[0]})
         places = [self.window.base, *(self.layout.control_window() for _ in range(2))]
-        home, near, far = rng.sample(places, 3)
+        home, near, far = self.sample(places, 3)
         for number, place in enumerate((near, near, 0, 0, home, far)):  # 0 disables the window
             self.stop = False
             task = cocotb.start_soon(self.traffic(places, region))
-            await self.cycles(rng.randint(5, 60))
+            await self.cycles(self.randint(5, 60))
             if number % 3 == 2:
-                await registers.write("CTRL_LD_MASK", rng.choice((0, 1 << MANAGER)))
+                await self.registers.write("CTRL_LD_MASK", self.choice((0, 1 << MANAGER)))
             elif number % 3 == 1:
-                valid = rng.getrandbits(1) << 8
-                await registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
+                valid = self.getrandbits(1) << 8
+                await self.registers.write(f"REGION[{region}].OWNER_LD", valid | HOSTS[0])
             await self.move_to(place)
-            await self.cycles(rng.randint(5, 40))
+            await self.cycles(self.randint(5, 40))
             self.stop = True
             await task
             await self.drain()
-            await registers.write("ERR_INFO", 1)  # it is unknown which request was refused first
+            await self.registers.write(
+                "ERR_INFO", 1
+            )  # it is unknown which request was refused first
 
     async def traffic(self, places: list[int], region: int) -> None:
         """Read lines and rewrite registers with their values at all places of the window."""
-        rng = random.Random(self.rng.getrandbits(32))
+        rng = random.Random(self.getrandbits(32))
         held = self.region_words(region, WORKERS=0, LINES_LOG2=0)
         while not self.stop:
             kind, offset = rng.random(), (REGION_LINE + region) * LINE_OF_BYTES
@@ -631,22 +627,21 @@ class HeldStateSequence(ControlSequence):
     """Places of the control window and of the regions in the last case."""
 
     async def body(self) -> None:
-        rng, hw, registers = self.rng, self.hw, self.registers
         for place in self.places:
             await self.fetch(place)
-            await self.write(place, rng.randbytes(LINE_OF_BYTES))
+            await self.write(place, self.randbytes(LINE_OF_BYTES))
         await self.drain()
-        await registers.write("ERR_INFO", 1)  # the next refusal is captured
-        owners = {region: rng.randrange(16) for region in range(hw.regions)}
-        await self.open(rng.randint(1, 0xFFFF), owners)
+        await self.registers.write("ERR_INFO", 1)  # the next refusal is captured
+        owners = {region: self.randrange(16) for region in range(self.hw.regions)}
+        await self.open(self.randint(1, 0xFFFF), owners)
         for name in ("IRQ_ENABLE", "DEVLOAD_THRESHOLD"):
-            await registers.write(name, REGS[name].fields[0].mask)
-        await registers.write("CAP_THRESHOLD", 0)
-        await registers.write("CAP_WINDOW", rng.randint(1, 256))
+            await self.registers.write(name, REGS[name].fields[0].mask)
+        await self.registers.write("CAP_THRESHOLD", 0)
+        await self.registers.write("CAP_WINDOW", self.randint(1, 256))
         self.configs: list[RegionConfig] = []
-        for region in range(hw.regions):
-            mode = Mode.G_TERNARY if region == 0 else rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
-            self.configs.append(await self.start_region(region, mode, rng.randint(1, 2), 2))
+        for region in range(self.hw.regions):
+            mode = Mode.G_TERNARY if region == 0 else self.choice((Mode.G_BINARY, Mode.G_TERNARY))
+            self.configs.append(await self.start_region(region, mode, self.randint(1, 2), 2))
         await self.stir()
         type(self).places = [self.window.base, *(config.base for config in self.configs)]
 
@@ -660,7 +655,7 @@ class HeldStateSequence(ControlSequence):
             await self.fill_lines(config, 0, wait=False)
             await self.contribute(config, 0, 1, ILLEGAL, poison=False)
             await self.fill_lines(config, 1, 1, poison=True)
-            if region == 0 or self.rng.random() < 0.5:
+            if region == 0 or self.random() < 0.5:
                 await self.close(region)
         await self.fetch(self.configs[0].address(255, 0))  # refused, and captured
 
@@ -676,7 +671,7 @@ class ClearsSequence(HeldStateSequence):
         type(self).places = []  # there is no case before it
         await super().body()
         clears = list(self.clears())
-        order = self.rng.sample(clears, len(clears))
+        order = self.shuffled(clears)
         await self.write_each(order)
         for region in range(self.hw.regions):
             await self.commit(region)
@@ -697,6 +692,6 @@ class ClearsSequence(HeldStateSequence):
         for field in REGS["IRQ_STATUS"].fields:
             if field.name in ("DONE", "FALLBACK", "ACCESS_ERROR", "POISON"):
                 yield "IRQ_STATUS", field.mask
-        for region in self.rng.sample(range(self.hw.regions), 2):
+        for region in self.sample(range(self.hw.regions), 2):
             yield "FALLBACK", 1 << region
-            yield f"REGION[{region}].EPOCH", self.rng.getrandbits(32)
+            yield f"REGION[{region}].EPOCH", self.getrandbits(32)

@@ -31,14 +31,14 @@ class DescriptorErrorSequence(NfSequence):
     """Every commit code on a committed and on an uncommitted region; the region stays unchanged."""
 
     async def body(self) -> None:
-        good = self.layout.region(Mode.G_BINARY, 2, self.rng.randint(5, 64))
+        good = self.layout.region(Mode.G_BINARY, 2, self.randint(5, 64))
         other = self.layout.region(Mode.FP32, 2, 4)
         await self.commit_all(good, other)
         await self.fill_lines(good, 0, 0)
         for code, bad in self.faults(good, other):
             await self.commit(0, bad, expect=code)
-            await self.contribute(good, self.rng.randrange(5), self.rng.randrange(4))
-            await self.read_region(good, self.rng.randrange(4), limit=1)
+            await self.contribute(good, self.randrange(5), self.randrange(4))
+            await self.read_region(good, self.randrange(4), limit=1)
             await self.drain()
             await self.registers.read_status()
         # The shadow registers keep their values: commit the last fault again, then the good one.
@@ -63,7 +63,6 @@ class DescriptorErrorSequence(NfSequence):
 
     def faults(self, good: RegionConfig, other: RegionConfig) -> list[Fault]:
         """Return descriptors for every code; of several faults the lowest code wins."""
-        rng = self.rng
         mem = self.layout.params.mem_lines
         window = good.window_lines
         record = record_lines(good.workers, self.hw.cnt_w)
@@ -84,7 +83,7 @@ class DescriptorErrorSequence(NfSequence):
             (code.LINES, {"lines_log2": 63, "base": 64}),
             (code.BASE_ALIGN, {"base": good.base + 64}),
             (code.BASE_ALIGN, {"base": good.base + (window << 5)}),
-            (code.BASE_ALIGN, {"base": rng.randint(1, window - 1) << 6}),
+            (code.BASE_ALIGN, {"base": self.randint(1, window - 1) << 6}),
             (code.WINDOW_MEMORY, {"base": 0}),
             (code.WINDOW_MEMORY, {"base": 0, "lines_log2": 46 - SELECTOR_BITS}),
             (code.WINDOW_MEMORY, {"base": mem - window << 6}),
@@ -115,7 +114,7 @@ class DescriptorErrorSequence(NfSequence):
             ),
             (code.OK, {"state_base": last}),
             (code.OK, {}),
-            (code.STATE_ALIGN, {"state_base": rng.choice((64, 192))}),
+            (code.STATE_ALIGN, {"state_base": self.choice((64, 192))}),
         ]
         return [(wanted, replace(good, **change)) for wanted, change in changes]
 
@@ -140,17 +139,16 @@ class EdgeSequence(NfSequence):
     """Commits of descriptors that touch, overlap or just miss something, and accesses there."""
 
     attempts: int = 60
-    probes: int = 6
     accesses: bool = True
 
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
+        regions = self.hw.regions
         self.live: dict[int, RegionConfig] = {}
-        used = rng.sample(range(regions), min(regions, 5))
+        used = self.sample(range(regions), min(regions, 5))
         if regions - 1 not in used:
             used[-1] = regions - 1
         for _ in range(self.cfg.count(self.attempts)):
-            region = rng.choice(used)
+            region = self.choice(used)
             config = self.draw(region)
             others = [other for r, other in self.live.items() if r != region]
             code = check_commit(self.hw, config, others)
@@ -159,7 +157,7 @@ class EdgeSequence(NfSequence):
                 self.live[region] = config
                 await self.access(config)
                 await self.settle(region, config)
-            elif rng.random() < 0.2:
+            elif self.random() < 0.2:
                 await self.read_registers("EPOCH", region=region)
         for config in self.live.values():
             await self.access(config)
@@ -173,65 +171,65 @@ class EdgeSequence(NfSequence):
     # -- descriptors --------------------------------------------------------------------------
     def draw(self, region: int) -> RegionConfig:
         """Draw a descriptor near an edge, in some cases with the shape of the last one."""
-        rng, hw = self.rng, self.hw
         old = self.live.get(region)
-        mode = rng.choice(FIRST_EDITION)
-        workers = rng.choice((1, 2, 3, 7, 8, 63, 64, 65, 255, 0, rng.randint(1, 64)))
-        lines_log2 = rng.choice((0, 0, 1, 1, 2, 3, 4, rng.randint(0, 13), rng.randint(0, 63)))
-        if old is not None and rng.random() < 0.3:
+        mode = self.choice(FIRST_EDITION)
+        workers = self.choice((1, 2, 3, 7, 8, 63, 64, 65, 255, 0, self.randint(1, 64)))
+        lines_log2 = self.choice((0, 0, 1, 1, 2, 3, 4, self.randint(0, 13), self.randint(0, 63)))
+        if old is not None and self.random() < 0.3:
             mode, workers, lines_log2 = old.mode, old.workers, old.lines_log2
         size = 1 << min(lines_log2 + SELECTOR_BITS, LINE_ADDRESS_BITS)
-        keep_sum = rng.random() < 0.5
+        keep_sum = self.random() < 0.5
         draft = RegionConfig(0, 0, min(lines_log2, 40), workers, mode, keep_sum=keep_sum)
-        area = state_lines(draft, hw.cnt_w)
+        area = state_lines(draft, self.hw.cnt_w)
         base = self.base(size) % SPACE
-        record = record_lines(max(workers, 1), hw.cnt_w) if mode.low_bit else 1
+        record = record_lines(max(workers, 1), self.hw.cnt_w) if mode.low_bit else 1
         state = self.state(area, record) % SPACE
         return replace(
             draft,
             base=base * LINE_BYTES,
             state_base=state * LINE_BYTES,
             lines_log2=lines_log2,
-            threshold=rng.choice((1, 1, 1, 0, 255)),
-            ld_mask=rng.choice((0xFFFF, 0xFFFF, rng.getrandbits(16) | 1)),
+            threshold=self.choice((1, 1, 1, 0, 255)),
+            ld_mask=self.choice((0xFFFF, 0xFFFF, self.getrandbits(16) | 1)),
         )
 
     def base(self, size: int) -> int:
         """Draw the first line of a window of `size` lines, in 15 % of the cases misaligned."""
-        rng, mem = self.rng, self.hw.mem_lines
-        kind = rng.random()
+        mem = self.hw.mem_lines
+        kind = self.random()
         if self.live and kind < 0.5:
-            other = rng.choice(list(self.live.values()))
+            other = self.choice(list(self.live.values()))
             near = (other.window_lines, -size, 0, other.window_lines // 2, other.window_lines // 4)
-            start = other.base_line + rng.choice(near)
+            start = other.base_line + self.choice(near)
         else:
-            places = (mem, mem - size, mem // 2, SPACE - size, 0, rng.randrange(mem, SPACE))
-            start = rng.choice(places)
+            places = (mem, mem - size, mem // 2, SPACE - size, 0, self.randrange(mem, SPACE))
+            start = self.choice(places)
         start = start // size * size
-        return start if rng.random() < 0.85 else start + rng.choice((size // 2, 1))
+        return start if self.random() < 0.85 else start + self.choice((size // 2, 1))
 
     def state(self, area: int, record: int) -> int:
         """Draw the first line of an area of `area` lines with records of `record` lines."""
-        rng, mem = self.rng, self.hw.mem_lines
-        if self.live and rng.random() < 0.5:
-            other = rng.choice(list(self.live.values()))
+        mem = self.hw.mem_lines
+        if self.live and self.random() < 0.5:
+            other = self.choice(list(self.live.values()))
             end = other.state_line + state_lines(other, self.hw.cnt_w)
-            start = rng.choice((end, end - 1, other.state_line - area, other.state_line + 1 - area))
+            start = self.choice(
+                (end, end - 1, other.state_line - area, other.state_line + 1 - area)
+            )
         else:
-            start = rng.choice((mem - area, mem - area + 1, 0, rng.randrange(mem)))
+            start = self.choice((mem - area, mem - area + 1, 0, self.randrange(mem)))
         start = max(start, 0) // record * record
-        return start if rng.random() < 0.6 else start + rng.choice((0, 1, record // 2))
+        return start if self.random() < 0.6 else start + self.choice((0, 1, record // 2))
 
     # -- accesses -----------------------------------------------------------------------------
     async def access(self, config: RegionConfig) -> None:
         """Read and write at the edges of window, area and memory, and one address bit away."""
-        rng = self.rng
         for line in self.places(config) if self.accesses else [config.base_line]:
             addr = line % SPACE * LINE_BYTES
-            ldid = rng.choice((rng.randrange(16), self.ldid_for(config, 0)))
-            if rng.random() < 0.4:
-                data = line_for(config.mode, rng)
-                be = rng.getrandbits(64) if rng.random() < 0.2 else None
+            ldid = self.choice((self.randrange(16), self.ldid_for(config, 0)))
+            if self.random() < 0.4:
+                data = line_for(config.mode, self.rng)
+                be = self.getrandbits(64) if self.random() < 0.2 else None
                 await self.write(addr, data, RACE_LIMIT, ldid=ldid, be=be)
             else:
                 await self.read(addr, RACE_LIMIT, ldid=ldid)
@@ -239,21 +237,21 @@ class EdgeSequence(NfSequence):
 
     def places(self, config: RegionConfig) -> list[int]:
         """Return the lines to access, some more than once."""
-        rng, mem = self.rng, self.hw.mem_lines
+        mem = self.hw.mem_lines
         first, size, n = config.base_line, config.window_lines, config.lines
         inside = [
-            first + selector * n + rng.choice((0, n - 1, rng.randrange(n)))
+            first + selector * n + self.choice((0, n - 1, self.randrange(n)))
             for selector in (0, 8, 64, 127, 128, 255, config.workers - 1, config.workers)
         ]
         area = config.state_line
         end = area + state_lines(config, self.hw.cnt_w)
         edges = [first - 1, first, first + size - 1, first + size, first + size // 2]
-        edges += [area - 1, area, end - 1, end, rng.randrange(area, end)]
-        edges += [0, mem - 1, mem, 2 * mem - 1, mem + area, mem + rng.randrange(mem)]
-        flips = [rng.choice(inside) ^ 1 << bit for bit in range(LINE_ADDRESS_BITS)]
-        chosen = rng.sample(flips, self.probes) + [rng.choice(inside) ^ 1 << 45]
+        edges += [area - 1, area, end - 1, end, self.randrange(area, end)]
+        edges += [0, mem - 1, mem, 2 * mem - 1, mem + area, mem + self.randrange(mem)]
+        flips = [self.choice(inside) ^ 1 << bit for bit in range(LINE_ADDRESS_BITS)]
+        chosen = self.sample(flips, 6) + [self.choice(inside) ^ 1 << 45]
         out = inside + edges + chosen
-        rng.shuffle(out)
+        self.rng.shuffle(out)
         return out
 
 
@@ -261,28 +259,26 @@ class SelectorSequence(NfSequence):
     """Every selector of a region of each mode, read and written, with partial writes and BIND."""
 
     async def body(self) -> None:
-        rng = self.rng
         for mode in (Mode.IDENTITY, Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
-            workers = rng.choice((rng.randint(17, 63), 64))
-            bind, shift = rng.random() < 0.5, rng.randrange(3)
+            workers = self.choice((self.randint(17, 63), 64))
+            bind, shift = self.random() < 0.5, self.randrange(3)
             config = await self.start_region(None, mode, 1, workers, bind=bind, bind_shift=shift)
-            selectors = rng.sample(range(256), 256)
+            selectors = self.shuffled(range(256))
             for selector in selectors:
-                if mode is Mode.IDENTITY or selector <= workers + 2 or rng.random() < 0.1:
+                if mode is Mode.IDENTITY or selector <= workers + 2 or self.random() < 0.1:
                     await self.one_write(config, selector)
             await self.drain()
             for selector in selectors:
-                await self.read(config.address(selector, 0), ldid=rng.randrange(16))
+                await self.read(config.address(selector, 0), ldid=self.randrange(16))
             await self.drain()
 
     async def one_write(self, config: RegionConfig, selector: int) -> None:
         """Issue a MemWr, or a MemWrPtl with all, no or some bytes (IDENTITY: always a MemWr)."""
-        rng = self.rng
         be = None
         if config.mode is not Mode.IDENTITY:
-            be = rng.choice((None, None, BE_ALL, 0, rng.getrandbits(64)))
-        ldid = config.owner(selector) & 15 if rng.random() < 0.8 else rng.randrange(16)
-        data = line_for(config.mode, rng)
+            be = self.choice((None, None, BE_ALL, 0, self.getrandbits(64)))
+        ldid = config.owner(selector) & 15 if self.random() < 0.8 else self.randrange(16)
+        data = line_for(config.mode, self.rng)
         await self.write(config.address(selector, 0), data, RACE_LIMIT, ldid=ldid, be=be)
 
 
@@ -290,17 +286,16 @@ class HighIndexSequence(NfSequence):
     """Lines of large regions whose indices differ in one bit, the highest bits most often."""
 
     async def body(self) -> None:
-        rng = self.rng
         shapes = ((Mode.G_TERNARY, 17, 1), (Mode.FP32, 14, 2), (Mode.G_BINARY, 14, 2))
         # Regions of the upper half are certain: their numbers need the last bit.
         count = self.hw.regions
-        upper = rng.sample(range(count // 2, count), count - count // 2)
+        upper = self.sample(range(count // 2, count), count - count // 2)
         for at, (mode, lines_log2, workers) in enumerate(shapes):
             config = self.layout.region(mode, lines_log2, workers)
-            region = upper[at % len(upper)] if at % 2 == 0 else rng.randrange(count)
+            region = upper[at % len(upper)] if at % 2 == 0 else self.randrange(count)
             await self.commit(region, config)
-            first = rng.randrange(config.lines)
-            bits = [lines_log2 - 1, 12, rng.randrange(12)]
+            first = self.randrange(config.lines)
+            bits = [lines_log2 - 1, 12, self.randrange(12)]
             lines = [first, *(first ^ 1 << bit for bit in bits)]
             await self.fill_lines(config, lines, 0)
             views = (0, self.part_selector(config))
@@ -333,7 +328,7 @@ class EveryBitSequence(NfSequence):
         self.live = {region: self.layout.region(Mode.G_BINARY, 0, 1) for region in regions}
         for region, config in self.live.items():
             await self.commit(region, config)
-        for region in self.rng.sample(regions, len(regions)):
+        for region in self.shuffled(regions):
             home = self.live[region]
             there, back = self.opposite(region)
             for config in (there, back, there):
@@ -351,19 +346,18 @@ class EveryBitSequence(NfSequence):
 
         Pairs are drawn until both are legal: bits that alignment or ranges fix are cleared.
         """
-        rng, hw = self.rng, self.hw
-        record = record_lines(MAX_WORKERS, hw.cnt_w)
+        record = record_lines(MAX_WORKERS, self.hw.cnt_w)
         names = ("tie_minus", "strict", "bind", "signed", "keep_sum")
         while True:
-            modes = rng.sample(rng.choice(OPPOSITE), 2)
-            base, state = rng.randrange(SPACE), rng.randrange(hw.mem_lines)
-            threshold, mask = rng.randint(1, 254), rng.randrange(1, 0xFFFF)
-            flags = rng.getrandbits(5)
-            shift = rng.choice((1, 2))
+            modes = self.sample(self.choice(OPPOSITE), 2)
+            base, state = self.randrange(SPACE), self.randrange(self.hw.mem_lines)
+            threshold, mask = self.randint(1, 254), self.randrange(1, 0xFFFF)
+            flags = self.getrandbits(5)
+            shift = self.choice((1, 2))
             first, second = (
                 RegionConfig(
                     (base ^ flip * (SPACE - 1)) >> SELECTOR_BITS << SELECTOR_BITS + 6,
-                    (state ^ flip * (hw.mem_lines - 1)) // record * record * LINE_BYTES,
+                    (state ^ flip * (self.hw.mem_lines - 1)) // record * record * LINE_BYTES,
                     0,
                     MAX_WORKERS - flip,
                     mode,
@@ -382,12 +376,12 @@ class EveryBitSequence(NfSequence):
 
         The largest has an eighth of the memory as lines. The next commit stops its initialiser.
         """
-        rng, out = self.rng, list[RegionConfig]()
+        out = list[RegionConfig]()
         most = self.hw.mem_lines.bit_length() - 4
         for lines_log2 in (most, most ^ SIZE_BITS, most):
             while True:
-                base = rng.randrange(SPACE) >> lines_log2 + SELECTOR_BITS
-                state = rng.randrange(self.hw.mem_lines) >> lines_log2
+                base = self.randrange(SPACE) >> lines_log2 + SELECTOR_BITS
+                state = self.randrange(self.hw.mem_lines) >> lines_log2
                 base <<= lines_log2 + SELECTOR_BITS + 6
                 config = RegionConfig(base, state << lines_log2 + 6, lines_log2, 1, Mode.FP32)
                 if self.legal(region, config):
@@ -402,9 +396,13 @@ class EveryBitSequence(NfSequence):
         await self.commit(region, config)
         every = range(config.workers)  # with BIND, some of them belong to no LD-ID
         hosts = [one for one in every if not config.bind or config.owner(one) < LD_IDS]
-        for worker in self.rng.sample(hosts, min(2, len(hosts))):
-            await self.contribute(config, worker, self.rng.randrange(config.lines), limit=1)
-        await self.drain()
+        await self.contribute_each(
+            (
+                (config, worker, self.randrange(config.lines))
+                for worker in self.sample(hosts, min(2, len(hosts)))
+            ),
+            limit=1,
+        )
         await self.read_views(config, 0)
         for bit in range(SELECTOR_BITS, LINE_ADDRESS_BITS, 5):  # one bit away: not this region
             line = config.base_line ^ 1 << min(bit + region % 5, LINE_ADDRESS_BITS - 1)

@@ -24,17 +24,13 @@ LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
 class EpochOtherSequence(NfSequence):
     """Repeated commits of one region while another one aggregates."""
 
-    commits: int = 12
-    lines_log2: int = 3
-    workers: int = 6
-
     async def body(self) -> None:
-        steady = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
+        steady = self.layout.region(Mode.G_BINARY, 3, 6)
         moving = self.layout.region(Mode.G_TERNARY, 1, 3)
         self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
         await self.commit_all(steady, moving)
         traffic = cocotb.start_soon(self.aggregate(steady))
-        for number in range(self.commits):
+        for number in range(12):
             await self.contribute(moving, number % 3, number & 1)
             await self.env.host.drain_if(lambda msg: msg.addr >> 12 == moving.base >> 12)
             await self.commit(1)
@@ -52,16 +48,13 @@ class EpochSameSequence(NfSequence):
 
     mode: Mode = Mode.G_BINARY
     commits: int = 8
-    lines_log2: int = 4
-    workers: int = 4
-    reads: float = 0.15
 
     async def body(self) -> None:
-        config = await self.start_region(0, self.mode, self.lines_log2, self.workers)
+        config = await self.start_region(0, self.mode, 4, 4)
         self.stop = False
         traffic = cocotb.start_soon(self.traffic(config))
         for _ in range(self.commits):
-            await self.cycles(self.rng.randint(5, 60))
+            await self.cycles(self.randint(5, 60))
             await self.commit(0)
         self.stop = True
         await traffic
@@ -70,13 +63,12 @@ class EpochSameSequence(NfSequence):
 
     async def traffic(self, config: RegionConfig) -> None:
         """Send random contributions and reads until `stop`, at most two in flight on a line."""
-        rng = self.rng
         while not self.stop:
-            line = rng.randrange(config.lines)
-            if rng.random() < self.reads:
+            line = self.randrange(config.lines)
+            if self.random() < 0.15:
                 await self.read_region(config, line, limit=2)
             else:
-                await self.contribute(config, rng.randrange(config.workers), line, limit=2)
+                await self.contribute(config, self.randrange(config.workers), line, limit=2)
 
 
 class CommitOverReadsSequence(NfSequence):
@@ -86,14 +78,13 @@ class CommitOverReadsSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
         self.mem.latency = (60, 90)
         for mode in (Mode.FP32, Mode.G_BINARY, Mode.FP32):
-            config = self.layout.region(mode, 4, rng.randint(3, 6))
+            config = self.layout.region(mode, 4, self.randint(3, 6))
             other = self.layout.region(mode, 4, config.workers)
             region = self.any_region()
             await self.commit(region, config)
-            lines = rng.sample(range(config.lines), 8)
+            lines = self.sample(range(config.lines), 8)
             await self.fill_lines(config, lines)
             await self.read_lines(config, lines, wait=False)
             await self.commit(region, replace(config, state_base=other.state_base))
@@ -108,21 +99,20 @@ class CommitOverWritesSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng, slots = self.rng, self.hw.slots
         for mode in (Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY):
             self.mem.latency = (3, 20)
-            config = self.layout.region(mode, 4, rng.randint(3, 6))
+            config = self.layout.region(mode, 4, self.randint(3, 6))
             other = self.layout.region(mode, 4, config.workers)
-            crowd = self.layout.region(Mode.G_BINARY, slots.bit_length(), 3)
-            region, next_to = rng.sample(range(self.hw.regions), 2)
+            crowd = self.layout.region(Mode.G_BINARY, self.slots.bit_length(), 3)
+            region, next_to = self.sample(range(self.hw.regions), 2)
             await self.commit(region, config)
             await self.commit(next_to, crowd)
-            lines = rng.sample(range(config.lines), 8)
+            lines = self.sample(range(config.lines), 8)
             await self.fill_lines(config, lines, 0)
-            await self.fill_lines(crowd, range(slots), 0)  # they take all slots
+            await self.fill_lines(crowd, range(self.slots), 0)  # they take all slots
             self.mem.latency = (60, 90)
             for line in lines:
-                await self.contribute(config, rng.randrange(1, config.workers), line)
+                await self.contribute(config, self.randrange(1, config.workers), line)
             await self.commit(region, replace(config, state_base=other.state_base))
             await self.fill_lines(config, lines[:4], 0)
             await self.read_lines(config, lines, self.read_selectors(config)[-2:])
@@ -131,22 +121,16 @@ class CommitOverWritesSequence(NfSequence):
 class StaleStateSequence(NfSequence):
     """State of older epochs in slots and in memory, which a new epoch must not use."""
 
-    mode: Mode = Mode.G_BINARY
-    epochs: int = 3
-
     async def body(self) -> None:
-        slots, rng = self.hw.slots, self.rng
-        config = self.layout.region(self.mode, max(1, (2 * slots - 1).bit_length()), 3)
-        picked = rng.sample(range(config.lines), min(config.lines, slots + slots // 4))
-        for number in range(self.epochs):
+        config = self.layout.region(Mode.G_BINARY, max(1, (2 * self.slots - 1).bit_length()), 3)
+        picked = self.sample(range(config.lines), min(config.lines, self.slots + self.slots // 4))
+        for number in range(3):
             await self.commit(0, config if number == 0 else None)
             for line in picked:
-                if rng.random() < 0.7:
-                    await self.contribute(config, rng.randrange(3), line)
+                if self.random() < 0.7:
+                    await self.contribute(config, self.randrange(3), line)
             await self.drain()
-            for line in picked[:: 1 + rng.randrange(3)]:
-                await self.read_region(config, line)
-            await self.drain()
+            await self.read_each((config, line, None) for line in picked[:: 1 + self.randrange(3)])
 
 
 class StaleNeighbourSequence(NfSequence):
@@ -156,14 +140,13 @@ class StaleNeighbourSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
-        config = self.layout.region(rng.choice(LOW_BIT), 13, 3)
+        config = self.layout.region(self.choice(LOW_BIT), 13, 3)
         region = self.any_region()
-        pairs = [2 * first for first in rng.sample(range(config.lines // 2), 6)]
+        pairs = [2 * first for first in self.sample(range(config.lines // 2), 6)]
         await self.commit(region, config)
         await self.write_back(config, [line + side for line in pairs for side in (0, 1)])
         await self.commit(region)
-        fresh = [line + rng.randrange(2) for line in pairs]
+        fresh = [line + self.randrange(2) for line in pairs]
         await self.write_back(config, fresh)
         # Stale planes that cannot be read must not make a line lost.
         planes = [self.bookkeeping(config, line ^ 1) + 1 for line in fresh[::2]]
@@ -176,7 +159,7 @@ class StaleNeighbourSequence(NfSequence):
     async def write_back(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute to each of the lines, and to enough other lines to evict them."""
         pairs = {line // 2 for line in lines}
-        others = self.rng.sample(range(config.lines), 2 * self.hw.slots)
+        others = self.sample(range(config.lines), 2 * self.hw.slots)
         evicting = [line for line in others if line // 2 not in pairs]
         await self.fill_lines(config, [*lines, *evicting], ANY)
 
@@ -190,10 +173,8 @@ class OldEpochSequence(NfSequence):
 
     mode: Mode = Mode.G_BINARY
     commits: int = 40
-    ages: tuple[int, ...] = (1, 2, 3, 4, 7, 8, 15, 16, 31, 32)
 
     async def body(self) -> None:
-        rng = self.rng
         spare = self.hw.slots + 1
         most = max(3, self.hw.mem_lines_log2 - 4)  # records in a quarter of the memory
         lines_log2 = min((self.commits + spare - 1).bit_length(), most)
@@ -204,14 +185,14 @@ class OldEpochSequence(NfSequence):
         for number in range(self.commits):
             await self.commit(region, config if number == 0 else None)
             written = number % own
-            await self.contribute(config, rng.randrange(3), written)
+            await self.contribute(config, self.randrange(3), written)
             await self.fill_lines(config, range(own, config.lines), ANY)  # evict it
-            for age in self.ages:
+            for age in (1, 2, 3, 4, 7, 8, 15, 16, 31, 32):
                 if age < own and age <= number:
-                    await self.read_region(config, (number - age) % own, rng.choice(selectors))
-            await self.read_region(config, written, rng.choice(selectors))
+                    await self.read_region(config, (number - age) % own, self.choice(selectors))
+            await self.read_region(config, written, self.choice(selectors))
             await self.read_region(config, written, INFO_SELECTOR)
-            if rng.random() < 0.5 or self.mode is Mode.FP32:
+            if self.random() < 0.5 or self.mode is Mode.FP32:
                 await self.drain()  # else the next commit meets reads and evictions
 
 
@@ -219,16 +200,15 @@ class CommitOverEvictionSequence(NfSequence):
     """Commits while write-backs are in flight: these belong to the epoch before."""
 
     mode: Mode = Mode.G_BINARY
-    commits: int = 12
 
     async def body(self) -> None:
         config = self.layout.region(self.mode, 4, 3)
         region = self.any_region()
         self.mem.latency = (40, 120)
-        for number in range(self.commits):
+        for number in range(12):
             await self.commit(region, config if number == 0 else None)
             count = min(config.lines, self.hw.slots + 4)
-            lines = self.rng.sample(range(config.lines), count)
+            lines = self.sample(range(config.lines), count)
             await self.read_lines(config, lines)
             await self.fill_lines(config, lines, ANY)
 
@@ -236,70 +216,63 @@ class CommitOverEvictionSequence(NfSequence):
 class GivenUpAreaSequence(NfSequence):
     """A region becomes IDENTITY memory while its write-backs to the same lines are in flight."""
 
-    rounds: int = 6
-
     async def body(self) -> None:
-        rng = self.rng
         old = self.layout.region(Mode.G_BINARY, 6, 3)  # 64 records of 4 lines: 256
         spare = self.layout.region(Mode.IDENTITY, 0, 1)
         plain = replace(spare, state_base=old.state_base)
         region = self.any_region()
-        for _ in range(self.rounds):
+        for _ in range(6):
             await self.commit(region, old, ready=True)
             with self.memory(latency=(20, 200)):
-                lines = rng.sample(range(old.lines), 2 * self.hw.slots)
+                lines = self.sample(range(old.lines), 2 * self.hw.slots)
                 await self.registers.write_shadow(region, plain)
                 await self.fill_lines(old, lines, ANY)
                 await self.commit(region)
                 beats = [4 * line + beat for line in lines[::-1] for beat in (0, 1)]
                 places = [plain.address(beat, 0) for beat in beats]
                 for address in places:
-                    await self.write(address, rng.randbytes(LINE_BYTES))
+                    await self.write(address, self.randbytes(LINE_BYTES))
                 await self.drain()
             await self.cycles(200)
-            for address in places:
-                await self.read(address)
-            await self.drain()
+            await self.read_addresses(places)
 
 
 class ManyRegionsSequence(NfSequence):
     """Regions with different numbers of commits on shared slots: each record keeps its epoch."""
 
-    regions: int = 16
-    rounds: int = 3
-
     async def body(self) -> None:
-        rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.G_BINARY, Mode.G_TERNARY]
-        count = min(self.hw.regions, self.regions)
+        count = min(self.hw.regions, 16)
         configs = [
-            await self.start_region(region, rng.choice(modes), rng.randrange(2), rng.randint(1, 9))
+            await self.start_region(
+                region, self.choice(modes), self.randrange(2), self.randint(1, 9)
+            )
             for region in range(count)
         ]
-        for _ in range(self.rounds):
-            for region in rng.sample(range(count), count // 2):
+        for _ in range(3):
+            for region in self.sample(range(count), count // 2):
                 # Only a line of another region is on chip when this one drops its lines.
                 other = configs[(region + count // 2) % count]
-                worker, line = rng.randrange(other.workers), rng.randrange(other.lines)
+                worker, line = self.randrange(other.workers), self.randrange(other.lines)
                 await self.fill_lines(other, line, worker)
-                for _ in range(rng.randint(1, 3)):
+                for _ in range(self.randint(1, 3)):
                     await self.commit(region)
             work = [
                 (config, *pair)
                 for config in configs
                 for pair in product(range(config.workers), range(config.lines))
             ]
-            rng.shuffle(work)
+            self.rng.shuffle(work)
             for config, worker, line in work[: self.cfg.count(len(work) * 3 // 4)]:
                 await self.contribute(config, worker, line, limit=4)
             # Some regions become complete, one lacks a single contribution.
-            for region in rng.sample(range(count), count // 4):
+            for region in self.sample(range(count), count // 4):
                 await self.fill_lines(configs[region], limit=4, wait=False)
             await self.drain()
             await self.registers.read_status()
             await self.read_registers("IRQ_STATUS")
             # In random order: the last lines read are on chip when the next round commits.
-            for config in rng.sample(configs, count):
+            for config in self.sample(configs, count):
                 await self.read_lines(config, wait=False)
             await self.drain()
 
@@ -308,10 +281,9 @@ class AlmostDoneSequence(NfSequence):
     """A region that lacks one line while lines of another one become complete: no DONE."""
 
     async def body(self) -> None:
-        rng = self.rng
-        almost, other = rng.sample(range(self.hw.regions), 2)
-        first = self.layout.region(rng.choice(AGGREGATING), rng.randint(0, 2), rng.randint(1, 4))
-        second = self.layout.region(rng.choice(AGGREGATING), 2, rng.randint(1, 4))
+        almost, other = self.sample(range(self.hw.regions), 2)
+        first = self.layout.region(self.choice(AGGREGATING), self.randint(0, 2), self.randint(1, 4))
+        second = self.layout.region(self.choice(AGGREGATING), 2, self.randint(1, 4))
         await self.commit(almost, first)
         await self.commit(other, second)
         for config, lines in (
@@ -337,21 +309,22 @@ class NoRoundSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
-        bare, plain = rng.sample(range(self.hw.regions), 2)
-        memory = await self.start_region(plain, Mode.IDENTITY, rng.randrange(3), rng.randint(1, 64))
-        for region in rng.sample((bare, plain), 2):
+        bare, plain = self.sample(range(self.hw.regions), 2)
+        memory = await self.start_region(
+            plain, Mode.IDENTITY, self.randrange(3), self.randint(1, 64)
+        )
+        for region in self.sample((bare, plain), 2):
             await self.close(region)
             await self.read_registers("STATUS", "COMPLETE_LINES", region=region)
             await self.read_registers("DONE", "IRQ_STATUS")
-        line = rng.randrange(memory.lines)
-        address = memory.address(rng.randrange(256), line)
-        await self.write(address, rng.randbytes(LINE_BYTES), 1)
+        line = self.randrange(memory.lines)
+        address = memory.address(self.randrange(256), line)
+        await self.write(address, self.randbytes(LINE_BYTES), 1)
         await self.read(address, 1)
         await self.drain()
-        for region in rng.sample((bare, plain), 2):
+        for region in self.sample((bare, plain), 2):
             votes = await self.start_region(
-                region, Mode.G_BINARY, rng.randrange(3), rng.randint(1, 3)
+                region, Mode.G_BINARY, self.randrange(3), self.randint(1, 3)
             )
             await self.fill_lines(votes, 0)
             await self.read_views(votes, 0)
@@ -365,17 +338,16 @@ class RefusedSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.hw
         region = self.any_region()
-        workers = min(64, 2 * hw.cnt_max + 2) if hw.cnt_max < 64 else rng.randint(2, 5)
-        config = self.layout.region(Mode.G_TERNARY, rng.randint(1, 2), workers)
+        workers = min(64, 2 * self.hw.cnt_max + 2) if self.hw.cnt_max < 64 else self.randint(2, 5)
+        config = self.layout.region(Mode.G_TERNARY, self.randint(1, 2), workers)
         crowd = await self.start_region(
-            (region + 1) % hw.regions, Mode.G_BINARY, (2 * hw.slots).bit_length(), 1
+            (region + 1) % self.hw.regions, Mode.G_BINARY, (2 * self.hw.slots).bit_length(), 1
         )
         await self.commit(region, config)
-        whole = rng.randrange(config.lines)
+        whole = self.randrange(config.lines)
         for worker in range(workers):  # more than a count holds, if there are so many
-            data = ILLEGAL if worker == rng.randrange(workers) else PLUS
+            data = ILLEGAL if worker == self.randrange(workers) else PLUS
             await self.contribute(config, worker, whole, data)
         other = (whole + 1) % config.lines
         await self.contribute(config, 0, other, ILLEGAL)
@@ -385,13 +357,13 @@ class RefusedSequence(NfSequence):
         for closed in (False, True):
             if closed:
                 await self.close(region)
-            for code, bad in rng.sample(self.faults(config), 3):
+            for code, bad in self.sample(self.faults(config), 3):
                 await self.commit(region, bad, expect=code)
                 await self.registers.read_status()
                 await self.fetch(config.address(STATUS_SELECTOR, 0))
-            await self.read_views(config, rng.choice((whole, other)))
+            await self.read_views(config, self.choice((whole, other)))
             late = ILLEGAL if closed else None  # a late illegal line is not counted
-            await self.fill_lines(config, other, rng.randrange(1, workers), late)
+            await self.fill_lines(config, other, self.randrange(1, workers), late)
             await self.read_views(config, other)
             await self.registers.read_status()
         await self.commit(region, config)
@@ -417,10 +389,9 @@ class InitialisedSequence(NfSequence):
     """A refused commit while its region is initialised: the initialiser completes."""
 
     async def body(self) -> None:
-        rng = self.rng
         region = self.any_region()
-        mode = rng.choice((Mode.G_BINARY, Mode.FP32))
-        config = await self.start_region(region, mode, rng.randint(7, 9), 3)
+        mode = self.choice((Mode.G_BINARY, Mode.FP32))
+        config = await self.start_region(region, mode, self.randint(7, 9), 3)
         plain = replace(config, mode=Mode.IDENTITY, threshold=0)
         await self.registers.write_shadow(region, plain)
         await self.commit(region, None, CommitCode.THRESHOLD)
@@ -455,7 +426,7 @@ class ForgedSequence(NfSequence):
     def bitmap(self, config: RegionConfig) -> int:
         """Draw a bitmap of some or all workers."""
         every = (1 << config.workers) - 1
-        return every if self.rng.random() < 0.5 else self.rng.getrandbits(64) & every | 1
+        return every if self.random() < 0.5 else self.getrandbits(64) & every | 1
 
     def place(self, config: RegionConfig, lines: Iterable[int], generation: int) -> None:
         """Place forgeries of the records of some lines directly in memory."""
@@ -478,7 +449,7 @@ class ForgedSequence(NfSequence):
     async def look(self, config: RegionConfig, lines: list[int]) -> None:
         """Read each line."""
         for line in lines:
-            selector = self.rng.choice((0, 0, self.part_selector(config)))
+            selector = self.choice((0, 0, self.part_selector(config)))
             await self.read_region(config, line, selector, limit=1)
         await self.drain()
 
@@ -510,25 +481,25 @@ class ReshapeSequence(ForgedSequence):
         await self.drain()
         await self.initialised()
         await self.commit(region, second)
-        lines = self.rng.sample(prepared, second.lines)
+        lines = self.sample(prepared, second.lines)
         await self.empty(second, lines)
         await self.fill_lines(second, lines, ANY, limit=1, wait=False)
         await self.empty(second, lines)
 
     def shapes(self) -> tuple[RegionConfig, RegionConfig]:
         """Return the descriptors before and after the change."""
-        rng, lines_log2 = self.rng, 4
+        lines_log2 = 4
         if self.change == "mode":
-            workers = rng.randint(16, 64)
-            second = self.layout.region(rng.choice(LOW_BIT), lines_log2, workers)
+            workers = self.randint(16, 64)
+            second = self.layout.region(self.choice(LOW_BIT), lines_log2, workers)
             first = self.layout.region(Mode.FP32, lines_log2, workers)  # reserves the room after it
             return replace(first, base=second.base, state_base=second.state_base), second
-        workers = rng.randint(4, 12)
+        workers = self.randint(4, 12)
         first = self.layout.region(Mode.FP32, lines_log2, workers)
         if self.change == "workers":
-            return first, replace(first, workers=rng.randint(1, workers - 1))
+            return first, replace(first, workers=self.randint(1, workers - 1))
         if self.change == "lines":
-            return first, replace(first, lines_log2=rng.randint(1, lines_log2 - 1))
+            return first, replace(first, lines_log2=self.randint(1, lines_log2 - 1))
         second = self.layout.region(Mode.FP32, lines_log2, workers)
         return first, replace(second, base=first.base)
 
@@ -537,8 +508,7 @@ class RefusedTwiceSequence(ForgedSequence):
     """A refused initialisation: the next commit of the same shape initialises again."""
 
     async def body(self) -> None:
-        rng = self.rng
-        config = self.layout.region(rng.choice(LOW_BIT), 3, 5)
+        config = self.layout.region(self.choice(LOW_BIT), 3, 5)
         region = self.any_region()
         places = [self.bookkeeping(config, line) for line in range(config.lines)]
         for number, place in enumerate(places):
@@ -548,7 +518,7 @@ class RefusedTwiceSequence(ForgedSequence):
             await self.commit(region, config, ready=True)
         await self.read_lines(config, alone=True, limit=1)
         await self.commit(region, ready=True)
-        await self.empty(config, rng.sample(range(config.lines), config.lines))
+        await self.empty(config, self.shuffled(range(config.lines)))
 
 
 class RefusedFrontSequence(ForgedSequence):
@@ -560,17 +530,16 @@ class RefusedFrontSequence(ForgedSequence):
     last: bool = False
 
     async def body(self) -> None:
-        rng = self.rng
-        config = self.layout.region(rng.choice(AGGREGATING), 9, 3)
+        config = self.layout.region(self.choice(AGGREGATING), 9, 3)
         region = self.hw.regions - 1 if self.last else self.any_region()
         self.mem.write_error_lines.add(self.bookkeeping(config, 0))
         await self.commit(region, config)
         while not await self.registers.read("MEM_WRITE_ERROR"):
             pass
-        ahead = rng.sample(range(config.lines // 2, config.lines), 2 * self.hw.slots)
+        ahead = self.sample(range(config.lines // 2, config.lines), 2 * self.hw.slots)
         for line in ahead:
-            if rng.random() < 0.5:
-                await self.contribute(config, rng.randrange(3), line, limit=1)
+            if self.random() < 0.5:
+                await self.contribute(config, self.randrange(3), line, limit=1)
             await self.read_region(config, line, 0, limit=1)
         await self.drain()
 
@@ -582,23 +551,22 @@ class MovedSequence(ForgedSequence):
     """
 
     async def body(self) -> None:
-        rng, slots = self.rng, self.hw.slots
-        mode = rng.choice((Mode.G_BINARY, Mode.FP32))
+        mode = self.choice((Mode.G_BINARY, Mode.FP32))
         here, there = (self.layout.region(mode, 9, 3) for _ in range(2))
         queued = self.layout.region(Mode.G_TERNARY, 6, 3)
         plain = replace(queued, mode=Mode.IDENTITY, lines_log2=0)
         self.place(there, range(there.lines), 2)
-        first, second = rng.sample(range(self.hw.regions), 2)
+        first, second = self.sample(range(self.hw.regions), 2)
         await self.commit(first, here)
         await self.commit(second, queued)
         await self.commit(first, replace(here, state_base=there.state_base))
         await self.commit(second, plain)
-        kept = rng.sample(range(256), 12)
+        kept = self.sample(range(256), 12)
         for selector in kept:
-            await self.write(plain.address(selector, 0), rng.randbytes(LINE_BYTES))
-        await self.empty(here, rng.sample(range(64), 2 * slots))
+            await self.write(plain.address(selector, 0), self.randbytes(LINE_BYTES))
+        await self.empty(here, self.sample(range(64), 2 * self.slots))
         await self.initialised()
-        await self.empty(here, rng.sample(range(here.lines), 4 * slots))
+        await self.empty(here, self.sample(range(here.lines), 4 * self.slots))
         for selector in kept:
             await self.read(plain.address(selector, 0))
 
@@ -610,38 +578,35 @@ class InitialiserSequence(ForgedSequence):
     """
 
     lines_log2: int = 13
-    reads: int = 150
 
     async def body(self) -> None:
-        rng = self.rng
         config = self.layout.region(Mode.G_BINARY, self.lines_log2, 1)
         queued = self.layout.region(Mode.G_TERNARY, 3, 2)
         for one in (config, queued):
             self.place(one, range(one.lines), 1)
-        first, second = sorted(rng.sample(range(self.hw.regions), 2))
+        first, second = sorted(self.sample(range(self.hw.regions), 2))
         await self.commit(first, config)
         await self.commit(second, queued)
         await self.empty(queued, list(range(queued.lines)))
         await self.front(config)
         await self.initialised()
-        ends = [config.lines - 1, 4096, 4095, *rng.sample(range(config.lines), 30)]
+        ends = [config.lines - 1, 4096, 4095, *self.sample(range(config.lines), 30)]
         await self.empty(config, [line for line in ends if line < config.lines])
 
     async def front(self, config: RegionConfig) -> None:
         """Read and contribute 8 lines before to 24 lines after the line being initialised."""
-        rng = self.rng
         seen = self.env.mem.store.lines
         size = record_lines(config.workers, self.hw.cnt_w)
         place = 0
-        for number in range(self.cfg.count(self.reads)):
+        for number in range(self.cfg.count(150)):
             while place < config.lines - 1 and not seen[config.state_line + place * size]:
                 place += 1
-            line = min(max(place + rng.randint(-8, 24), 0), config.lines - 1)
-            if rng.random() < 0.4:
+            line = min(max(place + self.randint(-8, 24), 0), config.lines - 1)
+            if self.random() < 0.4:
                 await self.contribute(config, 0, line, limit=1)
             await self.read_region(config, line, 0, limit=1)
             if number % 8 == 7:
-                await self.cycles(rng.randint(1, 60))
+                await self.cycles(self.randint(1, 60))
         await self.drain()
 
 
@@ -653,20 +618,17 @@ class BesideMarkSequence(ForgedSequence):
     record that was sent is not yet in memory.
     """
 
-    lines_log2: int = 13
-
     async def body(self) -> None:
-        slots = self.hw.slots
-        config = self.layout.region(Mode.G_BINARY, self.lines_log2, 3)
+        config = self.layout.region(Mode.G_BINARY, 13, 3)
         last = config.lines - 1
-        forgeries = range(last - 8 * slots, last + 1)
+        forgeries = range(last - 8 * self.slots, last + 1)
         self.place(config, forgeries, 1)
         await self.commit(self.any_region(), config)
         await self.fill_lines(config, last, 0)
         await self.look(config, list(forgeries[:-1]))
         busy = await self.registers.read("STATUS.INIT_BUSY")
         assert busy, "every record was initialised before the reads: the test shows nothing"
-        front = self.bookkeeping(config, self.rng.choice(forgeries[:-slots]))
+        front = self.bookkeeping(config, self.choice(forgeries[: -self.slots]))
         while self.env.mem.store.read(front)[0]:
             await self.cycles(1)
         with self.memory(b_stall=1.0):

@@ -19,9 +19,6 @@ AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 class EventSequence(NfSequence):
     """Contributions to regions of all aggregating modes; options set the rate of each event."""
 
-    workers: int = 6
-    lines_log2: int = 1
-    epochs: int = 2
     repeats: int = 2
     duplicates: float = 0.0
     poison: float = 0.0
@@ -37,11 +34,8 @@ class EventSequence(NfSequence):
         return list(AGGREGATING[: self.hw.regions])
 
     async def body(self) -> None:
-        configs = [
-            self.layout.region(mode, self.lines_log2, self.workers, strict=self.strict)
-            for mode in self.modes()
-        ]
-        for number in range(self.epochs):
+        configs = [self.layout.region(mode, 1, 6, strict=self.strict) for mode in self.modes()]
+        for number in range(2):
             for region, config in enumerate(configs):
                 await self.commit(region, config if number == 0 else None)
             await self.one_epoch(configs)
@@ -52,18 +46,17 @@ class EventSequence(NfSequence):
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
         """Send three quarters of all contributions, each `repeats` times, with the events."""
-        rng = self.rng
         work = [
             (config, *pair)
             for config in configs
             for pair in product(range(config.workers), range(config.lines))
         ] * self.repeats
-        rng.shuffle(work)
+        self.rng.shuffle(work)
         for config, worker, line in work[: len(work) * 3 // 4]:
             await self.one_write(config, worker, line)
-            if rng.random() < self.duplicates:
+            if self.random() < self.duplicates:
                 await self.one_write(config, worker, line)
-            if rng.random() < self.early:
+            if self.random() < self.early:
                 await self.read_region(config, line, limit=self.limit)
 
     @property
@@ -73,14 +66,13 @@ class EventSequence(NfSequence):
 
     async def one_write(self, config: RegionConfig, worker: int, line: int) -> None:
         """Issue a contribution: poisoned, with illegal codes or partial, as drawn."""
-        rng = self.rng
-        data = line_for(config.mode, rng, self.illegal)
-        poison = rng.random() < self.poison
-        partial = config.mode is Mode.FP32 and rng.random() < self.partial
-        be = byte_enables(rng) if partial else None
+        data = line_for(config.mode, self.rng, self.illegal)
+        poison = self.random() < self.poison
+        partial = config.mode is Mode.FP32 and self.random() < self.partial
+        be = byte_enables(self.rng) if partial else None
         await self.contribute(config, worker, line, data, self.limit, poison=poison, be=be)
-        if rng.random() < self.plain:
-            await self.write(rng.randrange(64) * LINE_BYTES, random_line(rng), poison=poison)
+        if self.random() < self.plain:
+            await self.write(self.randrange(64) * LINE_BYTES, random_line(self.rng), poison=poison)
 
 
 class DuplicateSequence(EventSequence):
@@ -117,7 +109,7 @@ class PoisonSequence(EventSequence):
             worker, line = count % config.workers, count % config.lines
             await self.contribute(config, worker, line, limit=self.limit, poison=True)
             for _ in range(1 + count % 3):
-                addr = self.rng.randrange(64) * LINE_BYTES
+                addr = self.randrange(64) * LINE_BYTES
                 await self.write(addr, random_line(self.rng), poison=True)
 
 
@@ -170,41 +162,42 @@ class CapacityKindsSequence(NfSequence):
         most = 9
         config = self.layout.region(Mode.G_BINARY, (2 * most + 1).bit_length(), 3)
         region = self.any_region()
-        for kind in self.rng.sample(KINDS, len(KINDS)):
+        for kind in self.shuffled(KINDS):
             await self.exceed(region, config, kind, most)
 
     async def exceed(self, region: int, config: RegionConfig, kind: str, most: int) -> None:
         """Exceed a threshold below `most` with misses of one kind and check FALLBACK."""
-        rng, registers = self.rng, self.registers
-        threshold = rng.randrange(most)
-        await registers.write("CAP_THRESHOLD", threshold + rng.randrange(3))
-        await registers.write("CAP_WINDOW", rng.randint(threshold + 1, most + 1))
+        threshold = self.randrange(most)
+        await self.registers.write("CAP_THRESHOLD", threshold + self.randrange(3))
+        await self.registers.write("CAP_WINDOW", self.randint(threshold + 1, most + 1))
         await self.commit(region, config)
-        ends = rng.randint(0, threshold)
-        lines = rng.sample(range(config.lines), threshold + 2)
+        ends = self.randint(0, threshold)
+        lines = self.sample(range(config.lines), threshold + 2)
         for number, line in enumerate(lines[:-1]):
             if number == ends:  # earlier misses stay in the window
-                await registers.write("CAP_THRESHOLD", threshold)
+                await self.registers.write("CAP_THRESHOLD", threshold)
                 await self.commit(region, replace(config, workers=0), CommitCode.WORKERS)
                 if kind == "late":
                     await self.close(region)
-            assert not await registers.read("FALLBACK"), f"{kind}: FALLBACK after {number} misses"
+            assert not await self.registers.read("FALLBACK"), (
+                f"{kind}: FALLBACK after {number} misses"
+            )
             await self.miss(config, line, kind)
-        found = await registers.read("FALLBACK")
+        found = await self.registers.read("FALLBACK")
         assert found == 1 << region, f"{kind}: FALLBACK is {found:#x} after {threshold + 1} misses"
-        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
-        assert not await registers.read("IRQ_STATUS.FALLBACK"), "the interrupt was not cleared"
+        await self.registers.write("IRQ_STATUS", IRQ_FALLBACK)
+        assert not await self.registers.read("IRQ_STATUS.FALLBACK"), "the interrupt was not cleared"
         await self.miss(config, lines[-1], kind)
-        assert await registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: no second interrupt"
-        await registers.write("CAP_WINDOW", 0)
-        await registers.write("FALLBACK", 1 << region)
-        assert await registers.read("IRQ_STATUS.FALLBACK"), "FALLBACK cleared its interrupt"
-        await registers.write("IRQ_STATUS", IRQ_FALLBACK)
+        assert await self.registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: no second interrupt"
+        await self.registers.write("CAP_WINDOW", 0)
+        await self.registers.write("FALLBACK", 1 << region)
+        assert await self.registers.read("IRQ_STATUS.FALLBACK"), "FALLBACK cleared its interrupt"
+        await self.registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
     async def miss(self, config: RegionConfig, line: int, kind: str) -> None:
         """Contribute to a line that is untouched in this round."""
         await self.fill_lines(
-            config, line, self.rng.randrange(config.workers), poison=kind == "poisoned"
+            config, line, self.randrange(config.workers), poison=kind == "poisoned"
         )
         await self.read_registers("SLOT_MISS")  # shows the scoreboard that it was a miss
 
@@ -217,29 +210,30 @@ class FallbackAnswersSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng, registers = self.rng, self.registers
         region = self.any_region()
-        await registers.write("CAP_THRESHOLD", 0)
-        await registers.write("CAP_WINDOW", 1)
+        await self.registers.write("CAP_THRESHOLD", 0)
+        await self.registers.write("CAP_WINDOW", 1)
         votes = await self.start_region(region, Mode.G_BINARY, 0, 3)
         await self.fill_lines(votes, 0, 0)
-        assert await registers.read("FALLBACK") == 1 << region, "one miss did not raise FALLBACK"
+        assert await self.registers.read("FALLBACK") == 1 << region, (
+            "one miss did not raise FALLBACK"
+        )
         others = [self.layout.region(mode, 0, 3) for mode in (Mode.FP32, Mode.G_INT4)]
         plain = self.layout.region(Mode.IDENTITY, 0, 1)
-        for config in rng.sample((votes, plain, *others), 4):
+        for config in self.sample((votes, plain, *others), 4):
             await self.commit(region, config)
-            for optimal, severe in rng.sample(((0, 0), (1, 0), (1, 1)), 3):
+            for optimal, severe in self.sample(((0, 0), (1, 0), (1, 1)), 3):
                 levels = THRESHOLDS.pack(OPTIMAL=optimal, MODERATE=0, SEVERE=severe)
-                await registers.write("DEVLOAD_THRESHOLD", levels)
+                await self.registers.write("DEVLOAD_THRESHOLD", levels)
                 await self.every_answer(config)
 
     async def every_answer(self, config: RegionConfig) -> None:
         """Get each kind of response alone: accepted, duplicate, refused, and reads of all views."""
-        worker = self.rng.randrange(config.workers)
+        worker = self.randrange(config.workers)
         for poison in (True, False, False):
             await self.fill_lines(config, 0, worker, poison=poison)
         selectors = self.read_selectors(config)
-        chosen = self.rng.sample(selectors, min(8, len(selectors)))
+        chosen = self.sample(selectors, min(8, len(selectors)))
         if config.mode is not Mode.IDENTITY:
             chosen += [0, *VIEW_SELECTORS, 255]  # 255 is refused
             await self.call(self.write_msg(config.address(255, 0), bytes(LINE_BYTES)))

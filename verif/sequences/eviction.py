@@ -19,7 +19,6 @@ class EvictionSequence(NfSequence):
     """More lines than slots, workers in the outer loop: every line is evicted between workers."""
 
     modes: tuple[Mode, ...] = (Mode.G_BINARY, Mode.G_TERNARY)
-    workers: int = 3
     factor: float = 1.25
     shuffle: bool = False
     reads: float = 0.05
@@ -28,20 +27,18 @@ class EvictionSequence(NfSequence):
         modes = self.modes[: self.hw.regions]
         share = int(self.hw.slots * self.factor) // len(modes) + 1  # more than few slots, too
         lines_log2 = (share * len(modes) - 1).bit_length()
-        configs = [self.layout.region(mode, lines_log2, self.workers) for mode in modes]
+        configs = [self.layout.region(mode, lines_log2, 3) for mode in modes]
         await self.commit_all(*configs)
         places = [
-            (config, line)
-            for config in configs
-            for line in self.rng.sample(range(config.lines), share)
+            (config, line) for config in configs for line in self.sample(range(config.lines), share)
         ]
-        for worker in range(self.workers):
+        for worker in range(3):
             if self.shuffle:
                 self.rng.shuffle(places)
             for config, line in places:
                 await self.contribute(config, worker, line, limit=RACE_LIMIT)
-                if self.rng.random() < self.reads:
-                    await self.read_region(*self.rng.choice(places), limit=RACE_LIMIT)
+                if self.random() < self.reads:
+                    await self.read_region(*self.choice(places), limit=RACE_LIMIT)
         await self.drain()
         for config, line in places:
             await self.read_lines(config, line, (0, 8), wait=False)
@@ -53,20 +50,16 @@ class AllInFlightSequence(NfSequence):
     Every line that is not in a slot is being written back, and is needed again.
     """
 
-    rounds: int = 12
-
     async def body(self) -> None:
-        rng, lines = self.rng, range(2 * self.hw.slots)
+        lines = range(2 * self.hw.slots)
         config = await self.start_region(
             0, Mode.G_BINARY, (len(lines) - 1).bit_length(), MAX_WORKERS, ready=True
         )
         async with self.stalled("b", level=0.9):
-            for _ in range(self.rounds):
-                order = rng.sample(lines, len(lines))
+            for _ in range(12):
+                order = self.shuffled(lines)
                 await self.fill_lines(config, order, ANY, limit=RACE_LIMIT, wait=False)
-        for line in lines:
-            await self.read_region(config, line, rng.choice((0, 8)), limit=1)
-        await self.drain()
+        await self.read_each(((config, line, self.choice((0, 8))) for line in lines), limit=1)
 
 
 class AgainAtOnceSequence(NfSequence):
@@ -76,29 +69,25 @@ class AgainAtOnceSequence(NfSequence):
     in which they were filled.
     """
 
-    gaps: int = 10
-    rounds: int = 4
-
     async def body(self) -> None:
-        slots, rng = self.hw.slots, self.rng
-        lines = range(2 * slots)
-        config = self.layout.region(Mode.G_BINARY, (2 * slots - 1).bit_length(), MAX_WORKERS)
-        for gap in range(self.gaps * self.rounds):  # a new round has no marks
+        lines = range(2 * self.slots)
+        config = self.layout.region(Mode.G_BINARY, (2 * self.slots - 1).bit_length(), MAX_WORKERS)
+        for gap in range(10 * 4):  # a new round has no marks
             await self.commit(0, config, ready=True)
-            order = rng.sample(lines, len(lines))
-            inside, outside = order[:slots], order[slots:]
+            order = self.shuffled(lines)
+            inside, outside = order[: self.slots], order[self.slots :]
             await self.fill_lines(config, inside, ANY, limit=RACE_LIMIT)
-            count = rng.randint(1, 3)
+            count = self.randint(1, 3)
             for number in range(count):  # in consecutive cycles, or with one between
                 await self.fill_lines(config, outside[number], ANY, limit=RACE_LIMIT, wait=False)
-                if number == 1 and rng.random() < 0.5:
+                if number == 1 and self.random() < 0.5:
                     await self.cycles(1)
-            await self.cycles(gap % self.gaps)
-            again = rng.sample(inside[:count], rng.randint(1, count))
+            await self.cycles(gap % 10)
+            again = self.sample(inside[:count], self.randint(1, count))
             await self.fill_lines(config, again, ANY, limit=RACE_LIMIT)
-            for line in lines:
-                await self.read_region(config, line, rng.choice((0, 8)), limit=RACE_LIMIT)
-            await self.drain()
+            await self.read_each(
+                ((config, line, self.choice((0, 8))) for line in lines), limit=RACE_LIMIT
+            )
 
 
 class PinnedSlotSequence(NfSequence):
@@ -108,17 +97,18 @@ class PinnedSlotSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        slots = self.hw.slots
-        crowd = self.layout.region(Mode.G_BINARY, slots.bit_length(), 2)
+        crowd = self.layout.region(Mode.G_BINARY, self.slots.bit_length(), 2)
         summed = self.layout.region(Mode.FP32, 0, 2)
         await self.commit_all(crowd, summed, ready=True)
-        lines = [(crowd, line) for line in range(2 * slots - 2)]
-        lines.insert(slots - 1, (summed, 0))  # into the last slot, which is the oldest at the end
+        lines = [(crowd, line) for line in range(2 * self.slots - 2)]
+        lines.insert(
+            self.slots - 1, (summed, 0)
+        )  # into the last slot, which is the oldest at the end
         for config, line in lines:
             await self.fill_lines(config, line, 0)
         async with self.stalled("r"):
             await self.read_lines(summed, 0, apart=40, wait=False)
-            missed = await self.contribute(crowd, 0, 2 * slots - 2)
+            missed = await self.contribute(crowd, 0, 2 * self.slots - 2)
             await self.cycles(100)
             answered = missed.response is not None
         assert answered, "a miss waits for a pinned slot though others can be evicted"
@@ -127,27 +117,20 @@ class PinnedSlotSequence(NfSequence):
 class NeighbourRoundsSequence(NfSequence):
     """Commits that clear the marks of exactly their region, not of one with adjacent marks."""
 
-    regions: int = 3
-    lines_log2: int = 7
-
     async def body(self) -> None:
-        count = min(self.regions, self.hw.regions)
-        configs = [self.layout.region(Mode.G_BINARY, self.lines_log2, 2) for _ in range(count)]
+        count = min(3, self.hw.regions)
+        configs = [self.layout.region(Mode.G_BINARY, 7, 2) for _ in range(count)]
         await self.commit_all(*configs)
-        for again in self.rng.sample(range(count), count):
+        for again in self.shuffled(range(count)):
             share = min(configs[0].lines, self.hw.slots)  # enough to evict all earlier lines
             places = [
                 (config, line)
                 for config in configs
-                for line in self.rng.sample(range(config.lines), share)
+                for line in self.sample(range(config.lines), share)
             ]
-            for config, line in places:
-                await self.contribute(config, self.rng.randrange(2), line)
-            await self.drain()
+            await self.contribute_each((config, self.randrange(2), line) for config, line in places)
             await self.commit(again)
-            for config, line in places:
-                await self.read_region(config, line, self.rng.choice((0, 8)))
-            await self.drain()
+            await self.read_each((config, line, self.choice((0, 8))) for config, line in places)
 
 
 class FetchedPlanesSequence(NfSequence):
@@ -157,27 +140,24 @@ class FetchedPlanesSequence(NfSequence):
     slots, no two lines share a mark, and there is one request at a time.
     """
 
-    rounds: int = 4
-
     async def body(self) -> None:
-        rng, hw = self.rng, self.hw
         self.read_beats = 0
-        lines_log2 = (2 * hw.slots - 1).bit_length()
+        lines_log2 = (2 * self.hw.slots - 1).bit_length()
         config = await self.start_region(0, Mode.G_BINARY, lines_log2, 15, ready=True)
-        for _ in range(self.rounds):
+        for _ in range(4):
             await self.commit(0)
-            counts = [rng.choice((1, 2, 3, 7, 8)) for _ in range(config.lines)]
+            counts = [self.choice((1, 2, 3, 7, 8)) for _ in range(config.lines)]
             for line, count in enumerate(counts):
-                await self.fill_lines(config, line, rng.sample(range(config.workers), count))
+                await self.fill_lines(config, line, self.sample(range(config.workers), count))
             fetches = 0
             for line, count in enumerate(counts):
                 before = self.read_beats
-                await self.read_lines(config, line, rng.choice((INFO_SELECTOR, 0)))
+                await self.read_lines(config, line, self.choice((INFO_SELECTOR, 0)))
                 beats = self.read_beats - before
                 fetches += beats > 0
-                planes = min(count.bit_length(), hw.cnt_w)
+                planes = min(count.bit_length(), self.hw.cnt_w)
                 assert beats in (0, 1 + planes), f"{beats} beats for {count} contributions"
-            assert fetches >= config.lines - hw.slots, f"only {fetches} records were fetched"
+            assert fetches >= config.lines - self.hw.slots, f"only {fetches} records were fetched"
 
     def beat(self, beat: MemBeat) -> None:
         """Count a beat on the memory port; connect it to the monitor of the memory."""
@@ -187,17 +167,15 @@ class FetchedPlanesSequence(NfSequence):
 class GarbageSequence(NfSequence):
     """Garbage and forged records in the state area before a commit are never taken for state."""
 
-    workers: int = 5
-    lines_log2: int = 2
     mode: Mode = Mode.G_BINARY
 
     async def body(self) -> None:
-        config = self.layout.region(self.mode, self.lines_log2, self.workers)
+        config = self.layout.region(self.mode, 2, 5)
         await self.forge(config)
         await self.commit(0, config)
         await self.use(config)
         # The same area again: the forgeries are true records of the last epoch.
-        await self.start_region(0, self.mode, self.lines_log2, self.workers)
+        await self.start_region(0, self.mode, 2, 5)
         await self.forge(config, keep=0.7)
         await self.commit(0, config)
         await self.use(config)
@@ -206,9 +184,9 @@ class GarbageSequence(NfSequence):
         """Overwrite the state area while it is ordinary memory, except for a share of lines."""
         size = state_lines(config, self.hw.cnt_w)
         for line in range(min(size, 64)):
-            if self.rng.random() < keep:
+            if self.random() < keep:
                 continue
-            data = self.rng.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
+            data = self.choice((ZEROS, ONES, random_line(self.rng), b"\x01" + ZEROS[1:]))
             await self.write(config.state_base + line * LINE_BYTES, data)
         await self.drain()
 
@@ -216,7 +194,7 @@ class GarbageSequence(NfSequence):
         """Read early, contribute and read; with few slots, lines are evicted between."""
         await self.read_lines(config, None, (0, self.part_selector(config)))
         for worker, line in product(range(config.workers), range(config.lines)):
-            if self.rng.random() < 0.8:
+            if self.random() < 0.8:
                 await self.contribute(config, worker, line)
         await self.drain()
         await self.read_lines(config)
@@ -262,11 +240,10 @@ class EvictionBufferSequence(ParkedBase):
 
     async def full_buffer(self) -> None:
         """Write back a fifth line while four are unanswered."""
-        slots = self.hw.slots
         await self.all_dirty()
         async with self.stalled("b"):
-            await self.dirty(slots, slots)
-            await self.read_lines(self.low, range(2 * slots, 3 * slots), wait=False)
+            await self.dirty(self.slots, self.slots)
+            await self.read_lines(self.low, range(2 * self.slots, 3 * self.slots), wait=False)
             await self.cycles(3 * APART)
 
     async def answered(self, delay: int) -> None:
@@ -279,12 +256,11 @@ class EvictionBufferSequence(ParkedBase):
 
     async def back_at_once(self, gap: int) -> None:
         """Use a line in the cycles in which it leaves its slot, and before memory accepts it."""
-        slots = self.hw.slots
         for stall in (0.0, 1.0):
             await self.all_dirty()
             async with self.stalled("w", level=stall):
-                await self.read_lines(self.low, slots, apart=gap, wait=False)
-                await self.read_lines(self.low, range(slots), wait=False)
+                await self.read_lines(self.low, self.slots, apart=gap, wait=False)
+                await self.read_lines(self.low, range(self.slots), wait=False)
                 await self.cycles(2 * APART)
 
     async def answered_at_once(self, *lines: int) -> bool:
@@ -317,14 +293,13 @@ class EvictionBufferSequence(ParkedBase):
 
         The last ones are not even sent at first, then all wait for their responses.
         """
-        slots = self.hw.slots
         many = await self.start_region(2, Mode.G_BINARY, 7, 1, ready=True)
         for more in range(3):
             await self.commit(2)
-            last = slots + MISS_DEPTH - BUFFER - more
-            await self.fill_lines(many, range(slots), 0, alone=True)
+            last = self.slots + MISS_DEPTH - BUFFER - more
+            await self.fill_lines(many, range(self.slots), 0, alone=True)
             async with self.stalled("b"):
-                await self.fill_lines(many, range(slots, last), 0, alone=True)
+                await self.fill_lines(many, range(self.slots, last), 0, alone=True)
                 with self.memory(w_stall=1.0):
                     lines = range(last, last + 2 * BUFFER)
                     await self.fill_lines(many, lines, 0, apart=4, wait=False)
@@ -354,11 +329,10 @@ class EvictionBufferSequence(ParkedBase):
 
     async def before_initialiser(self, mode: Mode) -> None:
         """Evict lines with initialised records, and lines that the initialiser has not reached."""
-        slots = self.hw.slots
         config = self.layout.region(mode, 9, 2)
         with self.memory(w_stall=0.8):
             await self.commit(0, config)
-            first, last = range(3 * slots), range(config.lines - 3 * slots, config.lines)
+            first, last = range(3 * self.slots), range(config.lines - 3 * self.slots, config.lines)
             await self.cycles(5 * APART)
             for worker in range(2):  # of lines that have records by now: out, and in again
                 await self.fill_lines(config, first, worker)
@@ -383,19 +357,19 @@ class EveryTallySequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
+        regions = self.hw.regions
         work = []
-        for region in rng.sample(range(regions), regions):
+        for region in self.shuffled(range(regions)):
             config = await self.start_region(region, Mode.G_BINARY, 0, 64)
             work += [(config, worker) for worker in range(config.workers)]
-        again = rng.sample(range(regions), regions // 2)
+        again = self.sample(range(regions), regions // 2)
         for _ in range(2):
-            for config, worker in rng.sample(work, len(work)):
-                await self.contribute(config, worker, 0)
-            await self.drain()
+            await self.contribute_each(
+                (config, worker, 0) for config, worker in self.shuffled(work)
+            )
             for region in again:
                 await self.commit(region)
-            work = rng.sample(work, len(work) // 2)
+            work = self.sample(work, len(work) // 2)
 
 
 class EveryMarkSequence(NfSequence):
@@ -409,7 +383,7 @@ class EveryMarkSequence(NfSequence):
     """Lines of a row, in a region of as many lines as marks."""
 
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
+        regions = self.hw.regions
         small = await self.start_region(0, Mode.G_BINARY, 8, 3, ready=True)
         work = [(small, line) for line in range(0, small.lines, 2)]
         await self.each(work, 0)
@@ -420,18 +394,16 @@ class EveryMarkSequence(NfSequence):
             for region in range(regions)
         ]
         work = [
-            (config, row * self.lines + rng.randrange(self.lines))
+            (config, row * self.lines + self.randrange(self.lines))
             for config, row in product(configs, range(self.rows))
         ]
         await self.initialised()
         await self.each(work, 0)
         await self.unmarked(work)
-        for region in rng.sample(range(regions), regions // 2):
+        for region in self.sample(range(regions), regions // 2):
             await self.commit(region)
         await self.each(work, 1)
-        for config, line in rng.sample(work, len(work)):
-            await self.read_region(config, line, INFO_SELECTOR)
-        await self.drain()
+        await self.read_each((config, line, INFO_SELECTOR) for config, line in self.shuffled(work))
         for region in range(regions):
             await self.start_region(region, Mode.G_BINARY, 0, 1)
 
@@ -441,7 +413,7 @@ class EveryMarkSequence(NfSequence):
         async with self.stalled("r"):
             reads = [
                 await self.read_region(config, line ^ 1, 0)
-                for config, line in self.rng.sample(work, self.rows // 4)
+                for config, line in self.sample(work, self.rows // 4)
                 if (config, line ^ 1) not in used
             ]
             await self.cycles(300)
@@ -451,9 +423,7 @@ class EveryMarkSequence(NfSequence):
 
     async def each(self, work: list[tuple[RegionConfig, int]], worker: int) -> None:
         """Contribute as a worker to each of these lines, in random order."""
-        for config, line in self.rng.sample(work, len(work)):
-            await self.contribute(config, worker, line)
-        await self.drain()
+        await self.contribute_each((config, worker, line) for config, line in self.shuffled(work))
 
 
 class EveryMissSequence(NfSequence):
@@ -463,30 +433,27 @@ class EveryMissSequence(NfSequence):
     and refuses half of the stores in the second epoch.
     """
 
-    passes: int = 12
-
     async def body(self) -> None:
-        rng, slots = self.rng, self.hw.slots
-        config = self.layout.region(Mode.FP32, slots.bit_length(), 4)
-        lines = rng.sample(range(config.lines), slots + slots // 4)
+        config = self.layout.region(Mode.FP32, self.slots.bit_length(), 4)
+        lines = self.sample(range(config.lines), self.slots + self.slots // 4)
         data = range(config.state_line, config.state_line + config.workers * config.lines)
         for refuses in (False, True):
             await self.commit(0, config, ready=True)
             await self.fill_lines(config, lines, 0)
-            refused = rng.sample(data, len(data) // 2) if refuses else []
+            refused = self.sample(data, len(data) // 2) if refuses else []
             with self.failing(writes=refused, known=True), self.memory(r_stall=0.0):
-                for number in range(self.passes):
+                for number in range(12):
                     self.mem.r_stall = 0.9 if refuses or number % 2 else 0.0
-                    for line in rng.sample(lines, len(lines)):
+                    for line in self.shuffled(lines):
                         await self.one(config, line)
                     await self.drain()
 
     async def one(self, config: RegionConfig, line: int) -> None:
         """Issue an operation of a random kind."""
-        kind = self.rng.random()
+        kind = self.random()
         if kind < 0.6:
             be = byte_enables(self.rng) if kind < 0.15 else None
-            await self.contribute(config, self.rng.randrange(config.workers), line, be=be)
+            await self.contribute(config, self.randrange(config.workers), line, be=be)
         else:
             await self.read_region(config, line, 0 if kind < 0.8 else None)
 
@@ -498,29 +465,24 @@ class EveryParkSequence(NfSequence):
     answers after all have arrived.
     """
 
-    rounds: int = 12
-    admitted: int = 64
-    """Requests of each kind, by default as many as the device has places for responses."""
-
     async def body(self) -> None:
-        rng = self.rng
         lines_log2 = self.hw.slots.bit_length() + 1
         config = await self.start_region(0, Mode.G_BINARY, lines_log2, 64, ready=True)
         halves = range(config.lines // 2), range(config.lines // 2, config.lines)
-        for number in range(self.rounds):
+        for number in range(12):
             here, away = halves if number % 2 == 0 else halves[::-1]
             await self.fill_lines(config, here, number)  # evicts the others
-            few = rng.sample(away, rng.choice((2, 6, 40)))
+            few = self.sample(away, self.choice((2, 6, 40)))
             written, read = few[::2], few[1::2]  # operations that race on a line commute
-            workers = rng.sample(range(config.workers), config.workers)
+            workers = self.shuffled(range(config.workers))
             async with self.stalled("r"):
-                work = [True, False] * self.admitted
-                rng.shuffle(work)
+                work = [True, False] * 64
+                self.rng.shuffle(work)
                 for write in work:
                     if write:
-                        await self.contribute(config, workers.pop(), rng.choice(written))
+                        await self.contribute(config, workers.pop(), self.choice(written))
                     else:
-                        await self.read_region(config, rng.choice(read), INFO_SELECTOR)
+                        await self.read_region(config, self.choice(read), INFO_SELECTOR)
                 await self.cycles(600)
 
 
@@ -531,19 +493,15 @@ class EveryFigureSequence(NfSequence):
     predictor compares the values.
     """
 
-    lines_log2: int = 8
-
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
-        for region in rng.sample(range(regions), regions):
-            config = await self.start_region(
-                region, Mode.G_BINARY, self.lines_log2, 2, ld_mask=0x00FF
-            )
+        regions = self.hw.regions
+        for region in self.shuffled(range(regions)):
+            config = await self.start_region(region, Mode.G_BINARY, 8, 2, ld_mask=0x00FF)
             for worker in range(2):
-                lines = rng.sample(range(config.lines), config.lines)
+                lines = self.shuffled(range(config.lines))
                 await self.fill_lines(config, lines, worker, poison=not worker)
             for line in range(config.lines):
-                await self.read(config.address(0, line), ldid=rng.randrange(8, 16))
+                await self.read(config.address(0, line), ldid=self.randrange(8, 16))
             await self.figures(region, config)
             await self.commit(region)
             await self.close(region)

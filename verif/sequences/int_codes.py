@@ -66,23 +66,22 @@ class CodesSequence(NfSequence):
         Between the contributions there are duplicates with other codes, reads and evictions, and
         at most one of the workers sends poison.
         """
-        rng = self.rng
-        senders = rng.sample(range(config.workers), config.workers)
-        if rng.random() < 0.4:
-            senders = senders[: rng.randint(0, config.workers)]
-        bad = rng.choice(senders) if senders and rng.random() < self.poisoned else None
+        senders = self.shuffled(range(config.workers))
+        if self.random() < 0.4:
+            senders = senders[: self.randint(0, config.workers)]
+        bad = self.choice(senders) if senders and self.random() < self.poisoned else None
         for place, worker in enumerate(senders):
             data = self.line_of(config, self.other_shape(shape))
             await self.contribute(config, worker, line, data, RACE_LIMIT, poison=worker == bad)
-            if rng.random() < 0.1:
-                again = rng.choice(senders[: place + 1])
+            if self.random() < 0.1:
+                again = self.choice(senders[: place + 1])
                 await self.contribute(config, again, line, self.duplicate(config), RACE_LIMIT)
-            if rng.random() < 0.2:
+            if self.random() < 0.2:
                 await self.read_region(config, line, limit=RACE_LIMIT)
             if self.evicts_after(place, len(senders)):
                 await self.crowd_out(crowd)
         await self.drain()
-        if self.evicted and rng.random() < self.evicted:
+        if self.evicted and self.random() < self.evicted:
             await self.crowd_out(crowd)
         await self.read_views(config, line)
 
@@ -109,13 +108,13 @@ class IntSequence(CodesSequence):
 
     def workers(self) -> int:
         """Draw a number of workers that the counters of this build can sum."""
-        return min(self.rng.choice((*WORKERS, self.rng.randint(1, self.most))), self.most)
+        return min(self.choice((*WORKERS, self.randint(1, self.most))), self.most)
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
         """Return a line of codes of one of the `SHAPES`."""
         count = elements_per_line(config.mode)
         low, high = code_range(config.mode, config.signed)
-        drawn = [self.rng.randint(low, high) for _ in range(count)]
+        drawn = [self.randint(low, high) for _ in range(count)]
         line = {
             "smallest": [low] * count,
             "largest": [high] * count,
@@ -125,12 +124,12 @@ class IntSequence(CodesSequence):
             "random": drawn,
         }[shape]
         if shape == "one hot":
-            line[self.rng.randrange(count)] = self.rng.choice((low, high, 1))
+            line[self.randrange(count)] = self.choice((low, high, 1))
         return bytes(pack_int(line, config.mode, config.signed).tobytes())
 
     def other_shape(self, shape: str) -> str:
         """Draw this shape, or random codes for a third of the contributions."""
-        return self.rng.choice((shape, shape, "random"))
+        return self.choice((shape, shape, "random"))
 
     def duplicate(self, config: RegionConfig) -> bytes | None:
         """Return None: a random legal line."""
@@ -138,40 +137,37 @@ class IntSequence(CodesSequence):
 
     def evicts_after(self, place: int, senders: int) -> bool:
         """Evict the line after a tenth of the contributions."""
-        return self.crowded and self.rng.random() < 0.1
+        return self.crowded and self.random() < 0.1
 
 
 class IntCodesSequence(IntSequence):
     """Sums of integer codes: W from 1 to 64, corner codes, subsets of workers, disturbances."""
 
-    rounds: int = 6
-
     async def body(self) -> None:
-        rng = self.rng
         crowd = self.crowd_layout()
         await self.commit(1, crowd)
         await self.extremes()
-        for number in range(self.rounds):
+        for number in range(6):
             config = await self.start_region(
                 0,
                 INTS[number % 2],
-                rng.randint(0, 1),
+                self.randint(0, 1),
                 self.workers(),
-                signed=rng.random() < 0.6,
-                strict=rng.random() < 0.3,
+                signed=self.random() < 0.6,
+                strict=self.random() < 0.3,
             )
             for line in range(config.lines):
-                await self.sum_line(config, line, rng.choice(SHAPES), crowd)
+                await self.sum_line(config, line, self.choice(SHAPES), crowd)
             # The same area with the other sign, or again: nothing of the old round may show.
-            other = rng.choice((replace(config, signed=not config.signed), config))
+            other = self.choice((replace(config, signed=not config.signed), config))
             await self.commit(0, other)
             await self.read_views(other, 0)
             await self.sum_line(other, 0, "random", crowd)
 
     async def extremes(self) -> None:
         """Reach the largest and the smallest sum that the counters can hold."""
-        mode = self.rng.choice(INTS)
-        config = await self.start_region(0, mode, 1, self.most, signed=self.rng.random() < 0.5)
+        mode = self.choice(INTS)
+        config = await self.start_region(0, mode, 1, self.most, signed=self.random() < 0.5)
         for line, shape in enumerate(("largest", "smallest")):
             for worker in range(self.most):
                 await self.contribute(config, worker, line, self.line_of(config, shape))
@@ -182,18 +178,15 @@ class IntCodesSequence(IntSequence):
 class NeighbourSumsSequence(IntSequence):
     """Reads of regions of every mode and sign in consecutive cycles, by their views of sums."""
 
-    rounds: int = 3
-
     async def body(self) -> None:
-        rng = self.rng
         kinds = list(product(INTS, (False, True)))
-        for _ in range(self.rounds):
-            used = rng.sample(kinds, min(len(kinds), self.hw.regions))
+        for _ in range(3):
+            used = self.sample(kinds, min(len(kinds), self.hw.regions))
             regions = [self.layout.region(m, 1, self.workers(), signed=s) for m, s in used]
             for place, config in enumerate(regions):
                 await self.commit(place, config)
                 for line in range(config.lines):
-                    workers = rng.sample(range(config.workers), min(config.workers, 3))
+                    workers = self.sample(range(config.workers), min(config.workers, 3))
                     await self.fill_lines(config, line, workers, wait=False)
             await self.drain()
             asked = [
@@ -201,9 +194,7 @@ class NeighbourSumsSequence(IntSequence):
                 for config in regions
                 for view in product(range(config.lines), sum_selectors(config))
             ]
-            for config, line, selector in rng.sample(asked, len(asked)):
-                await self.read_region(config, line, selector)
-            await self.drain()
+            await self.read_each(self.shuffled(asked))
 
 
 class SameAsVotesSequence(IntSequence):
@@ -216,16 +207,15 @@ class SameAsVotesSequence(IntSequence):
     signs: tuple[bool, ...] = (True, True, False)
 
     async def body(self) -> None:
-        rng = self.rng
         for number in range(self.rounds):
             workers = self.workers()
-            signed = rng.choice(self.signs)
+            signed = self.choice(self.signs)
             config = self.layout.region(INTS[number % 2], 0, workers, signed=signed)
             votes = self.layout.region(Mode.G_BINARY, 0, workers)
             await self.commit_all(config, votes)
-            senders = rng.sample(range(workers), rng.randint(1, workers))
+            senders = self.sample(range(workers), self.randint(1, workers))
             for worker in senders:
-                data = self.line_of(config, rng.choice(SHAPES))
+                data = self.line_of(config, self.choice(SHAPES))
                 await self.contribute(config, worker, 0, data)
                 await self.contribute(votes, worker, 0, data)
             await self.drain()
@@ -259,17 +249,16 @@ class IntRefusalSequence(IntSequence):
     """Undefined selectors, partial writes, and descriptors of integer codes that are refused."""
 
     async def body(self) -> None:
-        rng = self.rng
         edges = set(product(INTS, (1, 15, 16, 17)))
         edges |= {(mode, self.workers()) for mode in INTS}
-        for mode, workers in rng.sample(sorted(edges), len(edges)):
+        for mode, workers in self.sample(sorted(edges), len(edges)):
             if workers > self.hw.cnt_max:
                 continue
-            config = await self.start_region(0, mode, 0, workers, signed=rng.random() < 0.5)
+            config = await self.start_region(0, mode, 0, workers, signed=self.random() < 0.5)
             await self.contribute(config, 0, 0)
-            for selector in rng.sample(SELECTORS, len(SELECTORS)):
+            for selector in self.shuffled(SELECTORS):
                 await self.read(config.address(selector, 0), RACE_LIMIT)
-            partial = rng.getrandbits(64)
+            partial = self.getrandbits(64)
             await self.write(config.address(0, 0), bytes(LINE_BYTES), RACE_LIMIT, be=partial)
             await self.write(config.address(workers % 256, 0), bytes(LINE_BYTES), RACE_LIMIT)
             await self.drain()
@@ -277,15 +266,15 @@ class IntRefusalSequence(IntSequence):
 
     async def commits(self, config: RegionConfig) -> None:
         """Commit reserved modes, alone and with other faults, and too many workers to sum."""
-        rng, unused = self.rng, self.hw.regions - 1
-        for code in rng.sample(range(6, 16), 10):
+        unused = self.hw.regions - 1
+        for code in self.sample(range(6, 16), 10):
             bad = replace(config, mode=Mode(code))
-            await self.commit(rng.choice((0, unused)), bad, expect=CommitCode.MODE)
-            worse = replace(bad, threshold=rng.choice((0, 1)), workers=rng.choice((0, 65, 1)))
+            await self.commit(self.choice((0, unused)), bad, expect=CommitCode.MODE)
+            worse = replace(bad, threshold=self.choice((0, 1)), workers=self.choice((0, 65, 1)))
             await self.commit(0, worse, expect=CommitCode.MODE)
         most = self.most
         if most < MAX_WORKERS:
-            counts = (most + 1, rng.randint(most + 1, MAX_WORKERS))
+            counts = (most + 1, self.randint(most + 1, MAX_WORKERS))
             for mode, workers in zip(INTS, counts, strict=True):
                 many = self.layout.region(mode, 0, workers)
                 await self.commit(unused, many, expect=CommitCode.PLANES)
@@ -307,10 +296,9 @@ class EveryIntSequence(IntSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
         for mode, signed in product(INTS, (False, True)):
-            classes = (1, rng.randint(2, 14), 15, 16, 17, rng.randint(18, 62), 63, 64)
-            for workers in rng.sample(classes, len(classes)):
+            classes = (1, self.randint(2, 14), 15, 16, 17, self.randint(18, 62), 63, 64)
+            for workers in self.shuffled(classes):
                 config = await self.start_region(0, mode, 2, workers, signed=signed)
                 await self.complete(config)
                 if workers == 16:  # it has every view
@@ -318,7 +306,7 @@ class EveryIntSequence(IntSequence):
 
     async def complete(self, config: RegionConfig) -> None:
         """Contribute to line 0 as all workers and read it."""
-        for number, worker in enumerate(self.rng.sample(range(config.workers), config.workers)):
+        for number, worker in enumerate(self.shuffled(range(config.workers))):
             data = self.line_of(config, SHAPES[number % len(SHAPES)])
             await self.contribute(config, worker, 0, data)
         await self.drain()
@@ -352,18 +340,19 @@ class Tern5Sequence(CodesSequence):
 
     def workers(self) -> int:
         """Draw a number of workers that the counters of this build hold."""
-        rng, most = self.rng, self.most
-        return min(rng.choice(TERN5_WORKERS), most) if rng.random() < 0.5 else rng.randint(1, most)
+        most = self.most
+        return (
+            min(self.choice(TERN5_WORKERS), most) if self.random() < 0.5 else self.randint(1, most)
+        )
 
     def line(self, shape: str) -> bytes:
         """Return a line of one of the `TERN5_SHAPES`: one sign, legal, any or illegal bytes."""
-        rng = self.rng
         if shape in ("plus", "minus", "off"):
             trits = np.full(ELEMENTS, {"plus": 1, "minus": -1, "off": 0}[shape], np.int8)
             return bytes(trits_to_lines(trits).tobytes())
         bounds = {"legal": (0, TERN5_CODES - 1), "illegal": (TERN5_CODES, 255)}
         low, high = bounds.get(shape, (0, 255))
-        return bytes(rng.randint(low, high) for _ in range(LINE_BYTES))
+        return bytes(self.randint(low, high) for _ in range(LINE_BYTES))
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
         """Return a line of a shape; all regions have the same format."""
@@ -371,7 +360,7 @@ class Tern5Sequence(CodesSequence):
 
     def other_shape(self, shape: str) -> str:
         """Draw this shape, or any shape for a third of the contributions."""
-        return self.rng.choice((shape, shape, self.rng.choice(TERN5_SHAPES)))
+        return self.choice((shape, shape, self.choice(TERN5_SHAPES)))
 
     def duplicate(self, config: RegionConfig) -> bytes | None:
         """Return a line of any bytes."""
@@ -386,7 +375,7 @@ class EveryByteSequence(Tern5Sequence):
     """Each of the 256 bytes at each position modulo 4 of a line, of one and of two workers."""
 
     async def body(self) -> None:
-        shifts = self.rng.sample(range(256), 2)
+        shifts = self.sample(range(256), 2)
 
         def content(worker: int, line: int) -> bytes:
             first = LINE_BYTES * line + shifts[worker] * worker
@@ -402,19 +391,17 @@ class EveryByteSequence(Tern5Sequence):
 class EveryNetSequence(Tern5Sequence):
     """Lines with every net from -W to W of all workers, and thresholds of each kind."""
 
-    rounds: int = 8
-
     async def body(self) -> None:
-        rng, edges = self.rng, self.rng.sample(range(8), 8)
-        for number in range(self.rounds):
+        edges = self.shuffled(range(8))
+        for number in range(8):
             # The largest even and the largest odd W, then any.
             workers = max(1, self.most - number) if number < 2 else self.workers()
-            below, above = max(1, workers - 1), rng.randint(MAX_WORKERS + 1, 254)
-            thresholds = (1, 2, below, workers, workers + 1, above, 255, rng.randint(1, workers))
+            below, above = max(1, workers - 1), self.randint(MAX_WORKERS + 1, 254)
+            thresholds = (1, 2, below, workers, workers + 1, above, 255, self.randint(1, workers))
             threshold = thresholds[edges[number % len(edges)]]
             config = await self.start_region(0, Mode.G_TERN5, 0, workers, threshold=threshold)
             rows = self.votes(workers)
-            for worker in rng.sample(range(workers), workers):
+            for worker in self.shuffled(range(workers)):
                 await self.contribute(config, worker, 0, rows[worker])
             await self.drain()
             await self.read_views(config, 0)
@@ -425,7 +412,7 @@ class EveryNetSequence(Tern5Sequence):
         Each net n is the difference of minus + n votes of +1 and `minus` votes of -1, cast by
         random workers.
         """
-        random = np.random.default_rng(self.rng.getrandbits(64))
+        random = np.random.default_rng(self.getrandbits(64))
         nets = np.resize(np.arange(-workers, workers + 1), ELEMENTS)
         random.shuffle(nets)
         minus = random.integers(0, (workers - np.abs(nets)) // 2 + 1) - np.minimum(nets, 0)
@@ -437,28 +424,25 @@ class EveryNetSequence(Tern5Sequence):
 class Tern5CodesSequence(Tern5Sequence):
     """G_TERN5 regions: W from 1 to 64, subsets of workers, illegal bytes, other modes between."""
 
-    rounds: int = 3
-
     async def body(self) -> None:
-        rng = self.rng
         crowd = self.crowd_layout()
         await self.commit(1, crowd)
         await self.fetched(crowd)
         await self.marks()
-        for _ in range(self.rounds):
+        for _ in range(3):
             workers = self.workers()
             config = await self.start_region(
                 0,
                 Mode.G_TERN5,
-                rng.randint(0, 1),
+                self.randint(0, 1),
                 workers,
-                strict=rng.random() < 0.3,
-                threshold=rng.choice((1, 1, 2, rng.randint(1, workers))),
+                strict=self.random() < 0.3,
+                threshold=self.choice((1, 1, 2, self.randint(1, workers))),
             )
             for line in range(config.lines):
-                await self.sum_line(config, line, rng.choice(TERN5_SHAPES), crowd)
+                await self.sum_line(config, line, self.choice(TERN5_SHAPES), crowd)
             # The same area in another mode, or again: nothing of the old round may show.
-            other = rng.choice((replace(config, mode=Mode.G_TERNARY), config))
+            other = self.choice((replace(config, mode=Mode.G_TERNARY), config))
             await self.commit(0, other)
             await self.read_views(other, 0)
             await self.commit(0, config)
@@ -483,10 +467,10 @@ class Tern5CodesSequence(Tern5Sequence):
 
         The last line gets nothing but poison.
         """
-        rng, legal, illegal = self.rng, self.line("legal"), self.line("illegal")
+        legal, illegal = self.line("legal"), self.line("illegal")
         config = await self.start_region(0, Mode.G_TERN5, 2, min(3, self.most))
-        for line, count in enumerate((1, rng.randint(2, 63), LINE_BYTES)):
-            places = set(rng.sample(range(LINE_BYTES), count))
+        for line, count in enumerate((1, self.randint(2, 63), LINE_BYTES)):
+            places = set(self.sample(range(LINE_BYTES), count))
             data = bytes((illegal if byte in places else legal)[byte] for byte in range(LINE_BYTES))
             await self.fill_lines(config, line, (0, 0), data, alone=True)
             await self.fill_lines(config, line, 1, data, poison=True)
@@ -499,21 +483,21 @@ class Tern5RefusalSequence(Tern5Sequence):
     """Undefined selectors, partial writes, and more workers than the counters hold."""
 
     async def body(self) -> None:
-        rng, unused = self.rng, self.hw.regions - 1
+        unused = self.hw.regions - 1
         config = await self.start_region(0, Mode.G_TERN5, 0, self.workers())
         await self.contribute(config, 0, 0, self.line("legal"))
         for selector in (7, 16, 17, 32, 33, 64, 65, 255):
             await self.read(config.address(selector, 0))
-        await self.write(config.address(0, 0), bytes(LINE_BYTES), be=rng.getrandbits(64))
+        await self.write(config.address(0, 0), bytes(LINE_BYTES), be=self.getrandbits(64))
         await self.write(config.address(config.workers, 0), bytes(LINE_BYTES))
         await self.drain()
         for code in range(7, 16):
             bad = replace(config, mode=Mode(code))
-            await self.commit(rng.choice((0, unused)), bad, expect=CommitCode.MODE)
+            await self.commit(self.choice((0, unused)), bad, expect=CommitCode.MODE)
         if self.most < MAX_WORKERS:
-            for workers in (self.most + 1, rng.randint(self.most + 1, MAX_WORKERS)):
+            for workers in (self.most + 1, self.randint(self.most + 1, MAX_WORKERS)):
                 many = self.layout.region(Mode.G_TERN5, 0, workers)
-                await self.commit(rng.choice((0, unused)), many, expect=CommitCode.PLANES)
+                await self.commit(self.choice((0, unused)), many, expect=CommitCode.PLANES)
                 await self.commit(unused, replace(many, mode=Mode.G_TERNARY))
         await self.start_region(unused, Mode.G_TERN5, 0, self.most)
         # The refused commits have changed nothing.

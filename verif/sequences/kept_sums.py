@@ -53,15 +53,13 @@ class KeptSequence(RecordSequence):
         """Start the region, wait for its records, and draw more of its lines than slots."""
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        return config, self.rng.sample(range(config.lines), self.hw.slots + 3)
+        return config, self.sample(range(config.lines), self.hw.slots + 3)
 
     async def complete(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute as every worker to the lines, in random order."""
         work = [(worker, line) for line in lines for worker in range(config.workers)]
         self.rng.shuffle(work)
-        for worker, line in work:
-            await self.contribute(config, worker, line, limit=2)
-        await self.drain()
+        await self.contribute_each(((config, worker, line) for worker, line in work), limit=2)
 
     async def sums(
         self, config: RegionConfig, lines: Sequence[int], times: int = 1
@@ -73,7 +71,7 @@ class KeptSequence(RecordSequence):
 
     def partial(self, share: float) -> int | None:
         """Draw byte enables for a share of the stores, None for the others."""
-        return byte_enables(self.rng) if self.rng.random() < share else None
+        return byte_enables(self.rng) if self.random() < share else None
 
 
 class ServedSequence(KeptSequence):
@@ -96,7 +94,7 @@ class ServedSequence(KeptSequence):
             await self.complete(config, lines)
             await self.expect(config, lines, lines)
             await self.expect(config, lines, [])
-            again = self.rng.sample(lines, len(lines) // 2)
+            again = self.sample(lines, len(lines) // 2)
             for line in again:  # one of them by poison, in every round
                 await self.spoil(config, line, poison=line == again[0])
             await self.drain()
@@ -126,9 +124,9 @@ class ServedSequence(KeptSequence):
 
     async def spoil(self, config: RegionConfig, line: int, poison: bool) -> None:
         """Send a store that invalidates the kept sum of a line."""
-        kind = self.rng.random()
+        kind = self.random()
         be = byte_enables(self.rng) if kind < 0.4 else None
-        worker = self.rng.randrange(config.workers)
+        worker = self.randrange(config.workers)
         poison = poison or kind > 0.8
         await self.contribute(config, worker, line, limit=1, be=be, poison=poison)
 
@@ -148,7 +146,7 @@ class StoreMissSequence(KeptSequence):
             await self.sums(config, lines)
             for line in lines:
                 await self.fill_lines(config, line, ANY, be=self.partial(0.3))
-                if self.rng.random() < 0.5:
+                if self.random() < 0.5:
                     await self.sums(config, [line])
         await self.sums(config, lines)
 
@@ -163,13 +161,13 @@ class MixedKeptSequence(KeptSequence):
         await self.complete(config, lines)
         hot = lines[:2]
         for _ in range(self.cfg.count(self.transactions)):
-            line = self.rng.choice(hot if self.rng.random() < 0.5 else lines)
-            kind = self.rng.random()
+            line = self.choice(hot if self.random() < 0.5 else lines)
+            kind = self.random()
             if kind < 0.75:
                 await self.read_region(config, line, 0 if kind < 0.6 else None, limit=4)
             elif kind < 0.98:
                 be = self.partial(0.4)
-                worker = self.rng.randrange(config.workers)
+                worker = self.randrange(config.workers)
                 await self.contribute(config, worker, line, limit=4, be=be)
             else:
                 await self.drain()
@@ -180,8 +178,8 @@ class MixedKeptSequence(KeptSequence):
 
     async def parts(self, config: RegionConfig, lines: list[int]) -> None:
         """Make the first store of the epoch to each line partial: its other bytes become zero."""
-        for line in self.rng.sample(lines, len(lines)):
-            worker = self.rng.randrange(config.workers)
+        for line in self.shuffled(lines):
+            worker = self.randrange(config.workers)
             await self.contribute(config, worker, line, limit=4, be=byte_enables(self.rng))
             await self.read_region(config, line, RAW_SELECTOR + worker, limit=4)
 
@@ -195,15 +193,14 @@ class KeptFaultSequence(KeptSequence):
     async def body(self) -> None:
         config, lines = await self.begin()
         await self.complete(config, lines)
-        rng = self.rng
         # Poison before a sum was kept: each read returns poison.
-        marked = rng.sample(lines, 3)
+        marked = self.sample(lines, 3)
         self.poison(config, marked)
         await self.sums(config, lines)
         found = await self.sums(config, marked)
         assert found["FP32"] == len(marked) * config.workers, "a poisoned sum was kept"
         # Poison after it: the kept sum is returned.
-        self.poison(config, rng.sample(lines, 4))
+        self.poison(config, self.sample(lines, 4))
         await self.sums(config, lines)
         await self.sums(config, lines[::-1])
         # Errors and corruption of the kept sum itself.
@@ -213,13 +210,13 @@ class KeptFaultSequence(KeptSequence):
             if number % 3 == 0:
                 unreadable.append(place)
             elif number % 3 == 1:  # it no longer holds what was written
-                self.env.mem.store.write(place, rng.getrandbits(LINE_BITS), poison=True)
+                self.env.mem.store.write(place, self.getrandbits(LINE_BITS), poison=True)
         with self.failing(reads=unreadable):
             for _ in range(8):  # the poison bit of an error response is drawn
                 await self.sums(config, lines)
         await self.sums(config, lines)
         # Refused stores invalidate the kept sum, too.
-        places, worker = rng.sample(lines, 2), rng.randrange(config.workers)
+        places, worker = self.sample(lines, 2), self.randrange(config.workers)
         refused = [self.data_line(config, worker, line) for line in places]
         with self.failing(writes=refused, known=True):
             await self.fill_lines(config, places, worker)
@@ -228,7 +225,7 @@ class KeptFaultSequence(KeptSequence):
     def poison(self, config: RegionConfig, lines: list[int]) -> None:
         """Poison the data of a random worker of each line in memory."""
         for line in lines:
-            place = self.data_line(config, self.rng.randrange(config.workers), line)
+            place = self.data_line(config, self.randrange(config.workers), line)
             self.env.mem.store.poison(place)
             self.env.scoreboard.quiescence.poison(place)
 
@@ -244,8 +241,8 @@ class RefusedStoreSequence(KeptSequence):
         for _ in range(self.rounds):
             await self.commit(self.region)
             bad = {
-                self.data_line(config, self.rng.randrange(config.workers), line)
-                for line in self.rng.sample(lines, len(lines) // 2)
+                self.data_line(config, self.randrange(config.workers), line)
+                for line in self.sample(lines, len(lines) // 2)
             }
             with self.failing(writes=bad, known=True):
                 await self.fill_lines(config, lines, limit=1)
@@ -261,7 +258,7 @@ class CommitSequence(KeptSequence):
     async def body(self) -> None:
         config, lines = await self.begin()
         for _ in range(self.rounds):
-            line = self.rng.choice(lines)
+            line = self.choice(lines)
             await self.complete(config, [line])
             with self.memory(r_stall=1.0):
                 await self.read_lines(config, line, apart=40, wait=False)
@@ -286,11 +283,11 @@ class ReshapedSequence(KeptSequence):
         lines = [line for line, place in places.items() if place >= end]
         everyone = (1 << config.workers) - 1
         for line in lines:
-            record = forged(2, everyone, kept=self.rng.random() < 0.5)
+            record = forged(2, everyone, kept=self.random() < 0.5)
             await self.write(places[line] * LINE_BYTES, record)
         await self.drain()
         await self.commit(self.region, config)
-        await self.read_lines(config, self.rng.sample(lines, len(lines) // 2), limit=1)
+        await self.read_lines(config, self.sample(lines, len(lines) // 2), limit=1)
         await self.initialised()
         await self.sums(config, lines)
 
@@ -394,24 +391,21 @@ class PairSequence(NfSequence):
     Four pairs of each line are from the cross product of zeros, infinities, NaNs and other corners.
     """
 
-    lines_log2: int = 6
-
     async def body(self) -> None:
-        rng = self.rng
-        workers = rng.randint(3, 64)
-        config = await self.start_region(None, Mode.FP32, self.lines_log2, workers)
+        workers = self.randint(3, 64)
+        config = await self.start_region(None, Mode.FP32, 6, workers)
         lines = range(self.cfg.count(config.lines))
         corners = list(product(FP32_CORNERS, FP32_CORNERS))
-        rng.shuffle(corners)
+        self.rng.shuffle(corners)
         for line in lines:
-            pairs = [pair(rng) for _ in range(12)]
-            pairs += [corners.pop() if corners else pair(rng) for _ in range(4)]
-            who = sorted(rng.sample(range(workers), 2))
+            pairs = [pair(self.rng) for _ in range(12)]
+            pairs += [corners.pop() if corners else pair(self.rng) for _ in range(4)]
+            who = sorted(self.sample(range(workers), 2))
             for worker, words in zip(who, zip(*pairs, strict=True), strict=True):
                 await self.contribute(config, worker, line, _line(words))
-            if rng.random() < 0.3:
-                third = _line([pair(rng)[0] for _ in range(16)])
-                await self.contribute(config, rng.randrange(workers), line, third)
+            if self.random() < 0.3:
+                third = _line([pair(self.rng)[0] for _ in range(16)])
+                await self.contribute(config, self.randrange(workers), line, third)
         await self.drain()
         await self.read_lines(config, lines)
 
@@ -419,20 +413,17 @@ class PairSequence(NfSequence):
 class LoneLineSequence(NfSequence):
     """Sums of zero, one or few workers, and raw lines: bit-exact, NaNs included."""
 
-    lines_log2: int = 3
-
     async def body(self) -> None:
-        rng = self.rng
-        config = await self.start_region(None, Mode.FP32, self.lines_log2, rng.randint(33, 64))
+        config = await self.start_region(None, Mode.FP32, 3, self.randint(33, 64))
         present: dict[int, list[int]] = {}
         for line in range(config.lines):
-            present[line] = rng.sample(range(config.workers), rng.choice((0, 1, 1, 2, 5)))
+            present[line] = self.sample(range(config.workers), self.choice((0, 1, 1, 2, 5)))
             for worker in present[line]:
-                words = [rng.choice(FP32_CORNERS) for _ in range(16)]
+                words = [self.choice(FP32_CORNERS) for _ in range(16)]
                 await self.contribute(config, worker, line, _line(words))
         await self.drain()
         for _ in range(self.cfg.count(60)):
-            line = rng.randrange(config.lines)
-            worker = rng.choice([*present[line], rng.randrange(config.workers)])
-            await self.read_region(config, line, rng.choice((0, 64 + worker)))
+            line = self.randrange(config.lines)
+            worker = self.choice([*present[line], self.randrange(config.workers)])
+            await self.read_region(config, line, self.choice((0, 64 + worker)))
         await self.drain()

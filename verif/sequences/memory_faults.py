@@ -25,11 +25,6 @@ from verif.sequences.line_data import byte_enables, random_line
 class MemoryErrorSequence(NfSequence):
     """Errors and poison on ordinary lines, on lines of an IDENTITY region and on FP32 data."""
 
-    transactions: int = 240
-    epochs: int = 4
-    poison: float = 0.1
-    partial: float = 0.4
-
     async def body(self) -> None:
         fp32 = self.layout.region(Mode.FP32, 1, 4)
         identity = self.layout.region(Mode.IDENTITY, 0, 1)
@@ -41,16 +36,16 @@ class MemoryErrorSequence(NfSequence):
             [identity.state_line + selector for selector in range(8)],
             [fp32.state_line + place for place in data],
         ]
-        for number in range(self.epochs):
+        for number in range(4):
             await self.commit(0)
-            for place in data:
-                await self.contribute(fp32, place % fp32.workers, place // fp32.workers)
-            await self.drain()
+            await self.contribute_each(
+                (fp32, place % fp32.workers, place // fp32.workers) for place in data
+            )
             with ExitStack() as faults:
                 for pool in pools:
                     # A refused store poisons its line for the epoch: every other epoch has none.
                     self.mark(faults, pool, refuse=number % 2 > 0 or pool is not pools[-1])
-                for _ in range(self.cfg.count(self.transactions) // self.epochs):
+                for _ in range(self.cfg.count(240) // 4):
                     await self.one(fp32, identity)
                 await self.drain()
 
@@ -59,31 +54,29 @@ class MemoryErrorSequence(NfSequence):
 
         A line stays poisoned until it is written.
         """
-        rng = self.rng
         share = len(pool) // 4
-        unreadable = rng.sample(pool, share)
-        refused = rng.sample(pool, share) if refuse else []
+        unreadable = self.sample(pool, share)
+        refused = self.sample(pool, share) if refuse else []
         faults.enter_context(self.failing(unreadable, refused, known=True))
-        for line in rng.sample(pool, share + 1):
+        for line in self.sample(pool, share + 1):
             self.env.mem.store.poison(line)
             self.env.scoreboard.quiescence.poison(line)
 
     async def one(self, fp32: RegionConfig, identity: RegionConfig) -> None:
         """Issue a random request. FP32: one at a time on a line, as a refused store loses it."""
-        rng = self.rng
-        kind = rng.random()
-        be = byte_enables(rng) if rng.random() < self.partial else None
+        kind = self.random()
+        be = byte_enables(self.rng) if self.random() < 0.4 else None
         if kind < 0.3:
-            worker, line = rng.randrange(fp32.workers), rng.randrange(fp32.lines)
+            worker, line = self.randrange(fp32.workers), self.randrange(fp32.lines)
             await self.contribute(fp32, worker, line, limit=1, be=be)
         elif kind < 0.5:
-            await self.read_region(fp32, rng.randrange(fp32.lines), limit=1)
+            await self.read_region(fp32, self.randrange(fp32.lines), limit=1)
         else:
-            place = identity.address(rng.randrange(8), 0) if kind < 0.7 else None
-            addr = rng.randrange(28) * LINE_BYTES if place is None else place
-            if rng.random() < 0.5:
-                poison = rng.random() < self.poison
-                await self.write(addr, random_line(rng), RACE_LIMIT, be=be, poison=poison)
+            place = identity.address(self.randrange(8), 0) if kind < 0.7 else None
+            addr = self.randrange(28) * LINE_BYTES if place is None else place
+            if self.random() < 0.5:
+                poison = self.random() < 0.1
+                await self.write(addr, random_line(self.rng), RACE_LIMIT, be=be, poison=poison)
             else:
                 await self.read(addr, RACE_LIMIT)
 
@@ -113,7 +106,7 @@ class RecordSequence(NfSequence):
         for line in lines:
             if worker is None:
                 selectors = (0, self.part_selector(config), INFO_SELECTOR)
-                await self.read_lines(config, line, self.rng.choice(selectors))
+                await self.read_lines(config, line, self.choice(selectors))
             else:
                 await self.fill_lines(config, line, worker)
 
@@ -126,7 +119,7 @@ class RecordSequence(NfSequence):
         """Start the region and contribute as worker 0 to `spare` more lines than slots."""
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        lines = self.rng.sample(range(config.lines), self.hw.slots + spare)
+        lines = self.sample(range(config.lines), self.hw.slots + spare)
         await self.each(config, lines, 0)
         return config, lines
 
@@ -145,7 +138,7 @@ class RecordErrorSequence(RecordSequence):
     async def body(self) -> None:
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        picked = self.rng.sample(range(config.lines), self.hw.slots + 8)
+        picked = self.sample(range(config.lines), self.hw.slots + 8)
         used, fresh = picked[:-4], picked[-4:]
         await self.steps(config, used[2::4], 1, 2)  # these need a second plane
         await self.each(config, used, 0)
@@ -153,7 +146,7 @@ class RecordErrorSequence(RecordSequence):
         bad += [self.spoil(config, line, n, first=n % 3 > 0) for n, line in enumerate(fresh)]
         with self.failing(reads=[beat for beat in bad if beat is not None]):
             for line in picked:
-                await self.each(config, [line], self.rng.choice((None, None, 1)))
+                await self.each(config, [line], self.choice((None, None, 1)))
         # A lost line stays lost, also if it was only read and has left its slot since.
         await self.steps(config, picked, None, 3, None)
         await self.needless(config)
@@ -164,7 +157,7 @@ class RecordErrorSequence(RecordSequence):
         Of two neighbours, which share a mark, only the other one has so many contributions.
         """
         await self.commit(self.region)
-        line = self.rng.randrange(config.lines // 2) * 2
+        line = self.randrange(config.lines // 2) * 2
         await self.steps(config, [line], 0, 1, 2)
         await self.each(config, [line + 1], 0)
         others = [other for other in range(config.lines) if other // 2 != line // 2]
@@ -177,7 +170,7 @@ class RecordErrorSequence(RecordSequence):
         beats = self.record(config, line)[first:] or self.record(config, line)
         # The bookkeeping, the lowest planes, which these records need, and any beat.
         last = len(beats) - 1
-        beat = beats[(0, min(1, last), min(2, last), self.rng.randint(0, last))[number % 4]]
+        beat = beats[(0, min(1, last), min(2, last), self.randint(0, last))[number % 4]]
         if number // 4 % 2:
             self.env.mem.store.poison(beat)
             return None
@@ -192,9 +185,9 @@ class RefusedWriteBackSequence(RecordSequence):
         other = self.layout.region(Mode.G_TERNARY, 1, 2)
         await self.commit(self.region, config)
         await self.commit(self.region + 1, other, ready=True)
-        lines = self.rng.sample(range(config.lines), self.hw.slots + 4)
+        lines = self.sample(range(config.lines), self.hw.slots + 4)
         await self.each(config, lines, 0)
-        refused = [self.rng.choice(self.record(config, line)) for line in lines[1:4]]
+        refused = [self.choice(self.record(config, line)) for line in lines[1:4]]
         with self.failing(writes=refused):
             await self.each(config, lines, 1)
         await self.each(other, [0, 1], 0)
@@ -207,15 +200,14 @@ class RefusedMeanwhileSequence(RecordSequence):
     """A refused write-back while a read of another record of its region waits for the port."""
 
     async def body(self) -> None:
-        slots = self.hw.slots
-        config, lines = await self.used_lines(slots)
-        await self.each(config, lines[: slots - 1], None)  # one dirty line is left
+        config, lines = await self.used_lines(self.slots)
+        await self.each(config, lines[: self.slots - 1], None)  # one dirty line is left
         with self.failing(writes=[self.bookkeeping(config, lines[-1])]):
             async with self.stalled("ar"):
                 with self.memory(b_stall=1.0):
                     # The last one waits for the read channel.
                     await self.fill_lines(
-                        config, lines[slots - 1 : slots + 3], 1, limit=1, wait=False
+                        config, lines[self.slots - 1 : self.slots + 3], 1, limit=1, wait=False
                     )
                     await self.cycles(60)
                 await self.cycles(60)
@@ -249,56 +241,52 @@ class RandomErrorSequence(RecordSequence):
     a line, so that it is known which one hit the error.
     """
 
-    rounds: int = 4
-    transactions: int = 150
     rate: float = 0.04
 
     async def body(self) -> None:
-        rng, mem = self.rng, self.mem
         lines_log2 = (2 * self.hw.slots).bit_length()
-        modes = [Mode.G_BINARY, Mode.FP32, rng.choice((Mode.G_TERNARY, Mode.IDENTITY))]
+        modes = [Mode.G_BINARY, Mode.FP32, self.choice((Mode.G_TERNARY, Mode.IDENTITY))]
         configs = []
         for mode in modes[: self.hw.regions]:
             size = lines_log2 if mode is not Mode.IDENTITY else 0
-            configs.append(self.layout.region(mode, size, rng.choice((2, 3, 5, 7))))
-        transactions = self.cfg.count(self.transactions)
-        for number in range(self.rounds):
+            configs.append(self.layout.region(mode, size, self.choice((2, 3, 5, 7))))
+        transactions = self.cfg.count(150)
+        for number in range(4):
             await self.commit_all(*configs)
-            if rng.random() < 0.7:  # else the initialiser hits errors, too
+            if self.random() < 0.7:  # else the initialiser hits errors, too
                 await self.initialised()
-            if number + 1 < self.rounds:
-                mem.read_error_rate = rng.choice((0.0, self.rate, self.rate))
-                mem.write_error_rate = rng.choice((0.0, 0.0, self.rate / 2))
+            if number + 1 < 4:
+                self.mem.read_error_rate = self.choice((0.0, self.rate, self.rate))
+                self.mem.write_error_rate = self.choice((0.0, 0.0, self.rate / 2))
             for count in (transactions, transactions // 4):
                 for _ in range(count):
-                    await self.one(rng.choice(configs))
+                    await self.one(self.choice(configs))
                 await self.drain()
-                mem.read_error_rate = mem.write_error_rate = 0.0
+                self.mem.read_error_rate = self.mem.write_error_rate = 0.0
             while not self.env.mem.idle:
                 await self.cycles(10)
 
     async def one(self, config: RegionConfig) -> None:
         """Issue a request to a region or to ordinary memory."""
-        rng = self.rng
-        if rng.random() < 0.25:
-            addr = rng.randrange(32) * LINE_BYTES
-            if rng.random() < 0.5:
-                be = byte_enables(rng) if rng.random() < 0.3 else None
-                await self.write(addr, random_line(rng), 1, be=be, poison=rng.random() < 0.1)
+        if self.random() < 0.25:
+            addr = self.randrange(32) * LINE_BYTES
+            if self.random() < 0.5:
+                be = byte_enables(self.rng) if self.random() < 0.3 else None
+                await self.write(addr, random_line(self.rng), 1, be=be, poison=self.random() < 0.1)
             else:
                 await self.read(addr, 1)
             return
-        line = rng.randrange(config.lines)
+        line = self.randrange(config.lines)
         if config.mode is Mode.IDENTITY:
-            address = config.address(rng.randrange(8), line)
-            if rng.random() < 0.5:
-                await self.write(address, random_line(rng), 1)
+            address = config.address(self.randrange(8), line)
+            if self.random() < 0.5:
+                await self.write(address, random_line(self.rng), 1)
             else:
                 await self.read(address, 1)
-        elif rng.random() < 0.6:
-            partial = config.mode is Mode.FP32 and rng.random() < 0.2
-            be = byte_enables(rng) if partial else None
-            await self.contribute(config, rng.randrange(config.workers), line, limit=1, be=be)
+        elif self.random() < 0.6:
+            partial = config.mode is Mode.FP32 and self.random() < 0.2
+            be = byte_enables(self.rng) if partial else None
+            await self.contribute(config, self.randrange(config.workers), line, limit=1, be=be)
         else:
             await self.read_region(config, line, limit=1)
 
@@ -313,26 +301,23 @@ class WaitingBeatsSequence(NfSequence):
     Each such beat is counted once although it waits for a cycle or more.
     """
 
-    reads: int = 240
-
     async def body(self) -> None:
-        rng = self.rng
         self.mem.latency = (1, 8)  # so that some beats coincide with a vote
         config = await self.start_region(0, Mode.G_BINARY, 1, 2)
         await self.fill_lines(config, None, 0, wait=False)
-        poisoned, unreadable = (set(rng.sample(range(PLACES), PLACES // 2)) for _ in range(2))
+        poisoned, unreadable = (set(self.sample(range(PLACES), PLACES // 2)) for _ in range(2))
         for line in range(PLACES):
-            data = rng.randbytes(LINE_BYTES)
+            data = self.randbytes(LINE_BYTES)
             await self.write(line * LINE_BYTES, data, poison=line in poisoned)
         await self.drain()
         self.waited: set[int] = set()
         with self.failing(reads=unreadable, known=True):
             watch = cocotb.start_soon(self.watch())
-            for _ in range(self.reads):
-                if rng.random() < 0.5:
-                    await self.read_region(config, rng.randrange(config.lines), limit=RACE_LIMIT)
+            for _ in range(240):
+                if self.random() < 0.5:
+                    await self.read_region(config, self.randrange(config.lines), limit=RACE_LIMIT)
                 else:
-                    await self.read(rng.randrange(PLACES) * LINE_BYTES, RACE_LIMIT)
+                    await self.read(self.randrange(PLACES) * LINE_BYTES, RACE_LIMIT)
             await self.drain()
             await self.refusals(config)
             watch.cancel()
@@ -341,14 +326,13 @@ class WaitingBeatsSequence(NfSequence):
 
     async def refusals(self, config: RegionConfig) -> None:
         """Mix duplicates, which are answered at once, with writes, half of which memory refuses."""
-        rng = self.rng
-        with self.failing(writes=rng.sample(range(PLACES), PLACES // 2), known=True):
-            for _ in range(self.reads):
-                if rng.random() < 0.5:
-                    await self.contribute(config, 0, rng.randrange(config.lines), limit=RACE_LIMIT)
+        with self.failing(writes=self.sample(range(PLACES), PLACES // 2), known=True):
+            for _ in range(240):
+                if self.random() < 0.5:
+                    await self.contribute(config, 0, self.randrange(config.lines), limit=RACE_LIMIT)
                 else:
-                    addr = rng.randrange(PLACES) * LINE_BYTES
-                    await self.write(addr, rng.randbytes(LINE_BYTES), RACE_LIMIT)
+                    addr = self.randrange(PLACES) * LINE_BYTES
+                    await self.write(addr, self.randbytes(LINE_BYTES), RACE_LIMIT)
             await self.drain()
 
     async def watch(self) -> None:
@@ -374,15 +358,14 @@ class RefusedAgainSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
         region = self.any_region()
-        config = self.layout.region(Mode.FP32, rng.randrange(2), rng.randint(2, 5))
+        config = self.layout.region(Mode.FP32, self.randrange(2), self.randint(2, 5))
         for last in (False, True):
             await self.commit(region, config)
-            worker, line = rng.randrange(config.workers), rng.randrange(config.lines)
+            worker, line = self.randrange(config.workers), self.randrange(config.lines)
             others = [w for w in range(config.workers) if w != worker]
             first = [worker, *(others if last else others[1:])]
-            await self.fill_lines(config, line, rng.sample(first, len(others) + last))
+            await self.fill_lines(config, line, self.sample(first, len(others) + last))
             with self.failing(writes=[self.data_line(config, worker, line)], known=True):
                 await self.store(region, config, line, worker)
             await self.store(region, config, line, worker)
@@ -417,28 +400,26 @@ class LostLineSequence(RecordSequence):
 class BlameSequence(RecordSequence):
     """Queued write-backs of two regions, those of one refused: the other stays trusted."""
 
-    bursts: int = 6
-    untouched: int = 4
-    """Lines of the refused region that are in no slot when they are read: certainly lost."""
-
     async def body(self) -> None:
-        rng, regions = self.rng, self.hw.regions
-        guilty = rng.randrange(1, regions)  # not the one that a wrong index gives
-        other = rng.choice([one for one in range(regions) if one != guilty])
+        regions = self.hw.regions
+        guilty = self.randrange(1, regions)  # not the one that a wrong index gives
+        other = self.choice([one for one in range(regions) if one != guilty])
         bad = self.layout.region(Mode.G_BINARY, 4, 6)
         good = self.layout.region(Mode.G_TERNARY, 4, 6)
         await self.commit(guilty, bad)
         await self.commit(other, good, ready=True)
         self.mem.latency = (20, 60)
         with self.failing(writes=[self.bookkeeping(bad, line) for line in range(bad.lines)]):
-            for worker in range(self.bursts):
+            for worker in range(6):
                 work = [*product([good], range(good.lines))]
-                work += product([bad], range(self.untouched, bad.lines))
-                rng.shuffle(work)
-                for config, line in work[: 6 * self.hw.slots]:
-                    await self.contribute(config, worker, line, limit=1)
-                await self.drain()
+                # The first lines are in no slot when they are read: they are certainly lost.
+                work += product([bad], range(4, bad.lines))
+                self.rng.shuffle(work)
+                await self.contribute_each(
+                    ((config, worker, line) for config, line in work[: 6 * self.hw.slots]), limit=1
+                )
         await self.read_lines(good, None, (0, 8), limit=1, wait=False)
-        for line in range(bad.lines):  # a line that was not written back must not return unchanged
-            await self.read_region(bad, line, rng.choice((0, 8)), limit=1)
-        await self.drain()
+        # a line that was not written back must not return unchanged
+        await self.read_each(
+            ((bad, line, self.choice((0, 8))) for line in range(bad.lines)), limit=1
+        )

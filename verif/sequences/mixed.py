@@ -23,18 +23,17 @@ class MixedRegionsSequence(NfSequence):
 
     def make_regions(self) -> list[RegionConfig]:
         """Return a descriptor for each region of the device; use every mode if possible."""
-        rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32, Mode.IDENTITY]
         count = self.hw.regions
-        chosen = rng.sample(modes, count) if count < 4 else modes * (count // 4)
+        chosen = self.sample(modes, count) if count < 4 else modes * (count // 4)
         return [
             self.layout.region(
                 mode,
-                rng.randrange(4),
-                rng.choice((1, 2, 5, 8, 16, 33, 64)),
-                strict=rng.random() < 0.5,
-                tie_minus=rng.random() < 0.5,
-                threshold=rng.choice((1, 1, 2, 3, 7)),
+                self.randrange(4),
+                self.choice((1, 2, 5, 8, 16, 33, 64)),
+                strict=self.random() < 0.5,
+                tie_minus=self.random() < 0.5,
+                threshold=self.choice((1, 1, 2, 3, 7)),
             )
             for mode in chosen
         ]
@@ -46,58 +45,51 @@ class MixedRegionsSequence(NfSequence):
 
     async def traffic(self, configs: list[RegionConfig]) -> None:
         """Send `transactions` requests, each to a random place."""
-        rng = self.rng
         for _ in range(self.cfg.count(self.transactions)):
-            if rng.random() < 0.1:
-                addr = rng.randrange(16) * LINE_BYTES
-                if rng.random() < 0.5:
-                    await self.write(addr, random_line(rng), self.race)
+            if self.random() < 0.1:
+                addr = self.randrange(16) * LINE_BYTES
+                if self.random() < 0.5:
+                    await self.write(addr, random_line(self.rng), self.race)
                 else:
                     await self.read(addr, self.race)
                 continue
-            config = rng.choice(configs)
-            line = rng.randrange(config.lines)
-            if rng.random() < self.reads:
+            config = self.choice(configs)
+            line = self.randrange(config.lines)
+            if self.random() < self.reads:
                 await self.read_region(config, line, limit=self.race)
             else:
                 await self.random_write(config, line)
 
     async def random_write(self, config: RegionConfig, line: int) -> None:
         """Issue a legal write: partial in some cases where the mode accepts it."""
-        rng = self.rng
-        selector = rng.randrange(4 if config.mode is Mode.IDENTITY else config.workers)
-        be = byte_enables(rng) if not config.mode.low_bit and rng.random() < 0.2 else None
-        data = line_for(config.mode, rng)
+        selector = self.randrange(4 if config.mode is Mode.IDENTITY else config.workers)
+        be = byte_enables(self.rng) if not config.mode.low_bit and self.random() < 0.2 else None
+        data = line_for(config.mode, self.rng)
         await self.contribute(config, selector, line, data, self.race, be=be)
 
 
 class InterleaveSequence(MixedRegionsSequence):
     """Workers that arrive in random order, in bursts, on regions that share the slots."""
 
-    workers: int = 8
-    lines_log2: int = 3
-    reads: float = 0.1
-
     async def body(self) -> None:
-        rng = self.rng
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.hw.regions]
-        configs = [self.layout.region(m, self.lines_log2, self.workers) for m in modes]
+        configs = [self.layout.region(m, 3, 8) for m in modes]
         await self.commit_all(*configs)
         # One queue of lines for each worker and region; a random worker sends a random burst.
         queues = {
             (number, worker): list(range(configs[number].lines))
-            for number, worker in product(range(len(configs)), range(self.workers))
+            for number, worker in product(range(len(configs)), range(8))
         }
         for lines in queues.values():
-            if rng.random() < 0.5:
-                rng.shuffle(lines)
+            if self.random() < 0.5:
+                self.rng.shuffle(lines)
         while queues:
-            number, worker = rng.choice(list(queues))
+            number, worker = self.choice(list(queues))
             lines = queues[number, worker]
-            for _ in range(min(len(lines), rng.randint(1, 4))):
+            for _ in range(min(len(lines), self.randint(1, 4))):
                 line = lines.pop(0)
                 await self.contribute(configs[number], worker, line, limit=self.race)
-                if rng.random() < self.reads:
+                if self.random() < 0.1:
                     await self.read_region(configs[number], line, limit=self.race)
             if not lines:
                 del queues[number, worker]
@@ -121,21 +113,20 @@ class PlainMemorySequence(NfSequence):
     race: int = RACE_LIMIT
 
     async def body(self) -> None:
-        rng = self.rng
         top = self.layout.params.mem_lines - 1
-        pool = [0, 1, top] + [rng.randrange(self.layout.plain_lines) for _ in range(self.lines)]
+        pool = [0, 1, top] + [self.randrange(self.layout.plain_lines) for _ in range(self.lines)]
         for _ in range(self.cfg.count(self.transactions)):
-            addr = rng.choice(pool) * LINE_BYTES
-            kind = rng.random()
+            addr = self.choice(pool) * LINE_BYTES
+            kind = self.random()
             if kind < self.others:
-                opcode = rng.choice((ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_SPEC_RD))
-                await self.issue(M2SReq(opcode, 0, addr, ldid=rng.randrange(16)), self.race)
+                opcode = self.choice((ReqOp.MEM_INV, ReqOp.MEM_INV_NT, ReqOp.MEM_SPEC_RD))
+                await self.issue(M2SReq(opcode, 0, addr, ldid=self.randrange(16)), self.race)
             elif kind < self.others + self.writes:
-                be = byte_enables(rng) if rng.random() < self.partial else None
-                poison = rng.random() < self.poison
-                await self.write(addr, random_line(rng), self.race, be=be, poison=poison)
+                be = byte_enables(self.rng) if self.random() < self.partial else None
+                poison = self.random() < self.poison
+                await self.write(addr, random_line(self.rng), self.race, be=be, poison=poison)
             else:
-                await self.read(addr | rng.choice((0, 32)), self.race)
+                await self.read(addr | self.choice((0, 32)), self.race)
 
 
 class CompletionsMeetSequence(NfSequence):
@@ -144,17 +135,14 @@ class CompletionsMeetSequence(NfSequence):
     The completion of the memory write has to wait.
     """
 
-    transactions: int = 200
-
     async def body(self) -> None:
-        rng = self.rng
         config = await self.start_region(None, Mode.G_BINARY, 1, 64)
         await self.fill_lines(config, None, 0)
         workers = list(product(range(1, 64), range(config.lines)))
-        rng.shuffle(workers)
-        for number in range(self.cfg.count(self.transactions)):
-            if rng.random() < 0.5:
+        self.rng.shuffle(workers)
+        for number in range(self.cfg.count(200)):
+            if self.random() < 0.5:
                 await self.contribute(config, *workers[number % len(workers)])
             else:
-                await self.write(rng.randrange(64) * LINE_BYTES, random_line(rng), 2)
+                await self.write(self.randrange(64) * LINE_BYTES, random_line(self.rng), 2)
         await self.drain()

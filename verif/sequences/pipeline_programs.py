@@ -45,11 +45,10 @@ class ParkedBase(RecordSequence):
 
     async def away(self, config: RegionConfig, *lines: int) -> None:
         """Give lines and the crowd records in memory, and evict the lines."""
-        slots = self.hw.slots
         await self.drain()
         await self.fill_lines(config, lines, config.workers - 1, wait=False)
-        await self.fill_lines(self.crowd, range(slots - 1), 0)
-        await self.read_lines(self.crowd, range(slots, 2 * slots))
+        await self.fill_lines(self.crowd, range(self.slots - 1), 0)
+        await self.read_lines(self.crowd, range(self.slots, 2 * self.slots))
 
     def message(self, config: RegionConfig, kind: str, line: int, worker: int = 0) -> M2SMessage:
         """Return a request by the name of its operation; "poisoned store" has poisoned data."""
@@ -72,7 +71,7 @@ class PipelineSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        mode = self.rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
+        mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.low = await self.start_region(0, mode, 4, WORKERS)
         self.fp32 = await self.start_region(1, Mode.FP32, 4, WORKERS, ready=True)
         for region, (config, every) in enumerate(((self.low, LOW_KINDS), (self.fp32, FP_KINDS))):
@@ -100,12 +99,12 @@ class PipelineSequence(ParkedBase):
         Operations of `gap` - 1 other lines issue in turn with them. These lines run out of
         operations first, so that the last operations of the program follow each other closely.
         """
-        line = self.rng.randrange(config.lines)
+        line = self.randrange(config.lines)
         await self.away(config, line)
         async with self.stalled("r"):
             messages = []
             for other in range(gap - 1):  # filled first
-                count = 3 * gap + self.rng.randrange(2, len(kinds) + 2)
+                count = 3 * gap + self.randrange(2, len(kinds) + 2)
                 messages += [self.message(self.crowd, "vote", other) for _ in range(count)]
             for worker, kind in enumerate(kinds):
                 messages.append(self.message(config, kind, line, worker % (WORKERS - 1)))
@@ -145,7 +144,7 @@ class HeldBackSequence(ParkedBase):
 
     async def meet(self, config: RegionConfig, earlier: str, later: str, delay: int) -> None:
         """Let six parked operations issue while three others of their line arrive."""
-        line = self.rng.randrange(config.lines)
+        line = self.randrange(config.lines)
         await self.away(config, line)
         async with self.stalled("r"):
             await self.in_order([self.message(config, earlier, line, n % 4) for n in range(6)], 0)
@@ -211,19 +210,17 @@ class LookupSequence(ParkedBase):
     async def body(self) -> None:
         await self.prepare()
         self.other = await self.start_region(1, Mode.FP32, 0, WORKERS)
-        rng = self.rng
-        shapes = [1, 2, 3, rng.choice((7, 15, 31)), rng.choice((4, 8, 16, 32))]
-        shapes += [rng.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * rng.randrange(2)]
-        shapes += [rng.choice((6, 10, 12, 20, 34, 62))]
+        shapes = [1, 2, 3, self.choice((7, 15, 31)), self.choice((4, 8, 16, 32))]
+        shapes += [self.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * self.randrange(2)]
+        shapes += [self.choice((6, 10, 12, 20, 34, 62))]
         for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
-            for workers in rng.sample(shapes, len(shapes)):
+            for workers in self.shuffled(shapes):
                 await self.shape(self.layout.region(mode, 4, workers))
 
     async def shape(self, config: RegionConfig) -> None:
         """Read and write lines of a region by every way of finding a line."""
-        slots = self.hw.slots
         result, write = ("sum", "store") if config.mode is Mode.FP32 else ("vote", "contribute")
-        worker = self.rng.randrange(config.workers)
+        worker = self.randrange(config.workers)
         await self.commit(0, config, ready=True)
 
         async def one(kind: str, line: int) -> None:
@@ -234,13 +231,13 @@ class LookupSequence(ParkedBase):
         await self.commit(0)  # frees its slot
         await one(write, 1)
         await self.leave()
-        for line in range(slots):  # evict clean lines
+        for line in range(self.slots):  # evict clean lines
             await one(write, line)
-        await one(result, slots)  # evict dirty lines
+        await one(result, self.slots)  # evict dirty lines
         for kind in (write, write, result):
-            await one(kind, slots + 1)
+            await one(kind, self.slots + 1)
         await self.leave()
-        await one(result, slots + 2)
+        await one(result, self.slots + 2)
         with self.memory(latency=(3, 3)):
             self.mem.latency = (40, 40)
             await self.leave()
@@ -256,9 +253,9 @@ class LookupSequence(ParkedBase):
             await self.commit(0)
             await self.leave()
             await one(kind, 0)  # memory has no record of it
-            for line in range(1, slots + 1):
+            for line in range(1, self.slots + 1):
                 await one(write, line)
-            await one(kind, slots + 1)
+            await one(kind, self.slots + 1)
             await self.leave()
             await self.commit(self.hw.regions - 1)  # frees the slots of the crowd
             await one(kind, 1)
@@ -292,7 +289,7 @@ class LookupSequence(ParkedBase):
         data, ldid = line_for(config.mode, self.rng), self.ldid_for(config, worker)
         await self.in_order([self.message(config, "store", 0, worker)])
         await self.issue(self.message(config, "sum", 0))
-        partial = self.write_msg(config.address(worker, 0), data, ldid, be=self.rng.getrandbits(64))
+        partial = self.write_msg(config.address(worker, 0), data, ldid, be=self.getrandbits(64))
         await self.issue(partial)
         await self.drain()
         # A partial store after a store, while nothing else waits for the line.
@@ -398,7 +395,7 @@ class OwnMarkSequence(StateBase):
         for mode in MODES:
             config = self.layout.region(mode, 1, STATE_WORKERS)
             for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
-                line = self.rng.randrange(config.lines)
+                line = self.randrange(config.lines)
                 await self.commit(self.region, config, ready=True)
                 if state == "lost":  # there must be a record, which cannot be read
                     await self.away(config, line)
@@ -469,7 +466,7 @@ class PipelineDuplicateSequence(StateBase):
 
     async def codes(self, config: RegionConfig) -> None:
         """Send 1, some and 256 illegal codes: of a new worker, of a seen worker, with poison."""
-        few = 1 << 2 * self.rng.randrange(256)
+        few = 1 << 2 * self.randrange(256)
         some = few | ILLEGAL & (1 << 200) - 1
         for line, word in enumerate((few, some, ILLEGAL)):
             data = word.to_bytes(LINE_BYTES, "little")
@@ -521,8 +518,7 @@ class StoredStateSequence(StateBase):
 
     async def partial_stores(self, config: RegionConfig) -> None:
         """Send whole and partial stores, clean and poisoned, as first and as second stores."""
-        rng = self.rng
-        enables = (None, 0, 1 << rng.randrange(64), (1 << 64) - 1, rng.getrandbits(64) & ~1 | 6)
+        enables = (None, 0, 1 << self.randrange(64), (1 << 64) - 1, self.getrandbits(64) & ~1 | 6)
         shapes = product((False, True), enables, (False, True))
         for line, (again, be, poison) in enumerate(shapes):
             if again:
@@ -548,7 +544,7 @@ class BadBeatSequence(StateBase):
             shapes = list(product(beats, ("SLVERR", "DECERR", "poison")))
             for line, (beat, _) in enumerate(shapes):  # as many workers as need the bad plane
                 count = 1 << max(beat - 1, 0) if mode.low_bit else 64
-                await self.fill_lines(config, line, self.rng.sample(range(64), count))
+                await self.fill_lines(config, line, self.sample(range(64), count))
                 if not mode.low_bit:
                     await self.get(config, line, part=False)  # its sum is kept
             await self.leave()
@@ -590,14 +586,14 @@ class BurstSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        mode = self.rng.choice((Mode.G_BINARY, Mode.G_TERNARY))
+        mode = self.choice((Mode.G_BINARY, Mode.G_TERNARY))
         self.config = await self.start_region(0, mode, 1, _BURST + 1, ready=True)
         await self.burst()
         await self.drain()
 
     async def burst(self) -> None:
         """Start a burst and return in the middle of it."""
-        line = self.rng.randrange(self.config.lines)
+        line = self.randrange(self.config.lines)
         await self.away(self.config, line)
         with self.memory(r_stall=1.0):
             sent = []
@@ -610,6 +606,6 @@ class BurstSequence(ParkedBase):
             if any(one.response for one in sent):
                 break
             await self.cycles(1)
-        await self.cycles(self.rng.randrange(1, 9))
+        await self.cycles(self.randrange(1, 9))
         left = sum(one.response is None for one in sent)
         assert _BURST // 2 < left < _BURST, f"{left} of {_BURST} operations are unanswered"

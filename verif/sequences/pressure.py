@@ -26,26 +26,23 @@ class ParkedSequence(NfSequence):
     waiting operations holds. They commute: any order gives the same counts.
     """
 
-    bursts: int = 6
-
     async def body(self) -> None:
-        rng = self.rng
         self.mem.latency = (60, 140)
         configs = [
-            await self.start_region(region, mode, 4, rng.randint(40, 64))
+            await self.start_region(region, mode, 4, self.randint(40, 64))
             for region, mode in enumerate((Mode.G_BINARY, Mode.FP32))
         ]
-        for number in range(self.cfg.count(self.bursts)):
+        for number in range(self.cfg.count(6)):
             config = configs[number % len(configs)]
-            line = rng.randrange(config.lines)
-            workers = rng.sample(range(config.workers), rng.randint(20, config.workers))
+            line = self.randrange(config.lines)
+            workers = self.sample(range(config.workers), self.randint(20, config.workers))
             await self.fill_lines(config, line, workers, wait=False)
             for _ in range(8):  # other lines need slots at the same time
-                other = rng.choice(configs)
-                index = rng.choice([i for i in range(other.lines) if i != line])
-                await self.contribute(other, rng.randrange(other.workers), index, limit=4)
+                other = self.choice(configs)
+                index = self.choice([i for i in range(other.lines) if i != line])
+                await self.contribute(other, self.randrange(other.workers), index, limit=4)
             await self.drain()
-            selectors = (0, *rng.sample(self.read_selectors(config)[1:], 3))
+            selectors = (0, *self.sample(self.read_selectors(config)[1:], 3))
             await self.read_lines(config, line, selectors)
 
 
@@ -55,17 +52,14 @@ class MissSequence(NfSequence):
     With few slots each evicts a dirty line; with many each slot is filled, hit and reused.
     """
 
-    bursts: int = 4
-
     async def body(self) -> None:
-        rng, mem, slots = self.rng, self.mem, self.hw.slots
-        mem.latency = (20, 60)
-        mem.w_stall = mem.aw_stall = 0.5
-        config = await self.start_region(None, Mode.G_BINARY, max(6, slots.bit_length()), 5)
-        lines = rng.sample(range(config.lines), slots + max(12, slots // 4))
-        for number in range(self.cfg.count(self.bursts)):
+        self.mem.latency = (20, 60)
+        self.mem.w_stall = self.mem.aw_stall = 0.5
+        config = await self.start_region(None, Mode.G_BINARY, max(6, self.slots.bit_length()), 5)
+        lines = self.sample(range(config.lines), self.slots + max(12, self.slots // 4))
+        for number in range(self.cfg.count(4)):
             worker = number % config.workers
-            await self.fill_lines(config, rng.sample(lines, len(lines)), worker)
+            await self.fill_lines(config, self.shuffled(lines), worker)
         await self.read_lines(config, lines, (0, 8, 9))
 
 
@@ -77,21 +71,18 @@ class EverySlotSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng, slots = self.rng, self.hw.slots
         self.mem.latency = (10, 40)
-        lines_log2 = max(4, slots.bit_length())
-        lines = rng.sample(range(1 << lines_log2), slots + max(8, slots // 8))
+        lines_log2 = max(4, self.slots.bit_length())
+        lines = self.sample(range(1 << lines_log2), self.slots + max(8, self.slots // 8))
         region = self.any_region()
         for keep in (False, True):
             config = self.layout.region(Mode.FP32, lines_log2, 2, keep_sum=keep)
             for epoch in range(2):
                 await self.commit(region, None if epoch else config)
                 for worker in range(config.workers):
-                    await self.fill_lines(
-                        config, rng.sample(lines, len(lines)), worker, wait=worker > 0
-                    )
+                    await self.fill_lines(config, self.shuffled(lines), worker, wait=worker > 0)
                 for _ in range(1 + keep):
-                    await self.read_lines(config, rng.sample(lines, len(lines)))
+                    await self.read_lines(config, self.shuffled(lines))
 
 
 class ReadOnlySequence(NfSequence):
@@ -99,7 +90,7 @@ class ReadOnlySequence(NfSequence):
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.G_BINARY, 5, 3)
-        lines = self.rng.sample(range(config.lines), 2 * self.hw.slots + 2)
+        lines = self.sample(range(config.lines), 2 * self.hw.slots + 2)
         await self.fill_lines(config, lines, 0)
         for _ in range(2):
             await self.read_lines(config, lines)
@@ -115,35 +106,29 @@ class StoreSequence(NfSequence):
     Memory is slow: a slot is needed while its stores or sums are in flight.
     """
 
-    transactions: int = 260
-    partial: float = 0.5
-    lines: int = 7
-
     async def body(self) -> None:
-        rng = self.rng
         self.mem.latency = (10, 90)
         self.mem.reorder = True
         config = self.layout.region(Mode.FP32, 3, 6)
         region = self.any_region()
         await self.commit(region, config)
-        for number in range(self.cfg.count(self.transactions)):
-            line = rng.randrange(self.lines)
-            kind = rng.random()
+        for number in range(self.cfg.count(260)):
+            line = self.randrange(7)
+            kind = self.random()
             if kind < 0.35:
                 await self.read_region(config, line, 0 if kind < 0.25 else None, limit=3)
             else:
-                await self.stores(config, rng.randrange(config.workers), line)
+                await self.stores(config, self.randrange(config.workers), line)
             if number % 90 == 89:
                 await self.drain()
                 await self.commit(region)
 
     async def stores(self, config: RegionConfig, worker: int, line: int) -> None:
         """Issue one to three stores of a worker back to back, 2 % of them poisoned."""
-        rng = self.rng
-        for _ in range(rng.choice((1, 1, 2, 3))):
-            be = rng.getrandbits(64) if rng.random() < self.partial else None
-            poison = rng.random() < 0.02
-            data = fp32_line(rng)
+        for _ in range(self.choice((1, 1, 2, 3))):
+            be = self.getrandbits(64) if self.random() < 0.5 else None
+            poison = self.random() < 0.02
+            data = fp32_line(self.rng)
             await self.contribute(config, worker, line, data, limit=3, be=be, poison=poison)
 
 
@@ -151,23 +136,22 @@ class StoreBurstSequence(NfSequence):
     """More stores of one line in flight than a small counter could count, then dense sums."""
 
     async def body(self) -> None:
-        rng, mem = self.rng, self.mem
         config = await self.start_region(0, Mode.FP32, 2, 64)
         await self.fill_lines(config, None, 0)
-        mem.latency = (150, 200)
-        mem.w_stall = mem.aw_stall = mem.ar_stall = 0.6
+        self.mem.latency = (150, 200)
+        self.mem.w_stall = self.mem.aw_stall = self.mem.ar_stall = 0.6
         for worker in range(1, 40):
             await self.contribute(config, worker, 0)
             if worker > 20:
-                await self.contribute(config, worker, rng.randint(1, 3))
+                await self.contribute(config, worker, self.randint(1, 3))
         await self.drain()
-        mem.latency = (3, 3)
-        for _ in range(24):
-            await self.read_region(config, 0, rng.choice((0, 64 + rng.randrange(40))))
-        await self.drain()
+        self.mem.latency = (3, 3)
+        await self.read_each(
+            (config, 0, self.choice((0, 64 + self.randrange(40)))) for _ in range(24)
+        )
         for _ in range(100):  # a sum ends in the cycle in which another one of its line begins
-            await self.read_region(config, 0, 64 + rng.randrange(40))
-            await self.cycles(rng.randint(1, 6))
+            await self.read_region(config, 0, 64 + self.randrange(40))
+            await self.cycles(self.randint(1, 6))
         await self.drain()
         await self.read_lines(config)
 
@@ -180,33 +164,29 @@ class HammerSequence(NfSequence):
     AssertionError if it waits until the stream ends.
     """
 
-    most: int = 300
-    apart: int = 8
-    """Cycles between two requests. Without a distance they would form bursts with gaps."""
     racing: int = 4
     """Maximum number of requests in flight on a line: the scoreboard tries all of their orders."""
 
     async def body(self) -> None:
-        rng, slots = self.rng, self.hw.slots
-        fp32 = self.layout.region(Mode.FP32, slots.bit_length(), 8)
+        fp32 = self.layout.region(Mode.FP32, self.slots.bit_length(), 8)
         low = self.layout.region(Mode.G_BINARY, 2, 3)
-        for region, config in zip(rng.sample(range(self.hw.regions), 2), (fp32, low), strict=True):
+        for region, config in zip(self.sample(range(self.hw.regions), 2), (fp32, low), strict=True):
             await self.commit(region, config)
-        latency = 6 * slots * self.apart
+        latency = 6 * self.slots * 8
         self.mem.latency = (latency, latency)
         for reads in (False, True):
-            await self.fill_lines(fp32, range(slots), 0)
-            for number in range(self.most):
-                if number == slots * self.racing:
-                    vote = await self.read_region(low, rng.randrange(low.lines), 0)
-                elif number > slots * self.racing and vote.done:
+            await self.fill_lines(fp32, range(self.slots), 0)
+            for number in range(300):
+                if number == self.slots * self.racing:
+                    vote = await self.read_region(low, self.randrange(low.lines), 0)
+                elif number > self.slots * self.racing and vote.done:
                     break
                 if reads:
-                    await self.read_region(fp32, number % slots, 64, self.racing)
+                    await self.read_region(fp32, number % self.slots, 64, self.racing)
                 else:
-                    await self.contribute(fp32, number % 8, number % slots, limit=self.racing)
-                await self.cycles(self.apart)
-            assert vote.done, f"a vote waited for {self.most} FP32 operations of other lines"
+                    await self.contribute(fp32, number % 8, number % self.slots, limit=self.racing)
+                await self.cycles(8)  # without a distance they would form bursts with gaps
+            assert vote.done, f"a vote waited for {300} FP32 operations of other lines"
             await self.drain()
 
 
@@ -217,40 +197,41 @@ class EvictedSumSequence(NfSequence):
     is torn.
     """
 
-    repeats: int = 8
-    reads: int = 60
-
     async def body(self) -> None:
-        rng, mem = self.rng, self.mem
         config = self.layout.region(Mode.FP32, 0, 64)
         crowd = self.layout.region(Mode.G_BINARY, 5, 3)
-        regions = rng.sample(range(self.hw.regions), 2)
+        regions = self.sample(range(self.hw.regions), 2)
         for region, one in zip(regions, (config, crowd), strict=True):
             await self.commit(region, one)
         await self.fill_lines(config, 0, data=lambda _worker, _line: self.values())
-        mem.r_stall, mem.reorder, mem.interleave = 0.8, True, True  # a fill overtakes the sum
-        for _ in range(self.cfg.count(self.repeats)):
-            missing = rng.random() < 0.5  # the first store is then parked after the sum
+        self.mem.r_stall, self.mem.reorder, self.mem.interleave = (
+            0.8,
+            True,
+            True,
+        )  # a fill overtakes the sum
+        for _ in range(self.cfg.count(8)):
+            missing = self.random() < 0.5  # the first store is then parked after the sum
             if missing:
                 await self.crowd_out(crowd)
                 await self.drain()
             await self.read_region(config, 0, 0)
             if not missing:
-                await self.cycles(rng.randint(1, 20))
+                await self.cycles(self.randint(1, 20))
                 await self.crowd_out(crowd)
-            low, high = rng.randrange(2 if missing else 40), rng.randrange(50, 64)
+            low, high = self.randrange(2 if missing else 40), self.randrange(50, 64)
             ldid = self.ldid_for(config, low)
             await self.call(self.write_msg(config.address(low, 0), self.values(), ldid=ldid))
             await self.contribute(config, high, 0, self.values())
             await self.drain()
-        mem.r_stall, mem.latency = 0.2, (3, 12)
-        for _ in range(self.cfg.count(self.reads)):  # one ends in the cycle in which one begins
-            await self.read_region(config, 0, 64 + rng.randrange(64), limit=12)
-        await self.drain()
+        self.mem.r_stall, self.mem.latency = 0.2, (3, 12)
+        # one ends in the cycle in which one begins
+        await self.read_each(
+            ((config, 0, 64 + self.randrange(64)) for _ in range(self.cfg.count(60))), limit=12
+        )
 
     async def crowd_out(self, crowd: RegionConfig) -> None:
         """Contribute to more other lines than there are slots, without waiting."""
-        lines = self.rng.sample(range(crowd.lines), 2 * self.hw.slots)
+        lines = self.sample(range(crowd.lines), 2 * self.hw.slots)
         await self.fill_lines(crowd, lines, ANY, wait=False)
 
     def values(self) -> bytes:
@@ -264,7 +245,7 @@ class PoisonedStoreSequence(NfSequence):
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 4, 3)
         count = min(config.lines, self.hw.slots + 4)
-        lines = self.rng.sample(range(config.lines), count)
+        lines = self.sample(range(config.lines), count)
         await self.fill_lines(config, lines, ANY, poison=True)
         await self.read_lines(config, lines)
 
@@ -276,7 +257,7 @@ class PlainTraffic(NfSequence):
         """Issue a read or a write of a memory line and return its transaction."""
         if read:
             return await self.read(line * LINE_BYTES)
-        return await self.write(line * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
+        return await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES))
 
 
 class FlowSequence(PlainTraffic):
@@ -286,12 +267,10 @@ class FlowSequence(PlainTraffic):
     """
 
     reads_flood: bool = True
-    flood: int = 160
-    patience: int = 150
 
     async def body(self) -> None:
         self.mem.w_stall = 0.7  # back-pressure reaches into the device
-        for number in range(self.flood):
+        for number in range(160):
             await self.one(self.reads_flood)
             if number % 40 == 20:
                 pending = await self.one(not self.reads_flood)
@@ -299,12 +278,12 @@ class FlowSequence(PlainTraffic):
                 while not pending.done:
                     await self.one(self.reads_flood)
                     after += 1
-                    assert after < self.patience, f"starved by {after} later requests"
+                    assert after < 150, f"starved by {after} later requests"
         await self.drain()
 
     async def one(self, read: bool) -> Any:
         """Issue a read or a write; the two use different lines."""
-        return await self.plain(read, self.rng.randrange(128) | read << 8)
+        return await self.plain(read, self.randrange(128) | read << 8)
 
 
 class HeldSequence(PlainTraffic):
@@ -316,16 +295,13 @@ class HeldSequence(PlainTraffic):
     """
 
     data: bool = True
-    waiting: int = 90
-    passing: int = 20
 
     async def body(self) -> None:
-        rng = self.rng
-        for _ in range(self.waiting):
-            await self.issue(M2SReq(ReqOp.MEM_SPEC_RD, 0, rng.randrange(64) * LINE_BYTES))
-        held = [await self.plain(self.data, number) for number in range(self.waiting)]
+        for _ in range(90):
+            await self.issue(M2SReq(ReqOp.MEM_SPEC_RD, 0, self.randrange(64) * LINE_BYTES))
+        held = [await self.plain(self.data, number) for number in range(90)]
         await self.cycles(300)  # until every place is taken
-        for number in range(self.passing):
+        for number in range(20):
             await self.plain(not self.data, 1 << 8 | number)
         await self.env.host.drain_if(lambda msg: msg.addr >= 1 << 14)
         await self.start_region(0, Mode.G_BINARY, 0, 1)
@@ -333,7 +309,7 @@ class HeldSequence(PlainTraffic):
         assert gone < 8, f"{gone} of the held requests completed: others waited for them"
         self.env.link.link.return_delay = (0, 8)
         await self.drain()
-        for number in range(self.passing):
+        for number in range(20):
             await self.issue(M2SReq(ReqOp.MEM_INV_NT, 0, number * LINE_BYTES))
         await self.drain()
         await self.commit(0)
@@ -425,7 +401,7 @@ class FullExitSequence(ParkedBase):
         await self.away(self.fp32, 1)
         await self.issue(self.message(self.fp32, "poisoned store", 1))
         await self.away(self.fp32, 1)
-        await self.fill_lines(self.fp32, 1, 1, be=1 << self.rng.randrange(64))
+        await self.fill_lines(self.fp32, 1, 1, be=1 << self.randrange(64))
 
     async def overtaken(self) -> None:
         """Alternate reads of a line on chip with parked reads of a line that is not."""
@@ -502,8 +478,6 @@ class FullFillSequence(ParkedBase):
 class BetweenBeatsSequence(ParkedBase):
     """Data of ordinary memory and of sums between the beats of a record."""
 
-    rounds: int = 6
-
     async def body(self) -> None:
         await self.prepare()
         config = await self.start_region(0, Mode.G_BINARY, 4, 64)
@@ -511,7 +485,7 @@ class BetweenBeatsSequence(ParkedBase):
         await self.fill_lines(fp32, 0, wait=False)
         for line in range(3):  # four planes each
             await self.fill_lines(config, line, range(8), wait=False)
-        for _ in range(self.rounds):
+        for _ in range(6):
             await self.leave()
             await self.read_lines(fp32, 0)
             with self.memory(interleave=True, reorder=True):
@@ -584,12 +558,11 @@ class StandstillSequence(ParkedBase):
 
     async def victims(self) -> None:
         """Check that the line that has been longest in its slot is evicted first."""
-        slots = self.hw.slots
-        new = self.rng.randrange(1, slots)
+        new = self.randrange(1, self.slots)
         await self.leave()
-        await self.read_lines(self.low, range(slots + new))
+        await self.read_lines(self.low, range(self.slots + new))
         before = await self.registers.read("SLOT_MISS")
-        await self.read_lines(self.low, range(new, slots + new))
+        await self.read_lines(self.low, range(new, self.slots + new))
         missed = await self.registers.read("SLOT_MISS") - before
         assert not missed, f"{missed} lines left their slots before older ones"
 
@@ -619,15 +592,14 @@ class StandstillSequence(ParkedBase):
         Reads of other clients then wait for no more than these, also if memory was slower a few
         hundred records earlier.
         """
-        slots = self.hw.slots
-        lines = await self.recorded(2 * slots)
+        lines = await self.recorded(2 * self.slots)
         with self.memory(latency=(FAR, FAR)):
             for number in range(1 + CALM):
                 await self.read_lines(self.low, lines)
                 if not number:
                     self.mem.latency = (NEAR, NEAR)
             most = 0
-            await self.read_lines(self.low, lines[:slots], wait=False)
+            await self.read_lines(self.low, lines[: self.slots], wait=False)
             while self.env.host.flight:
                 await self.cycles(1)
                 most = max(most, self.env.mem.responder.waiting[0].count(RECORDS))
@@ -680,14 +652,13 @@ class StandstillSequence(ParkedBase):
 
         An operation that needs the slot of a clean line does not wait.
         """
-        slots = self.hw.slots
         sent = EVICTIONS + PORT + FIRST
         for channel, room in (("aw", sent), ("b", BUILT_MISS_DEPTH)):
-            for dirty in (slots, sent // 2):
+            for dirty in (self.slots, sent // 2):
                 await self.leave()
                 await self.fill_lines(self.low, range(dirty), 0, wait=False)
-                await self.read_lines(self.low, range(dirty, slots))
-                all_dirty, lines = dirty == slots, range(slots, slots + room + MORE)
+                await self.read_lines(self.low, range(dirty, self.slots))
+                all_dirty, lines = dirty == self.slots, range(self.slots, self.slots + room + MORE)
                 async with self.stalled(channel):
                     before = await self.registers.read("EVICTION")
                     if all_dirty:
@@ -707,16 +678,15 @@ class StandstillSequence(ParkedBase):
         async with self.stalled("b", "r"):
             for number in range(ADMITTED + MORE):
                 await self.read(number * LINE_BYTES)
-                await self.write((128 + number) * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
+                await self.write((128 + number) * LINE_BYTES, self.randbytes(LINE_BYTES))
             await self.cycles(8 * APART)
             found = [list(ids).count(PLAIN) for ids in self.env.mem.responder.waiting]
         assert found == [ADMITTED] * 2, f"{found} reads and writes admitted, not {ADMITTED}"
 
     async def turns(self) -> None:
         """Check that clients of the memory port that wait at once are served round-robin."""
-        slots = self.hw.slots
         recorded = await self.recorded(EVICTIONS)
-        await self.fill_lines(self.low, range(slots - 1), 0, wait=False)
+        await self.fill_lines(self.low, range(self.slots - 1), 0, wait=False)
         await self.fill_lines(self.fp32, 0, range(EXITS))
         for write in (False, True):
             async with self.stalled("b", "r"):
@@ -725,11 +695,11 @@ class StandstillSequence(ParkedBase):
                     await self.in_order([self.message(self.fp32, kind, 0, w) for w in range(EXITS)])
                     if write:
                         self.mem.ar_stall = self.mem.r_stall = 0.0  # reads evict dirty lines
-                    lines = range(slots, slots + EVICTIONS) if write else recorded
+                    lines = range(self.slots, self.slots + EVICTIONS) if write else recorded
                     await self.in_order([self.message(self.low, "vote", line) for line in lines])
                     for number in range(MORE):
                         if write:
-                            data = self.rng.randbytes(LINE_BYTES)
+                            data = self.randbytes(LINE_BYTES)
                             await self.write(number * LINE_BYTES, data)
                         else:
                             await self.read(number * LINE_BYTES)
@@ -802,7 +772,7 @@ class HeldChannelSequence(TwoRegionBase):
         if kind == "record":
             await self.read_region(self.low, self.hw.slots + number, 0)
         elif kind == "plain write":
-            await self.write((3 + number) * LINE_BYTES, self.rng.randbytes(LINE_BYTES))
+            await self.write((3 + number) * LINE_BYTES, self.randbytes(LINE_BYTES))
         elif kind == "plain read":
             await self.read((3 + number) * LINE_BYTES)
         elif kind == "store":
@@ -813,7 +783,7 @@ class HeldChannelSequence(TwoRegionBase):
     async def device_not_ready(self, delay: int) -> None:
         """Let engine responses, one per cycle, precede those of ordinary memory and of sums."""
         for kind in ("contribute", "vote", "plane"):
-            line = self.rng.randrange(self.low.lines)
+            line = self.randrange(self.low.lines)
             await self.away(self.low, line)
             await self.fill_lines(self.fp32, 0, 0)
             with self.memory(latency=(3, 3)):
@@ -824,7 +794,7 @@ class HeldChannelSequence(TwoRegionBase):
                     await self.in_order([self.message(self.low, kind, line, w) for w in workers])
                     self.mem.latency = (3 * APART, 3 * APART)
                     if kind == "contribute":
-                        await self.write(7 * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+                        await self.write(7 * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
                     elif kind == "vote":
                         for place in range(8, 11):
                             await self.read(place * LINE_BYTES)
@@ -835,7 +805,7 @@ class HeldChannelSequence(TwoRegionBase):
 
     async def fills_not_taken(self, delay: int) -> None:
         """Let responses to stores, one per cycle, precede fetched records."""
-        lines = self.rng.sample(range(self.low.lines), 3)
+        lines = self.sample(range(self.low.lines), 3)
         await self.away(self.low, *lines)
         await self.read_lines(self.fp32, 1)
         soon = bool(delay % 2)
@@ -864,17 +834,16 @@ class LatencySequence(ParkedBase):
 
     async def paths(self, low: RegionConfig, fp32: RegionConfig, identity: RegionConfig) -> None:
         """Use every path with one request at a time."""
-        rng = self.rng
         for config in (low, fp32):
             for line in range(2):
                 await self.fill_lines(config, line, line, limit=1)
         await self.leave()
         for config in (low, fp32):
             await self.read_lines(config, range(2), alone=True)
-        await self.fill_lines(fp32, 1, 1, be=rng.getrandbits(64) & ~1)
+        await self.fill_lines(fp32, 1, 1, be=self.getrandbits(64) & ~1)
         for address in (identity.address(9, 0), 9 * LINE_BYTES):
             for _ in range(2):
-                await self.write(address, rng.randbytes(LINE_BYTES), 1)
+                await self.write(address, self.randbytes(LINE_BYTES), 1)
                 await self.drain()
                 await self.read(address)
                 await self.drain()
@@ -912,13 +881,12 @@ class BusyCommitSequence(TwoRegionBase):
 
     async def meet(self, kind: str) -> None:
         """Commit region 2 while memory does not answer an operation of this kind."""
-        slots = self.hw.slots
         await self.fill_lines(self.fp32, 0, 0, wait=False)
-        await self.fill_lines(self.low, range(3 * slots), 0)
+        await self.fill_lines(self.low, range(3 * self.slots), 0)
         if kind != "eviction":
             await self.leave()
         await self.read_lines(self.fp32, 0, 64)
-        await self.fill_lines(self.low, range(slots - 1), 1)
+        await self.fill_lines(self.low, range(self.slots - 1), 1)
         with self.memory(b_stall=1.0, r_stall=1.0):
             await self.begin(kind)
             await self.cycles(2 * APART)

@@ -29,22 +29,19 @@ _NOT_WRITES = tuple(code for code in range(16) if code not in tuple(RwdOp))
 class ProtectionSequence(NfSequence):
     """Regions with LD_MASK or BIND; about half of the requests break a rule."""
 
-    transactions: int = 200
-
     async def body(self) -> None:
-        rng = self.rng
         modes = [Mode.G_BINARY, Mode.FP32, Mode.IDENTITY, Mode.G_TERNARY, Mode.FP32]
         self.configs: list[RegionConfig] = []
         count = min(len(modes), self.hw.regions)
-        for number, region in enumerate(rng.sample(range(self.hw.regions), count)):
-            mask = rng.getrandbits(16) | 1 << rng.randrange(16)
-            bound = {"bind": True, "bind_shift": rng.randrange(3)}
+        for number, region in enumerate(self.sample(range(self.hw.regions), count)):
+            mask = self.getrandbits(16) | 1 << self.randrange(16)
+            bound = {"bind": True, "bind_shift": self.randrange(3)}
             options: dict[str, Any] = {"ld_mask": mask} if number % 2 == 0 else bound
-            workers = rng.choice((1, 5, 16, 17, 63, 64, rng.randint(1, 64)))
-            lines_log2 = rng.randrange(3)
+            workers = self.choice((1, 5, 16, 17, 63, 64, self.randint(1, 64)))
+            lines_log2 = self.randrange(3)
             config = await self.start_region(region, modes[number], lines_log2, workers, **options)
             self.configs.append(config)
-        for _ in range(self.cfg.count(self.transactions)):
+        for _ in range(self.cfg.count(200)):
             await self.issue(self.one(), RACE_LIMIT)
         for config in self.configs:
             for message in self.at_the_edges(config):
@@ -58,68 +55,65 @@ class ProtectionSequence(NfSequence):
         for config in self.configs:
             ldid = self.ldid_for(config, 0)
             for _ in range(24):
-                line = self.rng.randrange(config.lines)
+                line = self.randrange(config.lines)
                 await self.issue(M2SReq(ReqOp.MEM_RD, 0, config.address(0, line), ldid=ldid))
-                for _ in range(self.rng.randrange(1, 5)):
-                    await self.read(self.rng.randrange(8) * LINE_BYTES)
+                for _ in range(self.randrange(1, 5)):
+                    await self.read(self.randrange(8) * LINE_BYTES)
         await self.drain()
 
     def at_the_edges(self, config: RegionConfig) -> Iterator[M2SMessage]:
         """Yield requests that just keep or break each rule: W - 1 and W, bound, no bytes."""
-        rng = self.rng
         ldids = [ldid for ldid in range(16) if config.ld_mask >> ldid & 1]
         w = config.workers
         for selector in sorted({0, w - 1, w, 63 + w, 64 + w}):
-            addr = config.address(selector, rng.randrange(config.lines))
-            for ldid in (config.owner(selector) & 15, rng.choice(ldids)):
-                data = line_for(config.mode, rng)
+            addr = config.address(selector, self.randrange(config.lines))
+            for ldid in (config.owner(selector) & 15, self.choice(ldids)):
+                data = line_for(config.mode, self.rng)
                 yield M2SReq(ReqOp.MEM_RD, 0, addr, ldid=ldid)
                 yield M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data)
-                for be in (0, byte_enables(rng)):
+                for be in (0, byte_enables(self.rng)):
                     yield M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be)
 
     def one(self) -> M2SMessage:
         """Return a random request to a place of any kind, with any LD-ID."""
-        rng = self.rng
-        config = rng.choice(self.configs)
+        config = self.choice(self.configs)
         addr = self.place(config)
         # Often the owner by the low bits of the selector, or an alias of it.
         selector = addr >> 6 + config.lines_log2
-        ldid = rng.choice((rng.randrange(16), config.owner(selector) & 15))
-        if rng.random() < 0.5:
-            opcode = ReqOp.MEM_RD if rng.random() < 0.6 else rng.choice(_NOT_SUPPORTED)
+        ldid = self.choice((self.randrange(16), config.owner(selector) & 15))
+        if self.random() < 0.5:
+            opcode = ReqOp.MEM_RD if self.random() < 0.6 else self.choice(_NOT_SUPPORTED)
             return M2SReq(opcode, 0, addr, ldid=ldid)
-        data = line_for(config.mode, rng)
-        poison = rng.random() < 0.05
-        kind = rng.random()
+        data = line_for(config.mode, self.rng)
+        poison = self.random() < 0.05
+        kind = self.random()
         if kind < 0.6:
             return M2SRwD(RwdOp.MEM_WR, 0, addr, ldid=ldid, data=data, poison=poison)
         if kind < 0.9:
-            be = byte_enables(rng)
+            be = byte_enables(self.rng)
             return M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, ldid=ldid, data=data, be=be, poison=poison)
-        return M2SRwD(rng.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
+        return M2SRwD(self.choice(_NOT_WRITES), 0, addr, ldid=ldid, data=data)
 
     def place(self, config: RegionConfig) -> int:
         """Draw an address in a region, at its state area, beyond the memory, or in memory."""
-        rng = self.rng
-        kind = rng.random()
+        kind = self.random()
         if kind < 0.55:
-            return config.address(self.selector(config), rng.randrange(config.lines))
+            return config.address(self.selector(config), self.randrange(config.lines))
         if kind < 0.70:  # a state area as ordinary memory, its edges included
             size = state_lines(config, self.hw.cnt_w)
-            offset = rng.choice((-1, 0, size - 1, size, rng.randrange(size)))
+            offset = self.choice((-1, 0, size - 1, size, self.randrange(size)))
             return config.state_base + offset * LINE_BYTES
         if kind < 0.80:
-            beyond = rng.choice((0, rng.getrandbits(30), rng.getrandbits(45), 1 << 45))
+            beyond = self.choice((0, self.getrandbits(30), self.getrandbits(45), 1 << 45))
             return (self.layout.params.mem_lines + beyond << 6) % (1 << 52)
-        return rng.randrange(8) * LINE_BYTES
+        return self.randrange(8) * LINE_BYTES
 
     def selector(self, config: RegionConfig) -> int:
         """Draw a selector: edges of the modes' ranges, their aliases 128 higher, or any."""
         w = config.workers
         edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
-        selector = self.rng.choice((*edges, self.rng.randrange(256)))
-        return selector ^ 128 if self.rng.random() < 0.1 else selector
+        selector = self.choice((*edges, self.randrange(256)))
+        return selector ^ 128 if self.random() < 0.1 else selector
 
     async def capture(self) -> None:
         """Check that ERR_* hold the first refused access until they are re-armed."""
@@ -154,26 +148,23 @@ class CombinedCausesSequence(NfSequence):
     The set is computed from the request alone; the model decides which of its rules is the cause.
     """
 
-    draws: int = 600
-
     async def body(self) -> None:
-        rng = self.rng
-        modes = [rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
+        modes = [self.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32, Mode.IDENTITY]
         kinds: dict[tuple[object, ...], M2SMessage] = {}
         for region, mode in enumerate(modes[: self.hw.regions]):
-            mask, shift, workers = rng.randint(1, 0xFFFE), rng.randrange(3), rng.randint(2, 14)
+            mask, shift, workers = self.randint(1, 0xFFFE), self.randrange(3), self.randint(2, 14)
             config = await self.start_region(
                 region, mode, 1, workers, ld_mask=mask, bind=True, bind_shift=shift
             )
-            for _ in range(self.draws):
+            for _ in range(600):
                 selector, addr, place = self.place(config)
-                ldid = rng.randrange(16)
+                ldid = self.randrange(16)
                 if place == "window":
                     addr = config.address(ldid if selector is None else selector, 0)
                 message = self.request(addr, ldid)
                 kinds.setdefault((mode, *self.broken(config, message, place)), message)
         messages = list(kinds.values())
-        rng.shuffle(messages)
+        self.rng.shuffle(messages)
         for message in messages:
             await self.registers.write("ERR_INFO.VALID", 1)
             await self.issue(message)
@@ -187,26 +178,26 @@ class CombinedCausesSequence(NfSequence):
             The selector inside the window (None: the LD-ID of the request), the address of another
             place, and the kind of place.
         """
-        rng = self.rng
-        kind = rng.random()
+        kind = self.random()
         if kind < 0.8:
-            near = rng.choice((0, config.workers, rng.randrange(256)))
-            return None if rng.random() < 0.4 else near, 0, "window"
+            near = self.choice((0, config.workers, self.randrange(256)))
+            return None if self.random() < 0.4 else near, 0, "window"
         if kind < 0.9:
             size = state_lines(config, self.hw.cnt_w)
-            return 0, config.state_base + rng.randrange(size) * LINE_BYTES, "state area"
-        return 0, self.layout.params.mem_lines + rng.getrandbits(20) << 6, "nothing"
+            return 0, config.state_base + self.randrange(size) * LINE_BYTES, "state area"
+        return 0, self.layout.params.mem_lines + self.getrandbits(20) << 6, "nothing"
 
     def request(self, addr: int, ldid: int) -> M2SMessage:
         """Draw a read, a write, a request without effect or an unsupported one."""
-        rng = self.rng
-        if rng.random() < 0.4:
+        if self.random() < 0.4:
             known = (ReqOp.MEM_RD, ReqOp.MEM_RD_DATA, ReqOp.MEM_INV, ReqOp.MEM_INV_NT)
-            opcode = rng.choice((*known, rng.choice(_NOT_SUPPORTED)))
+            opcode = self.choice((*known, self.choice(_NOT_SUPPORTED)))
             return M2SReq(opcode, 0, addr, ldid=ldid)
-        rare = rng.choice(_NOT_WRITES)
-        opcode = rng.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rare))
-        return M2SRwD(opcode, 0, addr, ldid=ldid, data=random_line(rng), be=rng.getrandbits(64))
+        rare = self.choice(_NOT_WRITES)
+        opcode = self.choice((RwdOp.MEM_WR, RwdOp.MEM_WR_PTL, RwdOp.MEM_WR_PTL, rare))
+        return M2SRwD(
+            opcode, 0, addr, ldid=ldid, data=random_line(self.rng), be=self.getrandbits(64)
+        )
 
     def broken(self, config: RegionConfig, message: M2SMessage, place: str) -> tuple[object, ...]:
         """Return the place and the opcode of a request, and the rules that it breaks."""
@@ -228,44 +219,36 @@ class BindShiftSequence(NfSequence):
     shift, and from another one; then everything is read.
     """
 
-    workers: int = 64
-    """Maximum number that 16 LD-IDs own with the largest shift."""
-
     async def body(self) -> None:
-        rng = self.rng
-        modes = (Mode.IDENTITY, rng.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32)
+        modes = (Mode.IDENTITY, self.choice((Mode.G_BINARY, Mode.G_TERNARY)), Mode.FP32)
         for shift, mode in product(range(3), modes):
-            config = await self.start_region(
-                None, mode, 0, self.workers, bind=True, bind_shift=shift
-            )
+            config = await self.start_region(None, mode, 0, 64, bind=True, bind_shift=shift)
             # Ends of the ranges of the first and the last LD-ID, and selectors that depend on the
             # shift.
             owned = 16 << shift
-            edges = {0, 1, 2, 3, 4, 7, 8, 15, owned - 1, owned % 64, rng.randrange(owned)}
-            selectors = rng.sample(sorted(edges), len(edges))
+            edges = {0, 1, 2, 3, 4, 7, 8, 15, owned - 1, owned % 64, self.randrange(owned)}
+            selectors = self.sample(sorted(edges), len(edges))
             for selector in selectors:
-                for ldid in {config.owner(selector) & 15, selector & 15, rng.randrange(16)}:
+                for ldid in {config.owner(selector) & 15, selector & 15, self.randrange(16)}:
                     await self.contribute(config, selector, 0, limit=RACE_LIMIT, ldid=ldid)
             await self.drain()
-            for selector in {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}:
-                await self.read(config.address(selector, 0))
-            await self.drain()
+            chosen = {0, *selectors} if mode is Mode.IDENTITY else {0, INFO_SELECTOR}
+            await self.read_addresses(config.address(selector, 0) for selector in chosen)
 
 
 class NeighbourSequence(NfSequence):
     """Refused writes to a line that must keep its value, and to the line that backs it."""
 
     async def body(self) -> None:
-        rng = self.rng
         config = await self.start_region(0, Mode.IDENTITY, 1, 1, ld_mask=0x0002)
         inside = config.address(3, 1)
         backing = config.state_base + (3 << 1 | 1) * LINE_BYTES
-        value = random_line(rng)
+        value = random_line(self.rng)
         await self.write(inside, value, ldid=1)
         await self.drain()
         for ldid, addr in product(range(16), (inside, backing)):
             if ldid != 1 or addr == backing:
-                await self.write(addr, random_line(rng), ldid=ldid)
+                await self.write(addr, random_line(self.rng), ldid=ldid)
                 await self.read(addr, ldid=ldid)
         await self.drain()
         found = (await self.fetch(inside, ldid=1)).data
@@ -282,11 +265,10 @@ class StrangersSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        rng = self.rng
         region = self.any_region()
-        for mode in rng.sample(MODES, len(MODES)):
-            mask = rng.randint(1, 0xFFFE)
-            config = await self.start_region(region, mode, rng.randrange(2), 3, ld_mask=mask)
+        for mode in self.shuffled(MODES):
+            mask = self.randint(1, 0xFFFE)
+            config = await self.start_region(region, mode, self.randrange(2), 3, ld_mask=mask)
             await self.fill_lines(config, 0)
             await self.each(config)
 
@@ -295,22 +277,21 @@ class StrangersSequence(NfSequence):
 
         Poison in a refused write is not counted as received.
         """
-        rng, registers = self.rng, self.registers
         hosts = [[k for k in range(16) if config.ld_mask >> k & 1 == known] for known in (0, 1)]
         selectors = self.read_selectors(config)
         if config.mode is Mode.IDENTITY:
-            selectors = [0, STATUS_SELECTOR, *rng.sample(selectors, 4)]
+            selectors = [0, STATUS_SELECTOR, *self.sample(selectors, 4)]
         else:
             selectors += VIEW_SELECTORS
-        for selector in rng.sample(selectors, len(selectors)):
-            for known in rng.sample((0, 1), 2):
-                await registers.write("ERR_INFO", 1)
-                await self.fetch(config.address(selector, 0), ldid=rng.choice(hosts[known]))
+        for selector in self.shuffled(selectors):
+            for known in self.sample((0, 1), 2):
+                await self.registers.write("ERR_INFO", 1)
+                await self.fetch(config.address(selector, 0), ldid=self.choice(hosts[known]))
                 await self.check(not known)
-        for known in rng.sample((0, 1), 2):
-            await registers.write("ERR_INFO", 1)
-            worker = rng.randrange(config.workers)
-            host, poison = rng.choice(hosts[known]), not known or rng.random() < 0.5
+        for known in self.sample((0, 1), 2):
+            await self.registers.write("ERR_INFO", 1)
+            worker = self.randrange(config.workers)
+            host, poison = self.choice(hosts[known]), not known or self.random() < 0.5
             await self.fill_lines(config, 0, worker, ldid=host, poison=poison)
             await self.check(not known)
 
@@ -336,7 +317,7 @@ class EveryAccessSequence(NfSequence):
 
     async def body(self) -> None:
         for region, mode in enumerate(FIRST_EDITION):
-            workers = self.rng.randint(20, 60)
+            workers = self.randint(20, 60)
             config = await self.start_region(region, mode, 1, workers, ld_mask=0xFFF0)
             await self.selectors(config)
             last = region + len(FIRST_EDITION)
@@ -355,7 +336,7 @@ class EveryAccessSequence(NfSequence):
         work = list(product(edges, (*READS, *WRITES)))
         self.rng.shuffle(work)
         for selector, opcode in work:
-            line = self.rng.randrange(config.lines)
+            line = self.randrange(config.lines)
             await self.issue(self.message(opcode, config.address(selector, line), config.mode), 1)
         await self.drain()
 
@@ -369,7 +350,7 @@ class EveryAccessSequence(NfSequence):
 
     async def other_opcodes(self, config: RegionConfig) -> None:
         """Send opcodes without data to memory, window, state area and beyond the memory."""
-        beyond = self.hw.mem_lines * LINE_BYTES + LINE_BYTES * self.rng.randrange(64)
+        beyond = self.hw.mem_lines * LINE_BYTES + LINE_BYTES * self.randrange(64)
         for address in (0, config.base, config.state_base, beyond):
             for opcode in NO_DATA:
                 await self.issue(M2SReq(opcode, 0, address, ldid=5), 1)
@@ -389,14 +370,13 @@ class EveryAccessSequence(NfSequence):
     async def missed(self, config: RegionConfig) -> None:
         """Read addresses that miss the window in a single bit."""
         shift = LINE_BYTES.bit_length() - 1 + config.lines_log2 + SELECTOR_BITS
-        for bit in range(shift, 52):
-            await self.read(config.address(8, 0) ^ 1 << bit, 1)
-        await self.drain()
+        address = config.address(8, 0)
+        await self.read_addresses((address ^ 1 << bit for bit in range(shift, 52)), limit=1)
 
     def message(self, opcode: int, address: int, mode: Mode, ldid: int = 7) -> M2SMessage:
         """Return a request with an opcode."""
         if opcode in READS and isinstance(opcode, ReqOp):
             return M2SReq(opcode, 0, address, ldid=ldid)
         data = line_for(mode, self.rng)
-        be = BE_ALL if opcode == RwdOp.MEM_WR else self.rng.getrandbits(64)
+        be = BE_ALL if opcode == RwdOp.MEM_WR else self.getrandbits(64)
         return M2SRwD(opcode, 0, address, ldid=ldid, data=data, be=be)

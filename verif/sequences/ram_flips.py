@@ -43,7 +43,7 @@ class FlipSequence(NfSequence):
         """Return bits of a word: `place` or a random one, and if `double` a second one."""
         size = self.size_of(ram)
         if place is None:
-            place = self.rng.randrange(size.bits(self.hw.ecc))
+            place = self.randrange(size.bits(self.hw.ecc))
         return [place, size.beside(place, self.rng)] if double else [place]
 
     async def flip(self, ram: str, row: int, places: Iterable[int]) -> None:
@@ -133,11 +133,10 @@ class DamagedMarksSequence(FlipSequence):
 
     workers: int = 3
     rounds: int = 12
-    lines_log2: int = 3
 
     async def body(self) -> None:
-        marked = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
-        other = self.layout.region(Mode.G_BINARY, self.lines_log2, self.workers)
+        marked = self.layout.region(Mode.G_BINARY, 3, self.workers)
+        other = self.layout.region(Mode.G_BINARY, 3, self.workers)
         for number in range(self.rounds):
             await self.damaged_round(other, marked, ("fetched", "evicted", "read")[number % 3])
         for first, second in ((0, 1), (1, 0)):
@@ -151,18 +150,17 @@ class DamagedMarksSequence(FlipSequence):
 
     async def damaged_round(self, other: RegionConfig, marked: RegionConfig, way: str) -> None:
         """Flip one or two bits of a row of region 1, then read everything."""
-        rng = self.rng
         await self.commit_all(other, marked)
-        await self.fill_lines(marked, None, range(rng.randrange(self.workers - 2, self.workers)))
+        await self.fill_lines(marked, None, range(self.randrange(self.workers - 2, self.workers)))
         if way == "fetched":
             await self.read_lines(marked, alone=True)
         # Of an evicted line: the slots hold the last ones. The mark of few workers is 2 or 3.
-        damaged = rng.randrange(marked.lines - self.hw.slots)
-        place = 4 * damaged + rng.choice((0, 1, 1, 1, 1, 1, 2, 3))
+        damaged = self.randrange(marked.lines - self.hw.slots)
+        place = 4 * damaged + self.choice((0, 1, 1, 1, 1, 1, 2, 3))
         await self.inject("MARKS", self.row(1), place)
         flips = 1
-        if self.secded and rng.random() < 0.5:
-            await self.inject("MARKS", self.row(1), self.size_of("MARKS").beside(place, rng))
+        if self.secded and self.random() < 0.5:
+            await self.inject("MARKS", self.row(1), self.size_of("MARKS").beside(place, self.rng))
             flips = 2
         if way == "evicted":
             await self.fill_lines(other, None, 0, wait=False)
@@ -182,7 +180,7 @@ class DamagedMarksSequence(FlipSequence):
         # Read lines of the second region, so that no slot needs a write-back.
         await self.read_lines(config, range(self.hw.slots))
         for region in regions:
-            bit = self.rng.randrange(self.size_of("MARKS").data)
+            bit = self.randrange(self.size_of("MARKS").data)
             await self.inject("MARKS", self.row(region), bit)
         await self.at_once((config, config.lines - 1, 0) for config in regions.values())
         await self.expect((0, 2) if self.secded else (2, 0), "two rows used at once")
@@ -197,7 +195,7 @@ class DamagedMarksSequence(FlipSequence):
         for config in (marked, other):
             await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
-        await self.inject("MARKS", self.row(1), self.rng.randrange(self.size_of("MARKS").data))
+        await self.inject("MARKS", self.row(1), self.randrange(self.size_of("MARKS").data))
         reads = [(other, line, 0) for line in range(self.hw.slots - 1)]
         await self.at_once([*reads[:place], (marked, 0, 0), *reads[place:]])
         await self.expect((0, 1) if self.secded else (1, 0), f"miss {place} of {self.hw.slots}")
@@ -210,23 +208,20 @@ class LastMarksSequence(FlipSequence):
     planes for the other lines of the row.
     """
 
-    rounds: int = 2
-
     async def body(self) -> None:
-        rng = self.rng
         marks = parameter("WRITTEN_LOG2")
         row_log2 = min(marks, MARKS_OF_A_ROW.bit_length() - 1)
         crowd = self.crowd_layout()
         wide = self.layout.region(Mode.G_BINARY, marks, min(self.hw.cnt_max, MAX_WORKERS))
-        for _ in range(self.rounds):
+        for _ in range(2):
             await self.commit(1, crowd)
             await self.commit(0, wide, ready=True)
             last = range(wide.lines - (1 << row_log2), wide.lines)
-            lines = rng.sample(last, min(8, len(last)))
-            workers = rng.sample(range(wide.workers), 2 * wide.workers // 3)
+            lines = self.sample(last, min(8, len(last)))
+            workers = self.sample(range(wide.workers), 2 * wide.workers // 3)
             await self.fill_lines(wide, lines, workers, wait=False)
             await self.crowd_out(crowd)
-            place = MARK_BITS * (lines[0] - last.start) + rng.randrange(MARK_BITS)
+            place = MARK_BITS * (lines[0] - last.start) + self.randrange(MARK_BITS)
             await self.inject("MARKS", (wide.lines - 1) >> row_log2, place)
             await self.read_lines(wide, lines, alone=True)
             found = await self.counted()
@@ -244,38 +239,32 @@ class FlipTrafficSequence(FlipSequence):
 
     flips: int = 60
     double: bool = False
-    workers: int = 4
-    lines_log2: int = 3
-    plain_lines: int = 8
 
     async def body(self) -> None:
-        rng = self.rng
         self.sizes = rams(self.hw)
         del self.sizes["RETRY"]  # only read on a link with faults: test_link_ram_flips
-        self.total = [0, 0]
-        self.flipped: dict[str, int] = {}
         self.last: dict[str, int] = {}
         self.stained = False
         modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
-        self.configs = [self.layout.region(mode, self.lines_log2, self.workers) for mode in modes]
-        self.plain = [rng.randrange(self.layout.plain_lines) for _ in range(self.plain_lines)]
+        self.configs = [self.layout.region(mode, 3, 4) for mode in modes]
+        self.plain = [self.randrange(self.layout.plain_lines) for _ in range(8)]
         left = self.flips
         await self.commit_all(*self.configs)
         while left > 0:
             # At most two flips in a RAM: none is overwritten before everything has been read.
             drawn = list(self.sizes) * (1 if self.double else 2)
-            rng.shuffle(drawn)
+            self.rng.shuffle(drawn)
             await self.round(drawn[:left])
             left -= len(drawn)
 
     async def round(self, drawn: list[str]) -> None:
         """Flip a bit in each of these RAMs, read everything, check the counters, and commit."""
-        rng, half = self.rng, len(drawn) // 2
+        half = len(drawn) // 2
         for ram in drawn[:half]:
-            await self.burst(rng.randint(1, 5))
-            await self.cycles(rng.choice((1, 1, rng.randint(1, 30))))
+            await self.burst(self.randint(1, 5))
+            await self.cycles(self.choice((1, 1, self.randint(1, 30))))
             await self.draw(ram)
-            if rng.random() < 0.3:
+            if self.random() < 0.3:
                 await self.drains()
         await self.drain()
         await self.held(drawn[half:])
@@ -283,7 +272,7 @@ class FlipTrafficSequence(FlipSequence):
             # Planes show what a vote may hide, INFO what neither shows.
             views = (0, PLANE_SELECTOR, PLANE_SELECTOR + 1) if config.mode.low_bit else (0,)
             for line in range(config.lines):
-                selector = rng.choice((*views, INFO_SELECTOR))
+                selector = self.choice((*views, INFO_SELECTOR))
                 await self.read_region(config, line, selector, limit=1)
         last = [await self.read(at * LINE_BYTES, 1) for at in self.plain]
         await self.drain()
@@ -291,8 +280,6 @@ class FlipTrafficSequence(FlipSequence):
         flips = len(drawn) * (1 + self.double)
         assert bad + corrected <= flips, f"{bad} errors, {corrected} corrections, {flips} flips"
         assert self.double or not self.secded or not bad, f"{bad} errors of one bit each"
-        self.total[0] += bad
-        self.total[1] += corrected
         seen = self.losses()
         assert bad or self.stained or not seen, f"{seen} poisoned responses, but no error counted"
         # Ordinary memory keeps the poison of a damaged write until the line is written again.
@@ -302,18 +289,18 @@ class FlipTrafficSequence(FlipSequence):
 
     async def held(self, drawn: list[str]) -> None:
         """Flip bits while memory or the host is stalled, so that data waits in the RAMs."""
-        rng, link = self.rng, self.env.cxl.host.link
-        still = rng.randrange(1, 8)
+        link = self.env.cxl.host.link
+        still = self.randrange(1, 8)
         with self.memory(ar_stall=float(still & 1), aw_stall=float(still >> 1 & 1)):
             link.hold_credits(bool(still & 4))
             places = [(config, line) for config in self.configs for line in range(config.lines)]
             # One request on each line: the next one would wait for its response.
-            count = rng.randrange(len(places) // 2, len(places))
-            for config, line in rng.sample(places, count):
+            count = self.randrange(len(places) // 2, len(places))
+            for config, line in self.sample(places, count):
                 await self.access(config, line)
             for at in dict.fromkeys(self.plain):
                 await self.ordinary(at)
-            await self.cycles(rng.randint(20, 60))
+            await self.cycles(self.randint(20, 60))
             for ram in drawn:
                 await self.draw(ram)
             link.hold_credits(False)
@@ -324,37 +311,35 @@ class FlipTrafficSequence(FlipSequence):
 
         The lowest rows are used first.
         """
-        rng, size = self.rng, self.sizes[ram]
-        rows = min(size.rows, rng.choice((4, size.rows)))
-        row = rng.choice([row for row in range(rows) if row != self.last.get(ram)])
+        size = self.sizes[ram]
+        rows = min(size.rows, self.choice((4, size.rows)))
+        row = self.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
-        self.flipped[ram] = self.flipped.get(ram, 0) + 1
-        place = rng.randrange(size.bits(self.hw.ecc))
+        place = self.randrange(size.bits(self.hw.ecc))
         await self.inject(ram, row, place)
         if self.double:
-            await self.inject(ram, row, size.beside(place, rng))
+            await self.inject(ram, row, size.beside(place, self.rng))
 
     async def burst(self, count: int) -> None:
         """Issue random requests."""
-        rng = self.rng
         for _ in range(count):
-            if rng.random() < 0.2:
-                await self.ordinary(rng.choice(self.plain))
+            if self.random() < 0.2:
+                await self.ordinary(self.choice(self.plain))
             else:
-                config = rng.choice(self.configs)
-                await self.access(config, rng.randrange(config.lines))
+                config = self.choice(self.configs)
+                await self.access(config, self.randrange(config.lines))
 
     async def ordinary(self, line: int) -> None:
         """Issue a write or a read of ordinary memory."""
-        if self.rng.random() < 0.5:
-            await self.write(line * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+        if self.random() < 0.5:
+            await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
         else:
             await self.read(line * LINE_BYTES, 1)
 
     async def access(self, config: RegionConfig, line: int) -> None:
         """Issue a contribution or a read of a line of a region."""
-        if self.rng.random() < 0.6:
-            await self.contribute(config, self.rng.randrange(self.workers), line, limit=1)
+        if self.random() < 0.6:
+            await self.contribute(config, self.randrange(4), line, limit=1)
         else:
             await self.read_region(config, line, limit=1)
 
@@ -371,7 +356,6 @@ class HeldDataSequence(FlipSequence):
 
     ram: str = "PARKED"
     workers: int = 4
-    rounds: int = 12
     reads: int = 0
     """Reads so far: each response with data takes the next row of ANSWERS."""
     reads_before: int = 0
@@ -384,7 +368,7 @@ class HeldDataSequence(FlipSequence):
         low = self.layout.region(Mode.G_BINARY, lines_log2, self.workers)
         fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
         total = 0
-        for number in range(self.rounds):
+        for number in range(12):
             await self.commit_all(low, fp32)
             await self.cycles(60 * low.lines)  # the initialiser
             total += await self.one_round(low, fp32, number)
@@ -415,9 +399,7 @@ class HeldDataSequence(FlipSequence):
             for line in range(config.lines):  # planes show what a vote may hide
                 deferred = self.ram == "DEFERRED"  # none of these reads may be deferred
                 await self.read_lines(config, line, selectors, limit=1, wait=deferred)
-        for line in self.plain:
-            await self.read(line * LINE_BYTES, 1)
-        await self.drain()
+        await self.read_addresses((line * LINE_BYTES for line in self.plain), limit=1)
         self.evictions += await self.registers.read("EVICTION") - evicted
         if self.ram == "EVICT" and not begun:
             poison = await self.registers.read("MEM_POISON")
@@ -437,15 +419,15 @@ class HeldDataSequence(FlipSequence):
 
         Rounds alternate between any bit and the lowest line of the row, whose bits are all used.
         """
-        rng, size = self.rng, self.size_of(self.ram)
+        size = self.size_of(self.ram)
         whole = number % 2 or self.ram == "MARKS"  # rows of MARKS are short
-        place = rng.randrange(size.bits(self.hw.ecc) if whole else LINE_BITS)
+        place = self.randrange(size.bits(self.hw.ecc) if whole else LINE_BITS)
         if begun:  # in its bitmap: with a worker less the burst would be shorter
-            place = self.hw.cnt_w * LINE_BITS + rng.randrange(self.workers)
-        plane = 2 * LINE_BITS + rng.randrange(LINE_BITS)  # the last one of so many workers
+            place = self.hw.cnt_w * LINE_BITS + self.randrange(self.workers)
+        plane = 2 * LINE_BITS + self.randrange(LINE_BITS)  # the last one of so many workers
         if begun and not self.secded:  # beats that have not been sent
             await self.inject(self.ram, row, plane)
-        elif begun and rng.random() < 0.5:
+        elif begun and self.random() < 0.5:
             place = plane
         double = self.secded and number % 3 != 2  # else each flip is corrected
         await self.flip(self.ram, row, self.draw_flips(self.ram, double, place))
@@ -459,7 +441,7 @@ class HeldDataSequence(FlipSequence):
             "STORES": 3,  # the first two have been sent; a round uses all rows twice
             "EVICT": self.evictions - 2,  # the last ones have not been sent
             "ANSWERS": self.reads_before + 14,  # the first ones have been sent
-            "WRITES": self.rng.randrange(8),
+            "WRITES": self.randrange(8),
             "PLANES": number,  # each slot has a line that must be written back
             "MARKS": 0,  # of the low-bit region: each such line is marked there
         }[self.ram]
@@ -472,20 +454,20 @@ class HeldDataSequence(FlipSequence):
 
     async def hold_data(self, low: RegionConfig, fp32: RegionConfig, number: int) -> None:
         """Stall memory and send requests that leave data in the RAM."""
-        mem, lines, slots, ram = self.mem, list(range(low.lines)), self.hw.slots, self.ram
-        self.plain = self.rng.sample(range(self.layout.plain_lines), 30)
+        lines, ram = list(range(low.lines)), self.ram
+        self.plain = self.sample(range(self.layout.plain_lines), 30)
         if ram in ("EVICT", "PARKED", "DEFERRED", *_OF_SLOTS):
             # Write records to memory, one line at a time: none of this data waits in a RAM.
             for config in (fp32, low):
-                for line in lines if ram != "EVICT" else lines[:slots]:
+                for line in lines if ram != "EVICT" else lines[: self.slots]:
                     await self.fill_lines(
                         config, line, range(self.workers if ram == "EVICT" else 1)
                     )
-        mem.aw_stall = float(ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
-        mem.w_stall = float(ram == "EVICT")
-        mem.ar_stall = float(ram not in ("ANSWERS", *_OF_SLOTS))
+        self.mem.aw_stall = float(ram in ("EVICT", "STORES", "WRITES", *_OF_SLOTS))
+        self.mem.w_stall = float(ram == "EVICT")
+        self.mem.ar_stall = float(ram not in ("ANSWERS", *_OF_SLOTS))
         if ram == "PARKED":
-            mem.ar_stall, mem.r_stall = float(number % 2 == 0), float(number % 2)
+            self.mem.ar_stall, self.mem.r_stall = float(number % 2 == 0), float(number % 2)
             await self.parked(low, fp32, asked=number % 2 == 1, reads=number % 3 == 0)
         elif ram in ("DEFERRED", *_OF_SLOTS):
             await self.deferred(low)
@@ -493,12 +475,12 @@ class HeldDataSequence(FlipSequence):
             await self.fill_lines(fp32, lines, 0, limit=1, wait=False)
         elif ram == "WRITES":
             for line in self.plain:
-                await self.write(line * LINE_BYTES, self.rng.randbytes(LINE_BYTES), 1)
+                await self.write(line * LINE_BYTES, self.randbytes(LINE_BYTES), 1)
         elif ram == "ANSWERS":
             for line in lines + self.plain:
                 await self.read(line * LINE_BYTES, 1)
             await self.cycles(60)
-            mem.ar_stall = 1.0  # a last read, for which a commit has to wait
+            self.mem.ar_stall = 1.0  # a last read, for which a commit has to wait
             await self.read((self.layout.plain_lines - 1) * LINE_BYTES, 1)
         else:
             await self.fill_lines(low, lines[::-1], 1, limit=1, wait=False)
@@ -528,10 +510,9 @@ class HeldDataSequence(FlipSequence):
 
     async def deferred(self, low: RegionConfig) -> None:
         """Defer reads and writes in turn: all slots wait for records or for write-backs."""
-        slots = self.hw.slots
-        await self.fill_lines(low, range(slots), 1, wait=False)
+        await self.fill_lines(low, range(self.slots), 1, wait=False)
         await self.cycles(60)
-        for number, line in enumerate(range(slots, low.lines)):
+        for number, line in enumerate(range(self.slots, low.lines)):
             if number % 2:
                 await self.contribute(low, 1, line)
             else:
@@ -552,14 +533,14 @@ class LostSlotSequence(FlipSequence):
     """Lines damaged so far."""
 
     async def body(self) -> None:
-        rng, lines = self.rng, range(self.hw.slots)
+        lines = range(self.hw.slots)
         config = self.layout.region(self.mode, len(lines).bit_length(), self.workers)
         self.region = self.any_region()
         await self.registers.write("IRQ_ENABLE", IRQ_STATUS.mask())
         await self.commit(self.region, config)
         await self.cycles(20 * len(lines))  # the initialiser
         # Clean slots, which need no write-back until their line is lost.
-        clean = rng.sample(lines, len(lines) // 2)
+        clean = self.sample(lines, len(lines) // 2)
         for line in lines:
             if line in clean:
                 await self.read_lines(config, line, PLANE_SELECTOR if self.mode.low_bit else 0)
@@ -567,21 +548,19 @@ class LostSlotSequence(FlipSequence):
                 await self.fill_lines(config, line, 0)
         # A read finds at least one of them lost, which by itself does not make it dirty.
         others = [line for line in lines if line != clean[0]]
-        picked = (clean[0], *rng.sample(others, len(lines) // 2 - 1))
+        picked = (clean[0], *self.sample(others, len(lines) // 2 - 1))
         for number, line in enumerate(picked):
             # For one of the lines both RAMs are used in one cycle.
-            damaged = self.rams if number == 1 else (rng.choice(self.rams),)
+            damaged = self.rams if number == 1 else (self.choice(self.rams),)
             await self.lose(config, line, damaged, reads=not number)
-            if line == clean[0] or rng.random() < 0.5:
+            if line == clean[0] or self.random() < 0.5:
                 await self.read_lines(config, line, INFO_SELECTOR)
                 await self.expect((0, 0), f"second use of lost line {line}")
         # Evict all of them.
         await self.fill_lines(config, range(len(lines), 2 * len(lines)), 0, alone=True)
         order = [(worker, line) for worker in range(self.workers) for line in range(config.lines)]
-        rng.shuffle(order)
-        for worker, line in order:
-            await self.contribute(config, worker, line, limit=1)
-        await self.drain()
+        self.rng.shuffle(order)
+        await self.contribute_each(((config, worker, line) for worker, line in order), limit=1)
         for line in range(config.lines):
             for selector in (None, INFO_SELECTOR):
                 await self.read_region(config, line, selector, limit=1)
@@ -601,25 +580,24 @@ class LostSlotSequence(FlipSequence):
             reads: use the slot by a read. Otherwise a store of FP32 may be in flight, whose memory
                 response finds the damage.
         """
-        rng = self.rng
         self.flipped += 1
-        if rng.random() < 0.5:  # make it the last used slot, which this does not write
+        if self.random() < 0.5:  # make it the last used slot, which this does not write
             await self.read_lines(config, line, INFO_SELECTOR)
         commits = self.flipped % 2 == 0  # a commit waits for the response of the store, too
-        stores = self.mode is Mode.FP32 and not reads and (commits or rng.random() < 0.4)
+        stores = self.mode is Mode.FP32 and not reads and (commits or self.random() < 0.4)
         with self.memory(b_stall=1.0 if stores else self.mem.b_stall):
             if stores:
                 await self.fill_lines(
-                    config, line, rng.randrange(self.workers), apart=40, wait=False
+                    config, line, self.randrange(self.workers), apart=40, wait=False
                 )
-            flips = 2 if self.secded and rng.random() < 0.5 else 1
+            flips = 2 if self.secded and self.random() < 0.5 else 1
             places = [(ram, self.draw_flips(ram, flips == 2)) for ram in damaged]
             for ram, bits in places:
                 await self.flip(ram, line, bits)
             if self.outcome(flips)[0]:
                 self.env.scoreboard.quiescence.lose(self.region, line)
             ways = ("write", "read", "info") if damaged == ("BOOK",) else ("write", "read")
-            what = rng.choice(ways[1:] if reads else ways)
+            what = self.choice(ways[1:] if reads else ways)
             waits = cocotb.start_soon(self.drains()) if stores and commits else None
             await self.cycles(40 if stores else 0)
         if waits is not None:
@@ -627,7 +605,7 @@ class LostSlotSequence(FlipSequence):
         if not stores:
             await self.use(config, line, what)
         await self.drain()
-        if rng.random() < 0.8:
+        if self.random() < 0.8:
             bad, corrected = self.outcome(flips)
             words = len(damaged)  # each counts
             await self.expect((bad * words, corrected * words), places)
@@ -637,7 +615,7 @@ class LostSlotSequence(FlipSequence):
     async def use(self, config: RegionConfig, line: int, what: str) -> None:
         """Issue an operation that reads the slot."""
         if what == "write":
-            await self.contribute(config, self.rng.randrange(self.workers), line)
+            await self.contribute(config, self.randrange(self.workers), line)
         else:
             result = 0 if self.mode is Mode.FP32 else PLANE_SELECTOR
             await self.read_region(config, line, INFO_SELECTOR if what == "info" else result)
@@ -702,16 +680,13 @@ class ForwardedSequence(SlotFlipSequence):
     once. With SECDED two lines alternate: the stage that corrects precedes the one that forwards.
     """
 
-    reads: int = 8
-
     async def body(self) -> None:
-        slots = self.hw.slots
         config = await self.slots_of(Mode.G_BINARY, 3)
-        await self.fill_lines(config, range(slots), 0, alone=True)
-        for line in range(slots - 1):
+        await self.fill_lines(config, range(self.slots), 0, alone=True)
+        for line in range(self.slots - 1):
             places = self.draw_flips("BOOK", self.secded and line % 2 == 0)
-            lines = [line, slots - 1] if self.secded else [line]
-            reads = [(config, one, INFO_SELECTOR) for one in self.reads * lines]
+            lines = [line, self.slots - 1] if self.secded else [line]
+            reads = [(config, one, INFO_SELECTOR) for one in 8 * lines]
             await self.at_once(reads, [("BOOK", line, place) for place in places])
             await self.expect((0, 0), "forwarded state")
             wanted = self.outcome(len(places))
@@ -726,11 +701,9 @@ class ForwardedSequence(SlotFlipSequence):
 class LostKeptSequence(SlotFlipSequence):
     """Damage of a slot with a kept sum that an eviction finds: line and sum are lost."""
 
-    workers: int = 3
-
     async def body(self) -> None:
         slots = range(self.hw.slots)
-        config = await self.slots_of(Mode.FP32, self.workers, keep_sum=True)
+        config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
         for line in slots:
             await self.fill_lines(config, line)
         await self.read_lines(config, slots, alone=True)
@@ -751,20 +724,17 @@ class KeptOverDamageSequence(SlotFlipSequence):
     some cycles after the sum.
     """
 
-    workers: int = 3
-    places: int = 24
-
     async def body(self) -> None:
-        rng, slots = self.rng, range(self.hw.slots)
-        config = await self.slots_of(Mode.FP32, self.workers, keep_sum=True)
+        slots = range(self.hw.slots)
+        config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
         await self.fill_lines(config, slots, alone=True)
-        shift = rng.randrange(self.places)
+        shift = self.randrange(24)
         for line in slots:
             with self.memory(r_stall=1.0):
                 await self.read_lines(config, line, apart=40, wait=False)
-                worker = rng.randrange(self.workers)  # the bitmap denies its contribution now
+                worker = self.randrange(3)  # the bitmap denies its contribution now
                 double = self.secded and line % 2 > 0
                 wanted = await self.damage_slot("BOOK", line, double, worker, written=True)
-            await self.cycles(1 + (line + shift) % self.places)
+            await self.cycles(1 + (line + shift) % 24)
             await self.read_lines(config, line, INFO_SELECTOR)
             await self.expect(wanted, f"bitmap of worker {worker}, slot {line}")

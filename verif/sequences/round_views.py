@@ -53,7 +53,6 @@ class CloseSequence(NfSequence):
     """
 
     rounds: int = 5
-    lines_log2: int = 2
 
     async def body(self) -> None:
         region = self.any_region()
@@ -62,45 +61,43 @@ class CloseSequence(NfSequence):
         if other != region:
             await self.commit(other, open_round)
         every = aggregating(self.hw)
-        modes = self.rng.sample(every, len(every))
+        modes = self.shuffled(every)
         configs = [self.draw(mode) for mode in (*modes, *modes)]
         for number in range(self.rounds):
             await self.one_round(region, configs[number % len(configs)])
             if other != region:  # its round is open
-                await self.contribute(open_round, self.rng.randrange(2), 0, limit=1)
+                await self.contribute(open_round, self.randrange(2), 0, limit=1)
                 await self.read_region(open_round, 0, 0, limit=1)
         await self.drain()
 
     def draw(self, mode: Mode) -> RegionConfig:
         """Place a region with few lines, so that each has many events."""
-        rng = self.rng
-        workers = rng.choice((1, 2, 3, 5, 8, rng.randint(4, 16), rng.randint(1, 64)))
-        strict = rng.random() < 0.5
-        log2 = rng.randint(0, self.lines_log2)
+        workers = self.choice((1, 2, 3, 5, 8, self.randint(4, 16), self.randint(1, 64)))
+        strict = self.random() < 0.5
+        log2 = self.randint(0, 2)
         workers = min(workers, most_workers(mode, self.hw))
         return self.layout.region(mode, log2, workers, strict=strict)
 
     async def one_round(self, region: int, config: RegionConfig) -> None:
         """Commit, send traffic and CLOSE, and compare reads of everything by all hosts."""
-        rng, registers = self.rng, self.registers
         await self.commit(region, config)
-        before = [await registers.read(name) for name in COUNTED]
+        before = [await self.registers.read(name) for name in COUNTED]
         work = list(product(range(config.workers), range(config.lines)))
-        work += rng.choices(work, k=len(work) // 8)  # duplicates, and second FP32 stores
-        rng.shuffle(work)
+        work += self.rng.choices(work, k=len(work) // 8)  # duplicates, and second FP32 stores
+        self.rng.shuffle(work)
         del work[96:]
         self.sent = 0
         writer = cocotb.start_soon(self.writer(config, work))
         readers = [cocotb.start_soon(self.reader(config, host)) for host in range(HOSTS)]
-        await self.cycles(rng.randint(1, len(work) + len(work) // 2 + 1))
+        await self.cycles(self.randint(1, len(work) + len(work) // 2 + 1))
         await self.close(region)
-        first = await self.everything(config, rng.sample(range(HOSTS), 2))
+        first = await self.everything(config, self.sample(range(HOSTS), 2))
         for task in (writer, *readers):
             await task
         await self.drain()
         last = await self.everything(config, list(range(HOSTS)))
         assert last == first, "a read after CLOSE differs from a later one"
-        after = [await registers.read(name) for name in COUNTED]
+        after = [await self.registers.read(name) for name in COUNTED]
         moved = [now - then for now, then in zip(after, before, strict=True)]
         assert sum(moved) == self.sent, f"{self.sent} contributions, counted {moved} as {COUNTED}"
         status = StatusView.unpack(await self.view(config, STATUS_SELECTOR))
@@ -118,7 +115,7 @@ class CloseSequence(NfSequence):
 
     async def writer(self, config: RegionConfig, work: list[tuple[int, int]]) -> None:
         """Send the contributions, 6 % poisoned, 20 % of FP32 partial, with pauses."""
-        rng = random.Random(self.rng.getrandbits(32))
+        rng = random.Random(self.getrandbits(32))
         for worker, line in work:
             poison = rng.random() < 0.06
             partial = config.mode is Mode.FP32 and rng.random() < 0.2
@@ -131,7 +128,7 @@ class CloseSequence(NfSequence):
 
     async def reader(self, config: RegionConfig, host: int) -> None:
         """Send one to four reads of a host at random times."""
-        rng = random.Random(self.rng.getrandbits(32))
+        rng = random.Random(self.getrandbits(32))
         for _ in range(rng.randint(1, 4)):
             await self.cycles(rng.randint(1, 60))
             readable = self.read_selectors(config)
@@ -178,13 +175,12 @@ class HeldCloseSequence(NfSequence):
     layer is down when CLOSE is written.
     """
 
-    most: int = 6
     retrain: bool = False
 
     async def body(self) -> None:
         config = self.layout.region(Mode.G_BINARY, 0, 3, strict=True)
         host = self.env.cxl.host
-        for reads in range(1, self.most + 1):
+        for reads in range(1, 6 + 1):
             await self.commit(0, config)
             await self.fill_lines(config, 0, 0)
             flying = await self.read_lines(config, 0, [0] * reads, wait=False)
@@ -203,29 +199,27 @@ class InfoSequence(NfSequence):
     """INFO of lines in every state: racing with contributions and commits, evicted, saturated."""
 
     mode: Mode = Mode.G_BINARY
-    commits: int = 3
 
     async def body(self) -> None:
-        rng, hw = self.rng, self.hw
-        most = hw.cnt_max + 2 if hw.cnt_max < 20 else 5
-        workers = min(max(2, most), most_workers(self.mode, hw))
-        log2 = max(1, (hw.slots + 3).bit_length())
-        config = self.layout.region(self.mode, log2, workers, strict=rng.random() < 0.5)
+        most = self.hw.cnt_max + 2 if self.hw.cnt_max < 20 else 5
+        workers = min(max(2, most), most_workers(self.mode, self.hw))
+        log2 = max(1, (self.hw.slots + 3).bit_length())
+        config = self.layout.region(self.mode, log2, workers, strict=self.random() < 0.5)
         region = self.any_region()
         await self.commit(region, config)
         data = ZEROS if self.mode is Mode.G_BINARY else b"\xaa" * LINE_BYTES
-        for worker, line in product(range(workers), rng.sample(range(config.lines), 2)):
+        for worker, line in product(range(workers), self.sample(range(config.lines), 2)):
             await self.contribute(config, worker, line, data, limit=3)
             await self.read_region(config, line, INFO_SELECTOR, limit=3)
-        lines = rng.sample(range(config.lines), min(config.lines, hw.slots + 4))
-        for _ in range(self.commits):
+        lines = self.sample(range(config.lines), min(config.lines, self.hw.slots + 4))
+        for _ in range(3):
             traffic = cocotb.start_soon(self.traffic(config, lines))
-            await self.cycles(rng.randint(20, 300))
+            await self.cycles(self.randint(20, 300))
             await self.commit(region)
             await traffic
             await self.drain()
             await self.read_lines(config, lines, INFO_SELECTOR)
-        if hw.slots <= FEW_SLOTS:
+        if self.hw.slots <= FEW_SLOTS:
             await self.lost(config, lines)
 
     async def lost(self, config: RegionConfig, lines: list[int]) -> None:
@@ -245,7 +239,7 @@ class InfoSequence(NfSequence):
 
     async def traffic(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute to and read INFO of more lines than there are slots."""
-        rng = random.Random(self.rng.getrandbits(32))
+        rng = random.Random(self.getrandbits(32))
         for line in rng.sample(lines, len(lines)):
             for _ in range(rng.randint(1, 3)):
                 worker = rng.randrange(config.workers)
@@ -259,22 +253,21 @@ class InfoSequence(NfSequence):
 class StatusSequence(NfSequence):
     """STATUS of two regions while they are written, refused, marked, completed and closed."""
 
-    lines_log2: int = 3
     steps: int = 160
     many: int = 0
     """Lines that one worker contributes to at the end: more than a byte counts."""
 
     async def body(self) -> None:
-        rng, regions = self.rng, min(2, self.hw.regions)
+        regions = min(2, self.hw.regions)
         self.configs: list[RegionConfig] = []
         # A repeated FP32 store counts once: one of the regions has that mode.
-        fp32 = rng.randrange(regions)
+        fp32 = self.randrange(regions)
         for region in range(regions):
-            workers = rng.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
-            mask = 0xFFFF ^ 1 << rng.randrange(16)
-            mode = Mode.FP32 if region == fp32 else rng.choice(aggregating(self.hw))
+            workers = self.choice((1, 2, 15, 16, 17, 33, 48, 49, 63, 64))
+            mask = 0xFFFF ^ 1 << self.randrange(16)
+            mode = Mode.FP32 if region == fp32 else self.choice(aggregating(self.hw))
             workers = min(workers, most_workers(mode, self.hw))
-            config = await self.start_region(region, mode, self.lines_log2, workers, ld_mask=mask)
+            config = await self.start_region(region, mode, 3, workers, ld_mask=mask)
             self.configs.append(config)
         for round_ in range(3):
             if round_ == 1:  # a miss or two raise FALLBACK
@@ -283,12 +276,12 @@ class StatusSequence(NfSequence):
             for _ in range(self.cfg.count(self.steps)):
                 await self.one()
             await self.look()
-            region = rng.randrange(regions)
+            region = self.randrange(regions)
             await (self.close(region) if round_ == 1 else self.commit(region))
         await self.look()
         await self.fallback()
         # Every worker contributes to every line: done without a CLOSE.
-        complete = await self.start_region(0, rng.choice(aggregating(self.hw)), 1, 2)
+        complete = await self.start_region(0, self.choice(aggregating(self.hw)), 1, 2)
         self.configs[0] = complete
         await self.fill_lines(complete)
         await self.look()
@@ -302,25 +295,26 @@ class StatusSequence(NfSequence):
         self.configs[0] = config
         for first in range(0, 64, 16):
             await self.commit(0, config)
-            worker = self.rng.randrange(16) + first
+            worker = self.randrange(16) + first
             await self.fill_lines(config, range(self.many), worker)
             await self.look()
 
     async def one(self) -> None:
         """Issue a contribution, a read of STATUS, or an access that is refused."""
-        rng = self.rng
-        config = rng.choice(self.configs)
-        worker = min(rng.choice((0, 15, 16, 31, 47, 48, 63, rng.randrange(64))), config.workers - 1)
-        kind = rng.random()
+        config = self.choice(self.configs)
+        worker = min(
+            self.choice((0, 15, 16, 31, 47, 48, 63, self.randrange(64))), config.workers - 1
+        )
+        kind = self.random()
         if kind < 0.6:
-            line, poison = rng.randrange(config.lines), rng.random() < 0.1
+            line, poison = self.randrange(config.lines), self.random() < 0.1
             await self.contribute(config, worker, line, limit=3, poison=poison)
         elif kind < 0.8:
-            await self.read_region(config, 0, rng.choice((STATUS_SELECTOR, *VIEW_SELECTORS)))
+            await self.read_region(config, 0, self.choice((STATUS_SELECTOR, *VIEW_SELECTORS)))
         else:
             outside = next(ldid for ldid in range(16) if not config.ld_mask >> ldid & 1)
-            selector, line = rng.choice(((255, 0), (2, 1), (6, 1), (0, 0), (3, 0)))
-            masked = rng.random() < 0.5 or selector not in (255, 2, 6)
+            selector, line = self.choice(((255, 0), (2, 1), (6, 1), (0, 0), (3, 0)))
+            masked = self.random() < 0.5 or selector not in (255, 2, 6)
             ldid = outside if masked else self.ldid_for(config, 0)
             await self.read(config.address(selector, line), 1, ldid=ldid)
 
@@ -337,7 +331,7 @@ class StatusSequence(NfSequence):
     async def last_word(self) -> None:
         """Use the highest worker of the highest region: its counter is read for each increment."""
         last = self.hw.regions - 1
-        config = await self.start_region(last, Mode.G_BINARY, self.lines_log2, 64)
+        config = await self.start_region(last, Mode.G_BINARY, 3, 64)
         self.configs[last : last + 1] = [config]
         for line in range(3):
             for worker in (63, 62, 0):
@@ -369,9 +363,9 @@ class EveryCloseSequence(ParkedBase):
         last = self.hw.regions - 1
         for mode, strict in product(aggregating(self.hw), (False, True)):
             config = await self.start_region(last, mode, 2, 2, strict=strict)
-            for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE)):
-                await self.contribute(config, worker, line)
-            await self.drain()
+            await self.contribute_each(
+                (config, worker, line) for worker, line in ((0, SOME), (0, COMPLETE), (1, COMPLETE))
+            )
             await self.close(last)
             await self.reads(config)
             for poison, gone in product((False, True), repeat=2):
@@ -431,7 +425,7 @@ class EveryStatusSequence(NfSequence):
         await registers.write("CAP_THRESHOLD", 2)
         for _ in range(2):
             for config in wide:
-                lines = self.rng.sample(range(config.lines), 2 * self.hw.slots + 8)
+                lines = self.sample(range(config.lines), 2 * self.hw.slots + 8)
                 await self.fill_lines(config, lines, ANY)
                 await self.read_registers("FALLBACK")
             for mask in (1, 2):
@@ -442,33 +436,32 @@ class EveryStatusSequence(NfSequence):
 
     async def limits(self) -> None:
         """Set every class of the capacity limits and DevLoad thresholds, with traffic."""
-        registers, rng = self.registers, self.rng
         config = await self.start_region(2, Mode.G_TERNARY, 3, 5)
         pairs = []
-        for window in (0, 1, 2, rng.randint(8, 255), 256, rng.randint(257, 511)):
+        for window in (0, 1, 2, self.randint(8, 255), 256, self.randint(257, 511)):
             length = min(window, 256)
             edges = (0, 1, length // 2, length - 1, length, length + 1, 511)
             pairs += [(window, misses) for misses in edges if misses >= 0]
-        rng.shuffle(pairs)
+        self.rng.shuffle(pairs)
         for window, misses in pairs:
-            await registers.write("CAP_THRESHOLD", misses)
-            await registers.write("CAP_WINDOW", window)
-            await registers.write("CAP_THRESHOLD", misses)
+            await self.registers.write("CAP_THRESHOLD", misses)
+            await self.registers.write("CAP_WINDOW", window)
+            await self.registers.write("CAP_THRESHOLD", misses)
             await self.some(config)
         # There are few requests: 128 and 129 are never reached unless the upper bits are ignored.
-        levels = (0, 1, rng.randint(2, 127), 128, 129, rng.randint(130, 255))
+        levels = (0, 1, self.randint(2, 127), 128, 129, self.randint(130, 255))
         for name, level in product(("OPTIMAL", "MODERATE", "SEVERE"), levels):
-            await registers.write(f"DEVLOAD_THRESHOLD.{name}", level)
+            await self.registers.write(f"DEVLOAD_THRESHOLD.{name}", level)
             await self.some(config)
         await self.drain()
-        await registers.write("FALLBACK", 7)
+        await self.registers.write("FALLBACK", 7)
 
     async def loads(self) -> None:
         """Change the reported load of a busy device from every level to every other one."""
         config = await self.start_region(2, Mode.G_BINARY, 3, 5)
         writer = cocotb.start_soon(self.thresholds())
         while not writer.done():
-            await self.read_region(config, self.rng.randrange(8), 0)
+            await self.read_region(config, self.randrange(8), 0)
         await self.drain()
 
     async def thresholds(self) -> None:
@@ -505,9 +498,9 @@ class EveryStatusSequence(NfSequence):
         """
         pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
         await self.commit_all(*pair)
-        for line, worker, config in product(range(2), range(16), pair):
-            await self.contribute(config, worker, line)
-        await self.drain()
+        await self.contribute_each(
+            (config, worker, line) for line, worker, config in product(range(2), range(16), pair)
+        )
         for config in pair:
             await self.read_lines(config, 0, VIEW_SELECTORS, wait=False)
         await self.drain()
@@ -520,5 +513,5 @@ class EveryStatusSequence(NfSequence):
     async def some(self, config: RegionConfig) -> None:
         """Issue a few contributions and reads."""
         for _ in range(3):
-            await self.contribute(config, self.rng.randrange(5), self.rng.randrange(8), limit=2)
-            await self.read_region(config, self.rng.randrange(8), 0, limit=2)
+            await self.contribute(config, self.randrange(5), self.randrange(8), limit=2)
+            await self.read_region(config, self.randrange(8), 0, limit=2)

@@ -25,7 +25,7 @@ async def counts(test: NfBaseTest) -> None:
 async def saturation(test: NfBaseTest) -> None:
     """Four planes stop at 15 and set the region's flag; seven count 64 workers."""
     await saturate(test)
-    saturated = bool(test.env.coverage.engine.line_flags.bins["SATURATED"])
+    saturated = bool(test.env.coverage.model.points["line events"].bins["SATURATED"])
     top = (1 << test.cfg.hw.cnt_w) - 1
     assert saturated == (top < 64), f"counts up to {top}: saturated {saturated}"
 

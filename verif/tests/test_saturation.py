@@ -19,7 +19,7 @@ async def saturate(test: NfBaseTest) -> None:
             ).run()
             await test.env.registers.read_status()
     if top < 64:
-        assert test.env.coverage.engine.line_flags.bins["SATURATED"], "nothing saturated"
+        assert test.env.coverage.model.points["line events"].bins["SATURATED"], "nothing saturated"
 
 
 @nf_test(profiles=ALL, shows="test_saturation::saturation")

@@ -164,31 +164,32 @@ def _run(device: BulkDevice, block: EpochBlock) -> int:
 def _sample(coverage: NfCoverage, done: EpochBlock) -> None:
     """Sample an epoch."""
     ops, answers, plan = done.block.ops, done.block.answers, done.work.plan
+    hit = coverage.model.hit
     kinds = ops["kind"]
     link = kinds <= Kind.READ
-    coverage.transaction.opcode.hit("RwD MEM_WR", int((kinds == Kind.WRITE).sum()))
-    coverage.transaction.opcode.hit("Req MEM_RD", int((kinds == Kind.READ).sum()))
+    hit("opcode", "RwD MEM_WR", times=int((kinds == Kind.WRITE).sum()))
+    hit("opcode", "Req MEM_RD", times=int((kinds == Kind.READ).sum()))
     for ldid, hits in enumerate(np.bincount(ops["ldid"][link], minlength=16)):
-        coverage.transaction.ldid.hit(str(ldid), int(hits))
+        hit("ldid", str(ldid), times=int(hits))
     loads = (answers[link] & ~ANSWERED) >> np.uint64(DEVLOAD_SHIFT) & np.uint64(3)
     for load, hits in enumerate(np.bincount(loads.astype(np.int64), minlength=4)):
-        coverage.capacity.devload.hit(DevLoad(load).name, int(hits))
+        hit("devload", DevLoad(load).name, times=int(hits))
     for use in done.work.uses:
         mode = use.config.mode
         coverage.epoch.committed(use.region, use.config, done.work.epoch, 0, busy=False)
-        coverage.transaction.access.hit(f"write {mode.name}", use.lines * plan.workers)
+        hit("access", f"write {mode.name}", times=use.lines * plan.workers)
         for selector in use.selectors:
             plane = f"plane {selector - PLANE_SELECTOR}"
             what = plane if selector < SUM16_SELECTOR else "sum"
             what = what if selector else "result"
-            coverage.transaction.access.hit(f"read {what} {mode.name}", use.lines)
+            hit("access", f"read {what} {mode.name}", times=use.lines)
     for name in ("SLOT_HIT", "SLOT_MISS", "EVICTION"):
-        coverage.engine.slots.hit(name, done.value(name))
+        hit("slots", name, times=done.value(name))
 
 
 def _sample_memory(coverage: NfCoverage, figures: Figures) -> None:
     """Sample the counters of the memory port, once at the end."""
-    coverage.memory_port.memory.hit("read", figures.memory_reads)
-    coverage.memory_port.memory.hit("write full", figures.memory_writes)
-    coverage.memory_port.memory.hit("write partial", figures.memory_partial_writes)
-    coverage.memory_port.memory.hit("write poison", figures.memory_poisoned_writes)
+    coverage.model.hit("memory", "read", times=figures.memory_reads)
+    coverage.model.hit("memory", "write full", times=figures.memory_writes)
+    coverage.model.hit("memory", "write partial", times=figures.memory_partial_writes)
+    coverage.model.hit("memory", "write poison", times=figures.memory_poisoned_writes)
