@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import cocotb
@@ -48,10 +49,10 @@ class OpenWindow(ControlWindow):
 class OpenPredictor(RegisterPredictor):
     """Believes that everybody may write through the window."""
 
-    def _move_begins(self, write: RegisterWrite) -> None:
+    def _move(self, write: RegisterWrite) -> Iterator[None]:
         control = self.scoreboard.model.control
         self.scoreboard.model.control = OpenWindow(control.base, control.ld_mask, control.owners)
-        super()._move_begins(write)
+        return super()._move(write)
 
 
 TWINS = {
