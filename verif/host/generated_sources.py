@@ -20,17 +20,6 @@ from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire import assumptions, crc, flits, messages, slots
 from cocotbext.cxl.wire.control import ControlFlit, InitParam, Llcrd, RetryIdle, encode_control
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode
-from cocotbext.cxl.wire.messages import (
-    S2MDRS,
-    S2MNDR,
-    DrsOp,
-    M2SReq,
-    M2SRwD,
-    MetaField,
-    NdrOp,
-    ReqOp,
-    RwdOp,
-)
 from verif.host import c_interface
 from verif.host.c_interface import CBlock, CMemory, Figures, HostOp, Kind, PassedEvent
 
@@ -245,7 +234,13 @@ def _numbers() -> Iterator[str]:
     for module in (assumptions, crc, flits, messages, slots):
         names.update(vars(module))  # modules import from each other
     yield from (_number(name, value) for name, value in names.items() if name.isupper())
-    for kind in (ReqOp, RwdOp, NdrOp, DrsOp, MetaField):
+    for kind in (
+        messages.ReqOp,
+        messages.RwdOp,
+        messages.NdrOp,
+        messages.DrsOp,
+        messages.MetaField,
+    ):
         members = "".join(_number(member.name, member.value) for member in kind)
         yield f"namespace {kind.__name__} {{ {members}}}"
     for settings in (LinkConfig(), InitParam(0)):
@@ -297,10 +292,10 @@ def _wire_header() -> str:
             req_crd=15,
             data_crd=15,
         ),
-        _fields("req", lambda **f: M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
-        _fields("rwd", lambda **f: M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
-        _fields("ndr", lambda **f: S2MNDR(**f).pack(), **answer),
-        _fields("drs", lambda **f: S2MDRS(**f).pack(), poison=1, **answer),
+        _fields("req", lambda **f: messages.M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
+        _fields("rwd", lambda **f: messages.M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
+        _fields("ndr", lambda **f: messages.S2MNDR(**f).pack(), **answer),
+        _fields("drs", lambda **f: messages.S2MDRS(**f).pack(), poison=1, **answer),
         "constexpr SlotLayout kS2mSlots[2][8] = {",
         *("{" + "".join(_layout(row, code) for code in range(8)) + "}," for row in (0, 1)),
     ]

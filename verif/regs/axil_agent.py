@@ -9,22 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import cocotb
+import pyuvm
 from cocotb.triggers import Event, First, RisingEdge
-from pyuvm import (
-    uvm_agent,
-    uvm_analysis_port,
-    uvm_component,
-    uvm_driver,
-    uvm_sequence,
-    uvm_sequence_item,
-    uvm_sequencer,
-)
 
 from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port
 from verif.regs.axil import FULL_STROBE, AxiLitePort
 
 
-class AxiLiteItem(uvm_sequence_item):
+class AxiLiteItem(pyuvm.uvm_sequence_item):
     """One access: `data` to write or returned by a read, and the answer `resp`.
 
     `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
@@ -45,7 +37,7 @@ class AxiLiteItem(uvm_sequence_item):
         return f"{kind} {self.address:#05x} data {self.data:#010x} {self.resp.name}"
 
 
-class AxiLiteSequence(uvm_sequence):
+class AxiLiteSequence(pyuvm.uvm_sequence):
     """One access; `start` returns when it has been answered."""
 
     def __init__(self, item: AxiLiteItem) -> None:
@@ -73,7 +65,7 @@ class AxiLiteAccess:
     since: Any = None
 
 
-class AxiLiteDriver(uvm_driver):
+class AxiLiteDriver(pyuvm.uvm_driver):
     """Driver of items. Reads do not wait for writes: a read may pass a long commit."""
 
     port: AxiLitePort
@@ -92,7 +84,7 @@ class AxiLiteDriver(uvm_driver):
         item.completed.set()
 
 
-class AxiLiteMonitor(uvm_component):
+class AxiLiteMonitor(pyuvm.uvm_component):
     """Monitor of the register port.
 
     `begin_port` publishes every access when it is accepted (a write: address and data), `ap` when
@@ -105,8 +97,8 @@ class AxiLiteMonitor(uvm_component):
     pins: SimpleNamespace
 
     def build_phase(self) -> None:
-        self.begin_port = uvm_analysis_port("begin_port", self)
-        self.ap = uvm_analysis_port("ap", self)
+        self.begin_port = pyuvm.uvm_analysis_port("begin_port", self)
+        self.ap = pyuvm.uvm_analysis_port("ap", self)
         self.errors: list[str] = []
         self.accesses = 0
         self._handshakes = Handshakes()
@@ -207,7 +199,7 @@ class AxiLiteMonitor(uvm_component):
         return self.errors
 
 
-class AxiLiteAgent(uvm_agent):
+class AxiLiteAgent(pyuvm.uvm_agent):
     """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase;
     ConfigDB entry `is_active` makes it passive.
 
@@ -222,7 +214,7 @@ class AxiLiteAgent(uvm_agent):
         self.monitor = AxiLiteMonitor("monitor", self)
         self.monitor.pins = bind_port(self.dut, self.prefix, AXI4_LITE)
         if self.active():
-            self.sequencer = uvm_sequencer("sequencer", self)
+            self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
             self.driver = AxiLiteDriver("driver", self)
             self.driver.port = AxiLitePort(self.dut, self.prefix)
 

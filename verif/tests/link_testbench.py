@@ -25,14 +25,7 @@ from cocotb.triggers import RisingEdge, Timer
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import (
-    ControlFlit,
-    Llcrd,
-    decode_control,
-    encode_control,
-    is_retryable,
-)
+from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
@@ -45,18 +38,8 @@ from cocotbext.cxl.wire.messages import (
 from cocotbext.cxl.wire.packer import Credits
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
+from verif.tests import link_messages
 from verif.tests.link_coverage import LinkObserver
-from verif.tests.link_messages import (
-    PID,
-    Damage,
-    random_drs,
-    random_ndr,
-    random_req,
-    random_rwd,
-    req_word,
-    rwd_word,
-    tricky_data,
-)
 from verif.tests.link_rules import EVENTS, STATUS, count_events
 from verif.tests.packed_structs import sampled, unpack
 from verif.tests.ports import tie_inputs
@@ -84,8 +67,8 @@ class RetryTestbench:
             waived = ("crc", "protocol_id")
             self.tracker = LinkTracker(True, lambda rule, _way: rule in waived, RETRY_DEPTH - 1)
         self.delay = delay
-        self.to_device: Damage | None = None
-        self.to_host: Damage | None = None
+        self.to_device: link_messages.Damage | None = None
+        self.to_host: link_messages.Damage | None = None
         self.ready_rate = self.core_rate = self.rx_rate = 1.0
         self.raw: deque[WireFlit] = deque()  # put on the wire before anything of the host's
         self.muted = False  # the host says nothing
@@ -153,7 +136,7 @@ class RetryTestbench:
         self.muted = True
         await self.clocks(10)
         for _ in range(completions):
-            self.answer(random_ndr(self.rng))
+            self.answer(link_messages.random_ndr(self.rng))
             await self.clocks(2)
         await self.clocks(20)
 
@@ -162,9 +145,9 @@ class RetryTestbench:
         """Queue requests in the host."""
         for message in messages:
             if isinstance(message, M2SReq):
-                self.sent_req.append(req_word(message))
+                self.sent_req.append(link_messages.req_word(message))
             else:
-                self.sent_rwd.append(rwd_word(message))
+                self.sent_rwd.append(link_messages.rwd_word(message))
             self.host.send(message)
 
     def answer(self, *messages: S2MMessage) -> None:
@@ -180,8 +163,8 @@ class RetryTestbench:
 
     def answer_random(self, ndr: int = 0, drs: int = 0) -> None:
         """Queue a number of random completions and of random read answers in the core."""
-        self.answer(*(random_ndr(self.rng) for _ in range(ndr)))
-        self.answer(*(random_drs(self.rng) for _ in range(drs)))
+        self.answer(*(link_messages.random_ndr(self.rng) for _ in range(ndr)))
+        self.answer(*(link_messages.random_drs(self.rng) for _ in range(drs)))
 
     @property
     def complete(self) -> bool:
@@ -350,18 +333,18 @@ class RetryTestbench:
                     self.got_drs.append(message)
 
     # ---- what the device sent
-    def controls(self, since: int = 0) -> list[ControlFlit]:
+    def controls(self, since: int = 0) -> list[control.ControlFlit]:
         """Return the control flits from the ``since``-th flit on (all-data flits may look so)."""
         return [
-            decode_control(f & PAYLOAD_MASK)[0]
+            control.decode_control(f & PAYLOAD_MASK)[0]
             for _, f in self.tx_log[since:]
             if flits.is_control(f & PAYLOAD_MASK)
         ]
 
-    def put(self, *kinds: ControlFlit) -> None:
+    def put(self, *kinds: control.ControlFlit) -> None:
         """Put control flits on the wire in place of the host's."""
         for kind in kinds:
-            self.raw.append((PID, seal(encode_control(kind))))
+            self.raw.append((link_messages.PID, seal(control.encode_control(kind))))
 
 
 class LinkTestbench(RetryTestbench):
@@ -393,10 +376,10 @@ class LinkTestbench(RetryTestbench):
 
     def drive(
         self,
-        *flits_or_kinds: int | ControlFlit,
+        *flits_or_kinds: int | control.ControlFlit,
         plain: int = 0,
         data: int = 0,
-        protocol_id: int = PID,
+        protocol_id: int = link_messages.PID,
     ) -> None:
         """Put sealed flits or control flits on the wire, ahead of what the host has to say.
 
@@ -409,9 +392,9 @@ class LinkTestbench(RetryTestbench):
             protocol_id: Protocol ID of the flits.
         """
         for one in flits_or_kinds:
-            flit = one if isinstance(one, int) else seal(encode_control(one))
+            flit = one if isinstance(one, int) else seal(control.encode_control(one))
             self.raw.append((protocol_id, flit))
-            if isinstance(one, int) or is_retryable(one):
+            if isinstance(one, int) or control.is_retryable(one):
                 self.host.buffer.store(flit, False)
         self.host.credits.plain -= plain
         self.host.credits.data -= data
@@ -420,7 +403,7 @@ class LinkTestbench(RetryTestbench):
         """Grant credits to the device by an LLCRD of the test."""
         self.host.returns.peer.plain += plain
         self.host.returns.peer.data += data
-        self.drive(Llcrd(0, flits.encode_credit(plain), 0, flits.encode_credit(data)))
+        self.drive(control.Llcrd(0, flits.encode_credit(plain), 0, flits.encode_credit(data)))
 
     def hold(self, held: bool = True) -> None:
         """Let the host send messages alone: no acknowledgement and no credit."""
@@ -434,7 +417,7 @@ class LinkTestbench(RetryTestbench):
         owed, sent = host.unpacker.owed, len(self.tx_log)
         super()._sample()
         for _, flit in self.tx_log[sent:]:
-            assert int(dut.tx_protocol_id.value) == PID
+            assert int(dut.tx_protocol_id.value) == link_messages.PID
             assert not host.counters["crc_error"], "CRC of a sent flit"
             if owed <= 3 and not flits.is_control(flit):
                 assert flits.FlitHeader.decode(flit).rsp_crd == 0
@@ -447,13 +430,15 @@ def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
     """Queue ``count`` random messages of each kind in each end."""
     rng = bench.rng
     for _ in range(count):
-        rwd, drs = random_rwd(rng), random_drs(rng)
+        rwd, drs = link_messages.random_rwd(rng), link_messages.random_drs(rng)
         if rng.random() < tricky:
-            rwd = M2SRwD(RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=tricky_data(rng))
+            rwd = M2SRwD(
+                RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=link_messages.tricky_data(rng)
+            )
         if rng.random() < tricky:
-            drs = S2MDRS(0, drs.tag, drs.ldid, drs.devload, False, tricky_data(rng))
-        both: list[M2SReq | M2SRwD] = [random_req(rng), rwd]
+            drs = S2MDRS(0, drs.tag, drs.ldid, drs.devload, False, link_messages.tricky_data(rng))
+        both: list[M2SReq | M2SRwD] = [link_messages.random_req(rng), rwd]
         for message in rng.sample(both, 2):
             bench.send(message)
-        bench.answer(random_ndr(rng))
+        bench.answer(link_messages.random_ndr(rng))
         bench.answer(drs)
