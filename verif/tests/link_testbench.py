@@ -19,7 +19,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 
 from cocotbext.cxl.link.link_config import LinkConfig
@@ -53,14 +52,25 @@ NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 
 
 class RetryTestbench:
-    """One nf_link, a HostLink, and the core's side as queues."""
+    """One nf_link, a HostLink, and the core's side as queues.
+
+    Args:
+        dut: Top ``nf_link``.
+        seed: Seed of the bench.
+        delay: Clocks that a flit takes on either wire.
+        tracked: LinkTracker checks every flit at the pins.
+        config: Fields of LinkConfig; `grant` stands for the credits of both kinds.
+    """
 
     def __init__(
         self, dut: Any, seed: int = 1, delay: int = 2, tracked: bool = True, **config: Any
     ) -> None:
         self.dut = dut
         self.rng = random.Random(seed)
-        settings: dict[str, Any] = {"retry_timeout": RETRY_TIMEOUT, "rng": self.rng} | config
+        settings: dict[str, Any] = {"retry_timeout": RETRY_TIMEOUT, "rng": self.rng}
+        if "grant" in config:
+            settings["grant_plain"] = settings["grant_data"] = config.pop("grant")
+        settings |= config
         self.host = HostLink(LinkConfig(retry=True, **settings))
         self.tracker: LinkTracker | None = None  # checks every flit at the pins
         if tracked:
@@ -93,17 +103,11 @@ class RetryTestbench:
         self.phy = True
 
     # ---- reset
-    async def start(self, first: bool = True, training: int = 0) -> None:
-        """Reset the device and the host; ``first`` also starts the clock.
-
-        ``training``: clocks until phy_up rises.
-        """
+    async def start(self, training: int = 0) -> None:
+        """Reset the device and the host; phy_up rises after ``training`` clocks."""
         dut = self.dut
         tie_inputs(dut, "nf_link", phy_up=not training)
         dut.rst_n.value = 0
-        if first:
-            await Timer(1, unit="ns")
-            Clock(dut.clk, 2, unit="ns", impl="gpi").start()
         await Timer(7, unit="ns")
         await RisingEdge(dut.clk)
         dut.rst_n.value = 1
@@ -125,10 +129,11 @@ class RetryTestbench:
             await RisingEdge(dut.clk)
         dut.phy_up.value = 1
 
-    async def up(self, limit: int = 600, first: bool = True) -> Self:
-        """Reset, and wait until both ends may send; return the bench. `first` as for `start`."""
-        await self.start(first=first)
-        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, limit)
+    async def up(self, settle: int = 0) -> Self:
+        """Reset, wait until both ends may send, and some more clocks; return the bench."""
+        await self.start()
+        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, 600)
+        await self.clocks(settle)
         return self
 
     async def leave_unacknowledged(self, completions: int) -> None:
@@ -165,6 +170,25 @@ class RetryTestbench:
         """Queue a number of random completions and of random read answers in the core."""
         self.answer(*(link_messages.random_ndr(self.rng) for _ in range(ndr)))
         self.answer(*(link_messages.random_drs(self.rng) for _ in range(drs)))
+
+    def fill(self, count: int, tricky: float = 0.3) -> None:
+        """Queue ``count`` random messages of each kind in each end."""
+        rng = self.rng
+        for _ in range(count):
+            rwd, drs = link_messages.random_rwd(rng), link_messages.random_drs(rng)
+            if rng.random() < tricky:
+                rwd = M2SRwD(
+                    RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=link_messages.tricky_data(rng)
+                )
+            if rng.random() < tricky:
+                drs = S2MDRS(
+                    0, drs.tag, drs.ldid, drs.devload, False, link_messages.tricky_data(rng)
+                )
+            both: list[M2SReq | M2SRwD] = [link_messages.random_req(rng), rwd]
+            for message in rng.sample(both, 2):
+                self.send(message)
+            self.answer(link_messages.random_ndr(rng))
+            self.answer(drs)
 
     @property
     def complete(self) -> bool:
@@ -271,6 +295,16 @@ class RetryTestbench:
         self.arrived = len(self.tx_log)
 
     @property
+    def write_pointer(self) -> int:
+        """Return the place of the next flit in the retry buffer of the device."""
+        return int(self.dut.u_retry_buffer.wr_q.value)
+
+    @property
+    def free(self) -> int:
+        """Return NumFreeBuf of the device."""
+        return int(self.dut.u_retry_buffer.free_q.value)
+
+    @property
     def lrsm(self) -> int:
         return self.status()["lrsm"]
 
@@ -341,6 +375,14 @@ class RetryTestbench:
             if flits.is_control(f & PAYLOAD_MASK)
         ]
 
+    def requests(self, since: int = 0) -> list[control.RetryReq]:
+        """Return every RETRY.Req among the flits from the ``since``-th on."""
+        return [one for one in self.controls(since) if isinstance(one, control.RetryReq)]
+
+    def answers(self, since: int = 0) -> list[control.RetryAck]:
+        """Return every RETRY.Ack among the flits from the ``since``-th on."""
+        return [one for one in self.controls(since) if isinstance(one, control.RetryAck)]
+
     def put(self, *kinds: control.ControlFlit) -> None:
         """Put control flits on the wire in place of the host's."""
         for kind in kinds:
@@ -360,18 +402,16 @@ class LinkTestbench(RetryTestbench):
 
     def __init__(self, dut: Any, grant: int = 64, lenient: bool = False, **config: Any) -> None:
         eager = {"ack_force_threshold": 2, "flush_retimer": 1, "retry_depth": 255}
-        settings = {"grant_plain": grant, "grant_data": grant, **eager, **config}
-        super().__init__(dut, cocotb.RANDOM_SEED, 0, tracked=False, **settings)
+        super().__init__(dut, cocotb.RANDOM_SEED, 0, tracked=False, grant=grant, **eager | config)
         self.lenient = lenient
 
-    async def up(self, limit: int = 400, first: bool = True) -> Self:
+    async def up(self, settle: int = 120) -> Self:
         """Initialise the link, wait for the full grant of credits both ways and let all settle."""
-        await self.start(first=first)
-        await self.until(
-            lambda: self.host.credits == ALL_CREDITS and not self.host.returns.initial, limit
-        )
+        await self.start()
+        returns = self.host.returns
+        await self.until(lambda: self.host.credits == ALL_CREDITS and not returns.initial, 400)
         assert int(self.dut.link_up.value)
-        await self.clocks(120)
+        await self.clocks(settle)
         return self
 
     def drive(
@@ -424,21 +464,3 @@ class LinkTestbench(RetryTestbench):
         assert self.lenient or not host.issues, host.issues
         assert host.credits.plain <= REQ_CREDITS, "more requests granted than there are places"
         assert host.credits.data <= RWD_CREDITS, "more writes granted than there are places"
-
-
-def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
-    """Queue ``count`` random messages of each kind in each end."""
-    rng = bench.rng
-    for _ in range(count):
-        rwd, drs = link_messages.random_rwd(rng), link_messages.random_drs(rng)
-        if rng.random() < tricky:
-            rwd = M2SRwD(
-                RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=link_messages.tricky_data(rng)
-            )
-        if rng.random() < tricky:
-            drs = S2MDRS(0, drs.tag, drs.ldid, drs.devload, False, link_messages.tricky_data(rng))
-        both: list[M2SReq | M2SRwD] = [link_messages.random_req(rng), rwd]
-        for message in rng.sample(both, 2):
-            bench.send(message)
-        bench.answer(link_messages.random_ndr(rng))
-        bench.answer(drs)

@@ -17,6 +17,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import M2SUnpacker
+from verif.tests import link_testbench
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import (
     FRAMES,
@@ -29,13 +30,6 @@ from verif.tests.link_messages import (
     req_word,
     rwd_word,
     slots_flit,
-)
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
-    REQ_CREDITS,
-    RETRY_DEPTH,
-    RWD_CREDITS,
-    LinkTestbench,
 )
 
 
@@ -55,7 +49,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
     rng = random.Random(cocotb.RANDOM_SEED + dense * 4 + stall * 2)
     slow: dict[str, Any] = {"return_delay": (0, 12), "ack_force_threshold": 16} if stall else {}
     pack = PackOptions(dense=dense, rng=rng)
-    bench = await LinkTestbench(dut, rng.choice((1, 5, 64)), pack=pack, **slow).up()
+    bench = await link_testbench.LinkTestbench(dut, rng.choice((1, 5, 64)), pack=pack, **slow).up()
     bench.rx_rate = rate
     bench.ready_rate, bench.core_rate = (0.6, 0.4) if stall else (1.0, rate)
     count = 120 * count_scale() + rng.randrange(4)  # credits come back one at a time, too
@@ -66,7 +60,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
     await bench.delivered(60 * count)
     bench.rx_rate = bench.ready_rate = bench.core_rate = 1.0
     await bench.clocks(200)
-    assert bench.host.credits == ALL_CREDITS, "credits came back"
+    assert bench.host.credits == link_testbench.ALL_CREDITS, "credits came back"
     assert bench.host.unacknowledged <= 1, "acknowledgements came back"
     bad = {k: v for k, v in bench.events.items() if v and k not in ("tx_flit", "rx_flit")}
     assert not bad, bad
@@ -75,7 +69,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
 @link_test
 async def initialisation(dut: Any) -> None:
     """Only RETRY.Idle until a clean flit, one INIT.Param, RETRY.Idle until the peer's."""
-    bench = LinkTestbench(dut)
+    bench = link_testbench.LinkTestbench(dut)
     bench.muted = True
     await bench.start()
     await bench.clocks(20)
@@ -91,7 +85,7 @@ async def initialisation(dut: Any) -> None:
     bench.put(*FRAMES, control.RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
     await bench.clocks(20)
     wrap = [c.wrap for c in bench.controls() if isinstance(c, control.InitParam)]
-    assert wrap == [RETRY_DEPTH - 1]
+    assert wrap == [link_testbench.RETRY_DEPTH - 1]
     sent = len(bench.tx_log)
     await bench.clocks(20)
     assert set(bench.controls(sent)) == {control.RetryIdle()}
@@ -105,9 +99,12 @@ async def initialisation(dut: Any) -> None:
     bench.drive(control.InitParam(9))
     await bench.clocks(20)
     assert int(dut.link_up.value)
-    assert bench.host.credits == ALL_CREDITS, "granted without delay"
+    assert bench.host.credits == link_testbench.ALL_CREDITS, "granted without delay"
     first = next(kind for kind in bench.controls(sent) if isinstance(kind, control.Llcrd))
-    most = (flits.largest_credit(REQ_CREDITS), flits.largest_credit(RWD_CREDITS))
+    most = (
+        flits.largest_credit(link_testbench.REQ_CREDITS),
+        flits.largest_credit(link_testbench.RWD_CREDITS),
+    )
     granted = flits.decode_credit(first.req_crd), flits.decode_credit(first.data_crd)
     assert granted == most, "the largest grants that are covered"
     bench.put(control.InitParam(9))
@@ -122,7 +119,7 @@ async def initialisation(dut: Any) -> None:
 @link_test
 async def write_rate(dut: Any) -> None:
     """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
     bench.send(*(random_rwd(bench.rng, 0.0) for _ in range(400)))
     first = bench.now
     while len(bench.got_rwd) < 400:
@@ -131,7 +128,7 @@ async def write_rate(dut: Any) -> None:
             bench.answer(S2MNDR(0, done))  # the core completes at once
         assert bench.now - first < 4000
     dut._log.info("400 writes: %d clocks", bench.now - first)
-    if RWD_CREDITS >= 32:
+    if link_testbench.RWD_CREDITS >= 32:
         assert bench.now - first <= 506, "400 lines are 500 flits"
     await bench.delivered(20)
 
@@ -139,7 +136,7 @@ async def write_rate(dut: Any) -> None:
 @link_test
 async def read_rate(dut: Any) -> None:
     """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
     bench.answer_random(400, 400)
     sent, first = len(bench.tx_log), bench.now
     await bench.delivered(600)
@@ -152,17 +149,17 @@ async def read_rate(dut: Any) -> None:
 @link_test
 async def request_rate(dut: Any) -> None:
     """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
-    bench = await LinkTestbench(dut).up()
-    bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(REQ_CREDITS)))
+    bench = await link_testbench.LinkTestbench(dut).up()
+    bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(link_testbench.REQ_CREDITS)))
     first = bench.now
-    await bench.delivered(REQ_CREDITS + 4)
-    dut._log.info("%d requests: %d clocks", REQ_CREDITS, bench.now - first)
+    await bench.delivered(link_testbench.REQ_CREDITS + 4)
+    dut._log.info("%d requests: %d clocks", link_testbench.REQ_CREDITS, bench.now - first)
 
 
 @link_test
 async def latencies(dut: Any) -> None:
     """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
 
     async def latency(seen: Sized) -> int:
         await bench.clock()  # the input is driven
@@ -186,7 +183,7 @@ async def latencies(dut: Any) -> None:
 @link_test
 async def channels_are_independent(dut: Any) -> None:
     """NDRs flow without DRS credits and the other way round."""
-    bench = LinkTestbench(dut, grant=0)
+    bench = link_testbench.LinkTestbench(dut, grant=0)
     await bench.start()
     await bench.clocks(60)
     bench.hold()
@@ -208,7 +205,7 @@ async def channels_are_independent(dut: Any) -> None:
 @link_test
 async def protocol_ids(dut: Any) -> None:
     """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
     rng, flit = bench.rng, request_flit(M2SReq(ReqOp.MEM_RD, 1, 0))
     codes = [0x55, 0x87, 0x99, 0x4B, 0xFF, 0xD2, 0xCC, 0x1E]
     words = [c * 0x101 for c in codes] + [c | 0x12 << 8 for c in codes] + [c << 8 for c in codes]
@@ -236,7 +233,7 @@ async def protocol_ids(dut: Any) -> None:
 @link_test
 async def crc_errors(dut: Any) -> None:
     """A flit with 1 to 3 flipped bits is counted and dropped."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
     for n in range(150):
         flit = request_flit(random_req(bench.rng))
         for bit in bench.rng.sample(range(528), n % 3 + 1):
@@ -250,7 +247,7 @@ async def crc_errors(dut: Any) -> None:
 @link_test
 async def broken_flits(dut: Any) -> None:
     """A broken rule is counted once a flit, and the rest of the flit is still used."""
-    bench = await LinkTestbench(dut).up()
+    bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]
     wr = [random_rwd(rng, 0.0) for _ in range(4)]
@@ -299,7 +296,7 @@ async def broken_flits(dut: Any) -> None:
     assert bench.got_rwd == [rwd_word(wr[3])]
     bench.muted = False
     await bench.clocks(100)
-    assert bench.host.credits == ALL_CREDITS
+    assert bench.host.credits == link_testbench.ALL_CREDITS
     # Control flits: a static bit, an unknown code. Each starts a retry.
     errors = bench.events["protocol_error"]
     for wrong in (control.encode_control(control.RetryIdle()) | 1 << 300, 1 | 5 << 32):
@@ -319,7 +316,7 @@ async def broken_flits(dut: Any) -> None:
 @link_test
 async def random_slots(dut: Any) -> None:
     """Flits of random slots, legal or not, decode as the model decodes them."""
-    bench = await LinkTestbench(dut, lenient=True).up()
+    bench = await link_testbench.LinkTestbench(dut, lenient=True).up()
     rng, model, host = bench.rng, M2SUnpacker(), bench.host
     reqs: list[int] = []
     rwds: list[int] = []

@@ -67,7 +67,7 @@ class FlipBench(RetryTestbench):
         await self.clocks(1)
         self.to_host = None
         await self.clocks(rng.randrange(5, 40))
-        first, end = self.host.retry.eseq, int(self.dut.u_retry_buffer.wr_q.value)
+        first, end = self.host.retry.eseq, self.write_pointer
         if self.host.retry.lrsm is not Lrsm.LLRREQ:
             return []
         return [(first + k) % RETRY_DEPTH for k in range((end - first) % RETRY_DEPTH)]
@@ -97,7 +97,7 @@ async def replays(dut: Any) -> None:
     total = {"flips": 0, "reported": 0, "corrected": 0, "given up": 0, "wrong": 0}
     for number in range(16 * count_scale()):
         bench = FlipBench(dut, rng.getrandbits(32))
-        await bench.start(first=not number)
+        await bench.start()
         await bench.until(lambda b=bench: b.host.credits.plain and b.host.credits.data, 600)  # type: ignore[misc]
         rows = await bench.lose_a_flit()
         if not rows:
@@ -172,10 +172,9 @@ def reduced(crc: int, bits: int, basis: dict[int, tuple[int, int]]) -> tuple[int
 async def wrong_crc(dut: Any) -> None:
     """A damaged flit is replayed with a wrong CRC, whatever the right one: all ones, or none."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    for number, crc in enumerate((0xFFFF, 0, rng.getrandbits(16))):
+    for crc in (0xFFFF, 0, rng.getrandbits(16)):
         bench, place = FlipBench(dut, rng.getrandbits(32)), rng.randrange(FLITS)
-        await bench.up(first=not number)
-        await bench.clocks(100)
+        await bench.up(100)
         bench.muted = True
         await bench.clocks(20)
         line = line_of_crc(rng, crc, place)

@@ -46,7 +46,7 @@ async def _drawn(dut: Any, kinds: tuple[str, ...], rounds: int) -> None:
     for number in range(rounds):
         settings = host_settings(rng)
         bench = RetryTestbench(dut, rng.getrandbits(32), rng.randrange(1, 8), **settings)
-        await bench.start(first=not number, training=rng.choice((0, 0, 7)))
+        await bench.start(training=rng.choice((0, 0, 7)))
         dut.multi_header.value = rng.getrandbits(1)
         rates(bench)
         episodes = Episodes(bench, kinds)

@@ -8,7 +8,7 @@ from typing import Any
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, fill
+from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench
 
 _FLUSH = 32
 """FlushRetimer, in clocks."""
@@ -70,14 +70,14 @@ async def llcrd_goes_last(dut: Any) -> None:
 @link_test
 async def first_credits_at_once(dut: Any) -> None:
     """The first credits do not wait for the flush timer, after whichever reset (§8)."""
-    for again in range(3):
+    for _ in range(3):
         bench = RetryTestbench(dut, 1)
-        await bench.start(first=not again)
+        await bench.start()
         await bench.until(lambda b=bench: b.host.credits.plain > 0, 600)  # type: ignore[misc]
         kinds = bench.controls()
         first = next(at for at, kind in enumerate(kinds) if isinstance(kind, Llcrd))
         up = next(at for at, kind in enumerate(kinds) if isinstance(kind, InitParam))
         wait = bench.tx_log[first][0] - bench.tx_log[up][0]
         assert wait < _FLUSH // 2, f"{wait} clocks from INIT.Param to the first credits"
-        fill(bench, 10)
+        bench.fill(10)
         await bench.delivered(600)

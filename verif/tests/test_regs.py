@@ -13,22 +13,18 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from models.device import DeviceModel
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 from models.register_map import FieldAccess, Register
 from verif.axi import Resp
-from verif.env.env import Sink
-from verif.env.registers import Registers
+from verif.env.base_test import NfBaseTest
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
-from verif.regs.axil_agent import AxiLiteAgent
-from verif.scoreboard.register_predictor import RegisterPredictor
-from verif.scoreboard.scoreboard import Scoreboard
+from verif.sequences.mixed import PlainMemorySequence
+from verif.tests.decorator import nf_test
 from verif.tests.ports import clock_and_reset, ports, tie_inputs
 from verif.tests.register_checks import RegisterChecks
 
@@ -193,59 +189,32 @@ async def back_pressure(dut: Any) -> None:
             assert got == (want, Resp.OKAY), f"{reg.name}: {got}, not {want:#x}"
 
 
-class RegisterAgentTest(uvm_test):
-    """The agent, `Registers` by name and the predictor: what the environment is built of."""
-
-    def build_phase(self) -> None:
-        self.dut = ConfigDB().get(self, "", "DUT")
-        self.params = device_params()
-        self.agent = AxiLiteAgent("regs", self)
-        self.agent.dut = self.dut
-        self.scoreboard = Scoreboard(DeviceModel(self.params), self.params.regions)
-        self.predictor = RegisterPredictor(self.scoreboard, self.params)
-
-    def connect_phase(self) -> None:
-        self.regs = Registers(self.agent.sequencer, self.predictor)
-        self.agent.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
-        self.agent.monitor.ap.connect(Sink("end_sink", self, self.predictor.end))
-
-    async def run_phase(self) -> None:
-        self.raise_objection()
-        regs, scoreboard = self.regs, self.scoreboard
-        await reset(self.dut)
-        while await regs.read("STATUS.INIT_BUSY"):
-            pass
-        for name, register in registers().items():
-            assert await regs.read(name) == register.reset, f"{name} has not its reset value"
-            for f in register.fields:
-                assert await regs.read(f"{name}.{f.name}") == f.reset
-
-        await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
-        assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
-        assert scoreboard.devload.thresholds == (0x10, 0x77, 0x60)
-        await regs.write("CTRL.MULTI_HEADER", 1)
-        await regs.write("CTRL.CLEAR_COUNTERS", 1)
-        assert await regs.read("CTRL.MULTI_HEADER"), "a write of another field took the bit away"
-        assert set((await regs.read_counters()).values()) == {0}
-
-        too_many = identity_region(self.params, workers=65)
-        assert await regs.commit(0, too_many, epoch=5) is CommitCode.WORKERS
-        good = replace(too_many, workers=64)
-        assert await regs.commit(0, good, epoch=6) is CommitCode.OK
-        assert await regs.read("REGION[0].EPOCH") == 6
-        assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
-        assert scoreboard.configs[0] == good, "the predictor saw another descriptor"
-        self.drop_objection()
-
-    def check_phase(self) -> None:
-        errors = [*self.agent.finish(), *self.scoreboard.errors]
-        assert not errors, f"{len(errors)} errors, first: {errors[0]}"
-        assert self.agent.monitor.accesses > 100, "the monitor saw no accesses"
-        assert self.predictor.reads > 100, "the predictor saw no reads"
-
-
-@register_test
-async def register_agent(dut: Any) -> None:
+@nf_test()
+async def register_agent(test: NfBaseTest) -> None:
     """The register agent reaches every register and field by name."""
-    ConfigDB().set(None, "*", "DUT", dut)
-    await uvm_root().run_test(RegisterAgentTest, keep_set={ConfigDB})
+    regs, scoreboard, params = test.env.registers, test.env.scoreboard, test.cfg.hw
+    while await regs.read("STATUS.INIT_BUSY"):
+        pass
+    for name, register in registers().items():
+        value = await regs.read(name)
+        for f in () if register.counts else register.fields:
+            assert await regs.read(f"{name}.{f.name}") == f.extract(value), f"{name}.{f.name}"
+
+    await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
+    assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
+    assert scoreboard.devload.thresholds == (0x10, 0x77, 0x60)
+    await regs.write("CTRL.MULTI_HEADER", 1)
+    await regs.write("CTRL.CLEAR_COUNTERS", 1)
+    assert await regs.read("CTRL.MULTI_HEADER"), "a write of another field took the bit away"
+    assert set((await regs.read_counters()).values()) == {0}
+
+    too_many = identity_region(params, workers=65)
+    assert await regs.commit(0, too_many, epoch=5) is CommitCode.WORKERS
+    good = replace(too_many, workers=64)
+    assert await regs.commit(0, good, epoch=6) is CommitCode.OK
+    assert await regs.read("REGION[0].EPOCH") == 6
+    assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
+    assert scoreboard.configs[0] == good, "the predictor saw another descriptor"
+    assert test.env.axil.monitor.accesses > 100, "the monitor saw no accesses"
+    assert test.env.predictor.reads > 100, "the predictor saw no reads"
+    await PlainMemorySequence(test.env, transactions=10).run()
