@@ -55,7 +55,18 @@ Spoil = Callable[[str, StepResult], bool | None]
 """(simulator, result) -> changes it in place; False: nothing is left of it."""
 
 
-class SignalModel(Simulators):
+class _Modelled(Simulators):
+    """Both simulators are there, and runs keep their files."""
+
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
+
+    def workspace(self, name: str, source: str = "") -> Path:
+        (self.files / name).mkdir(exist_ok=True)
+        return self.files / name
+
+
+class SignalModel(_Modelled):
     """Model of both simulators that uses the same files as the bench."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,13 +74,6 @@ class SignalModel(Simulators):
         self.spoil: Spoil = lambda _sim, _result: True
         self.runs: list[Mapping[str, Any]] = []
         self.passed = True
-
-    def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
-
-    def workspace(self, name: str, source: str = "") -> Path:
-        (self.files / name).mkdir()
-        return self.files / name
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         raise BuildError("the device model has no bulk transport")
@@ -127,8 +131,8 @@ class ModelDevice:
         self.damage = damage
         self.shadow: dict[str, int] = {}
         self.contributions = 0
-        self.cycles = 0
         self.twice = False
+        self.counted = Figures()
 
     def run(self, block: Block) -> None:
         for index, op in enumerate(block.ops):
@@ -146,7 +150,7 @@ class ModelDevice:
             else:
                 value = self._value(_NAMES[address])
             block.answers[index] = ANSWERED | np.uint64(value)
-            self.cycles += 1
+            self.counted.cycles += 1
 
     def _write(self, address: int, ldid: int, data: bytes) -> None:
         message = self.damage(
@@ -176,9 +180,7 @@ class ModelDevice:
         return self.model.counters.get(name, 0)
 
     def figures(self) -> Figures:
-        out = Figures()
-        out.cycles = self.cycles
-        return out
+        return Figures.from_buffer_copy(self.counted)
 
     def interrupt(self) -> None:
         pass
@@ -187,7 +189,7 @@ class ModelDevice:
         pass
 
 
-class BulkModel(Simulators):
+class BulkModel(_Modelled):
     """Model of both simulators in bulk.
 
     `damage` and `twice` (contributions come twice) break the device; `dies_at` ends it after some
@@ -201,13 +203,6 @@ class BulkModel(Simulators):
         self.epochs = 0
         self.twice = False
         self.build_seconds = 0.0
-
-    def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
-
-    def workspace(self, name: str, source: str = "") -> Path:
-        (self.files / name).mkdir(exist_ok=True)
-        return self.files / name
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         return self

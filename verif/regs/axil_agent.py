@@ -10,9 +10,9 @@ from typing import Any
 
 import cocotb
 import pyuvm
-from cocotb.triggers import Event, First, RisingEdge
+from cocotb.triggers import Event
 
-from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port
+from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
 from verif.regs.axil import FULL_STROBE, AxiLitePort
 
 
@@ -113,22 +113,16 @@ class AxiLiteMonitor(pyuvm.uvm_component):
         self._reads: deque[AxiLiteAccess] = deque()
 
     async def run_phase(self) -> None:
-        pins = self.pins
-        edge = RisingEdge(pins.clk)
-        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
-        while True:
-            await edge
-            if pins.rst_n.value != 1:
-                self._clear()
-                continue
-            try:
-                busy = self._sample()
-            except ValueError:
-                text = f"AXI4-Lite: a signal of channel {self._where} that must be known is X or Z"
-                self.errors.append(text)
-                continue
-            if not busy and not self._open:
-                await First(*wake)
+        await clock_port(self.pins, self._step, self._clear)
+
+    def _step(self) -> bool:
+        """Check one clock; return False if nothing is under way."""
+        try:
+            return self._sample() or self._open
+        except ValueError:
+            text = f"AXI4-Lite: a signal of channel {self._where} that must be known is X or Z"
+            self.errors.append(text)
+            return True
 
     def _sample(self) -> bool:
         p = self.pins

@@ -529,7 +529,7 @@ class RegisterPredictor:
                 "REGISTER: answer of a register",
             )
         elif access.write:
-            self._written(register, access.data, byte_mask(access.strobe), access)
+            self._written(register, access)
         else:
             self.reads += 1
             self.rules.end(register, access.data, access.since)
@@ -566,8 +566,8 @@ class RegisterPredictor:
     def _window_ends(self, op: Op) -> None:
         """End a request to the control window."""
         if not op.read:
-            for register, word in self._window_words(op):
-                self._written(register, word, WORD_MASK, op)
+            for register, _ in self._window_words(op):
+                self._written(register, op)
             return
         if not isinstance(op.response, S2MDRS) or op.response.poison:
             return  # the comparison of responses tells it
@@ -650,7 +650,7 @@ class RegisterPredictor:
             effect = self._effects[who, register.name] = rule(write)
             next(effect, None)
 
-    def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
+    def _written(self, register: Register, who: AxiLiteAccess | Op) -> None:
         """Follow a write that was answered: its effect is complete."""
         self._store_ends(register.name, isinstance(who, Op))
         next(self._effects.pop((who, register.name), iter(())), None)

@@ -44,4 +44,4 @@ def test_answers_of_a_region_in_fallback(msg: M2SMessage, belongs: bool) -> None
         begun = bench.begin(msg)
         bench.answer(begun, loaded)
         wrong = belongs and devload is DevLoad.LIGHT
-        assert bool(bench.scoreboard.errors) == wrong, bench.scoreboard.errors
+        assert bool(bench.errors) == wrong, bench.errors

@@ -33,7 +33,7 @@ def test_a_store_that_races_with_the_commit(late: bool) -> None:
     bench.scoreboard.commit_end(0)
     bench.scoreboard.response(response)
     bench.do(read(HERE))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_racing_stores_of_one_worker() -> None:
@@ -43,7 +43,7 @@ def test_racing_stores_of_one_worker() -> None:
         bench.answer(msg)
     moved(bench, AWAY)
     bench.do(read(HERE))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_what_is_certain_is_compared() -> None:
@@ -56,7 +56,7 @@ def test_what_is_certain_is_compared() -> None:
         if wrong:
             bench.device.memory.write(HERE >> 6, TWO, None, False)
         bench.do(read(HERE))
-        assert bool(bench.scoreboard.errors) == wrong
+        assert bool(bench.errors) == wrong
 
 
 def test_ambiguous_plain_lines_in_a_claimed_area() -> None:
@@ -69,4 +69,4 @@ def test_ambiguous_plain_lines_in_a_claimed_area() -> None:
     bench.commit(1, dataclasses.replace(BINARY, state_base=0xC0000), 2)
     bench.device.memory.write(line >> 6, bytes(range(64)), None, False)  # what a record was there
     bench.do(read(line))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []

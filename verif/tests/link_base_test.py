@@ -10,10 +10,9 @@ import cocotb
 from cocotb.triggers import RisingEdge
 
 from cocotbext.cxl import faults
-from cocotbext.cxl.bus import bits_reader
 from cocotbext.cxl.config import CxlConfig
 from cocotbext.cxl.link.flit_event import FlitEvent
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import Direction
@@ -126,10 +125,6 @@ class LinkTest(NfBaseTest):
         assert not table.problems, table.problems
         return table
 
-    def pin(self, name: str) -> Any:
-        """Return a function that reads a pin of the device."""
-        return bits_reader(getattr(self.dut, name))
-
 
 class HandMadeTest(LinkTest):
     """Link test that puts data flits on the wire by hand (`link_messages`)."""
@@ -143,19 +138,3 @@ class HandMadeTest(LinkTest):
         run = self.memory()
         for addr in addresses:
             await run.fetch(addr)
-
-
-class Swap:
-    """A hook that puts flits in place of the host's own, then gets out of the way."""
-
-    def __init__(self, inner: Any = None) -> None:
-        self.inner = inner
-        self.flits: list[WireFlit] = []
-        self.done = 0
-
-    def __call__(self, wire: WireFlit) -> WireFlit:
-        if self.flits:
-            self.done += 1
-            return self.flits.pop(0)
-        out: WireFlit = self.inner(wire) if self.inner else wire
-        return out

@@ -16,6 +16,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import cocotb
@@ -49,6 +50,20 @@ ALL_CREDITS = Credits(REQ_CREDITS, RWD_CREDITS)
 """Credits of the host when nothing is under way."""
 RETRY_TIMEOUT, RETRY_DEPTH = PARAMETERS.get("RETRY_TIMEOUT", 4096), PARAMETERS["RETRY_DEPTH"]
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
+
+
+@dataclass
+class Passed:
+    """Messages that were sent, or that have arrived, by channel; those to the core as words."""
+
+    req: list[int] = field(default_factory=list)
+    rwd: list[int] = field(default_factory=list)
+    ndr: list[S2MNDR] = field(default_factory=list)
+    drs: list[S2MDRS] = field(default_factory=list)
+
+    def counts(self) -> list[int]:
+        """Return the number of messages of each channel."""
+        return [len(messages) for messages in vars(self).values()]
 
 
 class RetryTestbench:
@@ -86,14 +101,7 @@ class RetryTestbench:
         self._phy_back = 0
         self.events = dict.fromkeys((name for name, _ in EVENTS), 0)
         self.errors: list[int] = []  # status.error_kind
-        self.sent_req: list[int] = []
-        self.sent_rwd: list[int] = []
-        self.sent_ndr: list[S2MNDR] = []
-        self.sent_drs: list[S2MDRS] = []
-        self.got_req: list[int] = []
-        self.got_rwd: list[int] = []
-        self.got_ndr: list[S2MNDR] = []
-        self.got_drs: list[S2MDRS] = []
+        self.sent, self.got = Passed(), Passed()
         self.out_ndr: deque[S2MNDR] = deque()
         self.out_drs: deque[S2MDRS] = deque()
         self.drs_taken = 0  # DRS that the device has accepted from the core
@@ -150,20 +158,20 @@ class RetryTestbench:
         """Queue requests in the host."""
         for message in messages:
             if isinstance(message, M2SReq):
-                self.sent_req.append(link_messages.req_word(message))
+                self.sent.req.append(link_messages.req_word(message))
             else:
-                self.sent_rwd.append(link_messages.rwd_word(message))
+                self.sent.rwd.append(link_messages.rwd_word(message))
             self.host.send(message)
 
     def answer(self, *messages: S2MMessage) -> None:
         """Queue answers in the core."""
         for message in messages:
             if isinstance(message, S2MNDR):
-                self.sent_ndr.append(message)
+                self.sent.ndr.append(message)
                 self.out_ndr.append(message)
             else:
                 assert isinstance(message, S2MDRS)
-                self.sent_drs.append(message)
+                self.sent.drs.append(message)
                 self.out_drs.append(message)
 
     def answer_random(self, ndr: int = 0, drs: int = 0) -> None:
@@ -193,12 +201,7 @@ class RetryTestbench:
     @property
     def complete(self) -> bool:
         """Return True if as many messages came out as went in."""
-        return (
-            len(self.got_req) >= len(self.sent_req)
-            and len(self.got_rwd) >= len(self.sent_rwd)
-            and len(self.got_ndr) >= len(self.sent_ndr)
-            and len(self.got_drs) >= len(self.sent_drs)
-        )
+        return all(got >= sent for got, sent in zip(self.got.counts(), self.sent.counts()))
 
     async def completed(self, limit: int) -> None:
         """Wait until as many messages came out as went in."""
@@ -211,10 +214,8 @@ class RetryTestbench:
 
     def check(self) -> None:
         """Check that each message arrived once, in order and unchanged, without any error."""
-        assert self.got_req == self.sent_req
-        assert self.got_rwd == self.sent_rwd
-        assert self.got_ndr == self.sent_ndr
-        assert self.got_drs == self.sent_drs
+        for channel, sent in vars(self.sent).items():
+            assert vars(self.got)[channel] == sent, channel
         assert not self.host.issues, self.host.issues[:3]
         assert not self.events["protocol_error"], self.errors
         assert self.events["tx_flit"] == len(self.tx_log), "TX_FLIT is not what left"
@@ -281,7 +282,7 @@ class RetryTestbench:
             if reached():
                 return
             await self.clock()
-        counts = [len(x) for x in (self.got_req, self.got_rwd, self.got_ndr, self.got_drs)]
+        counts = self.got.counts()
         raise AssertionError(f"stuck: {counts}, LRSM {self.lrsm}, host {self.host.retry.lrsm}")
 
     def set_phy(self, up: bool) -> None:
@@ -329,9 +330,9 @@ class RetryTestbench:
         self.upward.append(self._sent())
         self._deliver(self.upward.popleft())
         if self.req_ready and int(dut.req_valid.value):
-            self.got_req.append(sampled(dut.req))
+            self.got.req.append(sampled(dut.req))
         if self.rwd_ready and int(dut.rwd_valid.value):
-            self.got_rwd.append(sampled(dut.rwd))
+            self.got.rwd.append(sampled(dut.rwd))
         if self.ndr is not None and int(dut.ndr_ready.value):
             self.ndr = None
         if self.drs is not None and int(dut.drs_ready.value):
@@ -362,9 +363,9 @@ class RetryTestbench:
             self.arrived += 1
             for message in self.host.receive(*head):
                 if isinstance(message, S2MNDR):
-                    self.got_ndr.append(message)
+                    self.got.ndr.append(message)
                 elif isinstance(message, S2MDRS):
-                    self.got_drs.append(message)
+                    self.got.drs.append(message)
 
     # ---- what the device sent
     def controls(self, since: int = 0) -> list[control.ControlFlit]:
@@ -452,7 +453,7 @@ class LinkTestbench(RetryTestbench):
 
     def _sample(self) -> None:
         dut, host = self.dut, self.host
-        gone = self.drs_taken == len(self.got_drs) or not int(dut.drs_gone.value)
+        gone = self.drs_taken == len(self.got.drs) or not int(dut.drs_gone.value)
         assert gone, "drs_gone, though the data of a read has not left"
         owed, sent = host.unpacker.owed, len(self.tx_log)
         super()._sample()

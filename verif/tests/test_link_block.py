@@ -122,9 +122,9 @@ async def write_rate(dut: Any) -> None:
     bench = await link_testbench.LinkTestbench(dut).up()
     bench.send(*(random_rwd(bench.rng, 0.0) for _ in range(400)))
     first = bench.now
-    while len(bench.got_rwd) < 400:
+    while len(bench.got.rwd) < 400:
         await bench.clock()
-        for done in range(len(bench.sent_ndr), len(bench.got_rwd)):
+        for done in range(len(bench.sent.ndr), len(bench.got.rwd)):
             bench.answer(S2MNDR(0, done))  # the core completes at once
         assert bench.now - first < 4000
     dut._log.info("400 writes: %d clocks", bench.now - first)
@@ -171,7 +171,7 @@ async def latencies(dut: Any) -> None:
         return taken
 
     bench.send(M2SReq(ReqOp.MEM_RD, 5, 64))
-    rx_req = await latency(bench.got_req)
+    rx_req = await latency(bench.got.req)
     bench.answer(S2MDRS(0, 1))
     drs_tx = await latency(bench.tx_log)
     bench.answer(S2MNDR(0, 1))
@@ -188,18 +188,18 @@ async def channels_are_independent(dut: Any) -> None:
     await bench.clocks(60)
     bench.hold()
     bench.answer_random(5, 5)
-    ndrs, drss = bench.sent_ndr, bench.sent_drs
+    ndrs, drss = bench.sent.ndr, bench.sent.drs
     bench.grant(plain=4)
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], [])
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], [])
     bench.grant(data=4)
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], drss[:4])
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss[:4])
     bench.host.returns.peer.data += 1
     # Code 4 without the CXL.mem flag: CXL.cache credits.
     bench.drive(control.Llcrd(0, 4, 0, flits.encode_credit(1)))
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], drss)
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss)
 
 
 @link_test
@@ -225,7 +225,7 @@ async def protocol_ids(dut: Any) -> None:
             bench.raw.append((word, flit ^ rng.getrandbits(1) << rng.randrange(528)))
         await bench.clocks(1 if pid.code else 40)  # flits after a loss are dropped
     await bench.clocks(10)
-    assert len(bench.got_req) == taken
+    assert len(bench.got.req) == taken
     for name, count in {**expect, "crc_error": 0}.items():
         assert bench.events[name] == count, name
 
@@ -241,7 +241,7 @@ async def crc_errors(dut: Any) -> None:
         bench.raw.append((PID, flit))
     await bench.clocks(170)
     assert bench.events["crc_error"] == 150
-    assert not bench.got_req
+    assert not bench.got.req
 
 
 @link_test
@@ -258,11 +258,11 @@ async def broken_flits(dut: Any) -> None:
         flit: int | control.ControlFlit, reqs: int = 0, rwds: int = 0, **events: int
     ) -> None:
         before = dict(bench.events)
-        bench.got_req.clear()
-        bench.got_rwd.clear()
+        bench.got.req.clear()
+        bench.got.rwd.clear()
         bench.drive(flit, plain=reqs)
         await bench.clocks(12)
-        assert (len(bench.got_req), len(bench.got_rwd)) == (reqs, rwds)
+        assert (len(bench.got.req), len(bench.got.rwd)) == (reqs, rwds)
         for name in ("stray_data", "cache_message", "protocol_error"):
             assert bench.events[name] - before[name] == events.get(name, 0), (name, events)
 
@@ -277,23 +277,23 @@ async def broken_flits(dut: Any) -> None:
     bench.host.credits.data -= 3
     await feed(slots_flit((4, 0, 0, 0), (wr[0].pack(), *chunks[0][:3])), protocol_error=1)
     await feed(slots_flit((5, 0, 4, 4), (0, chunks[0][3], 0, 0)), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[0], illegal=True)]
+    assert bench.got.rwd == [rwd_word(wr[0], illegal=True)]
     # MemWr with byte enables: five data slots.
     await feed(
         slots_flit((5, 4, 5, 0), (0, 0, wr[1].pack(), chunks[1][0]), True, True), protocol_error=1
     )
     await feed(data_flit(*chunks[1][1:], 5), rwds=1)
-    assert bench.got_rwd[0] >> 647 == 1
-    assert bench.got_rwd[0] & PAYLOAD_MASK == int.from_bytes(wr[1].data, "little")
+    assert bench.got.rwd[0] >> 647 == 1
+    assert bench.got.rwd[0] & PAYLOAD_MASK == int.from_bytes(wr[1].data, "little")
     # A rollover slot of another format: the data is late, the next header waits for it.
     bench.host.credits.data -= 1
     await feed(slots_flit((4, 4, 0, 0), (wr[2].pack(), 0, *chunks[2][:2]), True))
     late = (0, raw[3], chunks[2][2], wr[3].pack())
     await feed(slots_flit((5, 4, 0, 5), late, True), reqs=1, protocol_error=1)
     await feed(data_flit(chunks[2][3], *chunks[3][:3]), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[2])]
+    assert bench.got.rwd == [rwd_word(wr[2])]
     await feed(slots_flit((5, 0, 4, 4), (0, chunks[3][3], 0, 0)), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[3])]
+    assert bench.got.rwd == [rwd_word(wr[3])]
     bench.muted = False
     await bench.clocks(100)
     assert bench.host.credits == link_testbench.ALL_CREDITS
@@ -342,8 +342,8 @@ async def random_slots(dut: Any) -> None:
             host.num_ack = 0
         await bench.clocks(rng.choice((1, 1, 1, 2, 4)))  # the wire may pause at any place
     await bench.clocks(60)
-    assert bench.got_req == reqs
-    assert bench.got_rwd == rwds
+    assert bench.got.req == reqs
+    assert bench.got.rwd == rwds
     for name, number in expect.items():
         assert bench.events[name] == number, name
     dut._log.info("%d Req, %d RwD, issues %s", len(reqs), len(rwds), expect)

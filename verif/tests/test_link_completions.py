@@ -17,12 +17,12 @@ async def completions_in_pairs(dut: Any) -> None:
     for count in (5, 6):  # how many leave alone before the wire is held is not said
         await bench.clocks(120)
         bench.ready_rate = 0.0
-        before = len(bench.got_ndr)
+        before = len(bench.got.ndr)
         bench.answer_random(ndr=count)
         await bench.clocks(20)
         bench.ready_rate = 1.0
-        while (have := len(bench.got_ndr)) < before + count:
+        while (have := len(bench.got.ndr)) < before + count:
             await bench.clock()
-            if len(bench.got_ndr) == before + count:
+            if len(bench.got.ndr) == before + count:
                 last.add(before + count - have)
     assert 2 in last, "one a flit"

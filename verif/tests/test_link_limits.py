@@ -212,13 +212,13 @@ async def acknowledged_by_llcrd(dut: Any) -> None:
     bench = await LinkTestbench(dut, 512).up()
     bench.muted = True
     for number in range(8, 40):
-        while bench.host.num_ack < number and len(bench.sent_ndr) < 500:
+        while bench.host.num_ack < number and len(bench.sent.ndr) < 500:
             bench.answer_random(ndr=1)
             await bench.clocks(4)
         bench.drive(Llcrd(bench.host.num_ack))
         bench.host.num_ack = 0
         await bench.clocks(8)
-    assert bench.got_ndr == bench.sent_ndr, "not all have left"
+    assert bench.got.ndr == bench.sent.ndr, "not all have left"
 
 
 @link_test

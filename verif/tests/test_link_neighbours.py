@@ -29,7 +29,7 @@ async def last_credit(dut: Any) -> None:
     bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(3):
-        bench.got_req.clear()
+        bench.got.req.clear()
         bench.core_rate = 0.0
         errors = bench.events["protocol_error"]
         requests = [link_messages.random_req(rng) for _ in range(link_testbench.REQ_CREDITS)]
@@ -47,7 +47,7 @@ async def last_credit(dut: Any) -> None:
         assert bench.events["protocol_error"] == errors + 1, "one request had no credit"
         bench.core_rate = 1.0
         await bench.clocks(link_testbench.REQ_CREDITS + 300)
-        assert bench.got_req == [link_messages.req_word(request) for request in requests]
+        assert bench.got.req == [link_messages.req_word(request) for request in requests]
         assert bench.host.credits == link_testbench.ALL_CREDITS
 
 
@@ -57,7 +57,7 @@ async def second_data_header(dut: Any) -> None:
     bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(30):
-        bench.got_rwd.clear()
+        bench.got.rwd.clear()
         errors = bench.events["protocol_error"]
         write, refused = link_messages.random_rwd(rng, 0.0), link_messages.random_rwd(rng, 0.0)
         at, again = sorted(rng.sample(range(4), 2))
@@ -78,7 +78,7 @@ async def second_data_header(dut: Any) -> None:
             bench.drive(link_messages.slots_flit((5, *rest), (0, *late)))
         bench.host.credits.data -= 1
         await bench.clocks(60)
-        assert bench.got_rwd == [link_messages.rwd_word(write)]
+        assert bench.got.rwd == [link_messages.rwd_word(write)]
         assert bench.events["protocol_error"] == errors + 1, f"headers in slots {at} and {again}"
         assert bench.events["stray_data"] == 0
         assert bench.host.credits == link_testbench.ALL_CREDITS

@@ -34,7 +34,7 @@ async def request_without_credit(dut: Any) -> None:
     assert bench.events["protocol_error"] == 1
     bench.core_rate = 1.0
     await bench.clocks(count + 300)  # several LLCRD, each of a power of two
-    assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
+    assert [word >> 50 & 0xFFFF for word in bench.got.req] == list(range(REQ_CREDITS))
     assert bench.host.credits == ALL_CREDITS
 
 
@@ -63,12 +63,12 @@ async def write_without_credit(dut: Any, held_by: str) -> None:
     )  # those spent on grants that the host has not seen yet
     setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
-    assert bench.got_rwd == [rwd_word(write) for write in writes[:-dropped]]
+    assert bench.got.rwd == [rwd_word(write) for write in writes[:-dropped]]
     assert bench.host.credits == ALL_CREDITS
     after: M2SRwD = random_rwd(rng)
     bench.send(after)
     await bench.clocks(60)
-    assert bench.got_rwd[-1] == rwd_word(after), "the link goes on"
+    assert bench.got.rwd[-1] == rwd_word(after), "the link goes on"
 
 
 @cocotb.parametrize(held_by=["core", "wire"])
@@ -107,5 +107,5 @@ async def refused_write_behind_another(dut: Any, held_by: str) -> None:
     bench.host.credits.data = RWD_CREDITS - len(wanted)  # grants on their way add up to all of them
     setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
-    assert bench.got_rwd == wanted
+    assert bench.got.rwd == wanted
     assert bench.host.credits == ALL_CREDITS

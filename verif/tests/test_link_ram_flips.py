@@ -77,8 +77,8 @@ class FlipBench(RetryTestbench):
         """Return True if a message arrived that was not sent, or in another order."""
         return bool(
             self.host.issues
-            or self.got_ndr != self.sent_ndr[: len(self.got_ndr)]
-            or self.got_drs != self.sent_drs[: len(self.got_drs)]
+            or self.got.ndr != self.sent.ndr[: len(self.got.ndr)]
+            or self.got.drs != self.sent.drs[: len(self.got.drs)]
         )
 
 

@@ -137,7 +137,7 @@ async def sequences(dut: Any) -> None:
     assert bench.lrsm == LOCAL_IDLE
     # New flits go before RETRY.Idle: what the device has to say does not wait for the answer.
     bench.answer(random_ndr(bench.rng))
-    await bench.until(lambda: len(bench.got_ndr) == 2, 30)
+    await bench.until(lambda: len(bench.got.ndr) == 2, 30)
     # TIMEOUT is counted in flits: RETRY.Idle is sent, and then the next request.
     await bench.clocks(RETRY_TIMEOUT)
     reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, control.RetryReq)]
@@ -308,8 +308,8 @@ async def broken_control_flit(dut: Any) -> None:
         bench.to_device = None
         await bench.completed(400)
         await bench.clocks(100)
-        assert bench.got_req == bench.sent_req
-        assert bench.got_rwd == bench.sent_rwd
+        assert bench.got.req == bench.sent.req
+        assert bench.got.rwd == bench.sent.rwd
         assert bench.lrsm == NORMAL
 
 

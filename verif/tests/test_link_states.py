@@ -140,7 +140,7 @@ class StateBench(RetryTestbench):
 async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
     """Let the event happen in the state that was reached, and check the consequences."""
     dut = bench.dut
-    eseq, taken = bench.eseq, len(bench.got_req)
+    eseq, taken = bench.eseq, len(bench.got.req)
     pointer, wrap = bench.write_pointer, int(dut.u_lrsm.wrap_q.value)
     bench.errors.clear()
     sent = len(bench.tx_log)
@@ -153,7 +153,7 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
     errors = [ERRORS[kind - 1] for kind in bench.errors]
     good = bench.eseq != eseq
     assert good == (state == NORMAL and event in _GOOD), f"{where}: ESeq moved: {good}"
-    assert (len(bench.got_req) > taken) == (state == NORMAL and event == "data or header"), where
+    assert (len(bench.got.req) > taken) == (state == NORMAL and event == "data or header"), where
     if good:
         assert bench.eseq == (eseq + 1 if eseq < wrap else 0), where
     answers = bench.answers(sent)
@@ -350,7 +350,7 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         await bench.clocks(number % 6)
         # Nothing is a flit while the physical layer is down.
         bench.set_phy(False)
-        crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got_req)
+        crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got.req)
         raw = M2SReq(ReqOp.MEM_RD, 1, 64).pack()
         bench.raw.extend([bench.bad(), (PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))])
         await bench.clocks(rng.randrange(6, 9))
@@ -367,7 +367,7 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         while frames < place and log[place - 1 - frames] == RetryFrame():
             frames += 1
         assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req after a retrain"
-        assert len(bench.got_req) == taken
+        assert len(bench.got.req) == taken
     fresh = RetryTestbench(dut, rng.getrandbits(32))
     await fresh.start()
     fresh.fill(20)

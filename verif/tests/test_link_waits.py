@@ -44,7 +44,7 @@ async def llcrd_goes_last(dut: Any) -> None:
     rng = bench.rng
     bench.muted = True
     for _ in range(3):
-        sent, done = len(bench.tx_log), len(bench.got_drs)
+        sent, done = len(bench.tx_log), len(bench.got.drs)
         for _ in range(rng.randrange(8, 14)):
             bench.answer(S2MDRS(0, rng.getrandbits(16), 0, 0, False, bytes(64)))
             bench.answer_random(ndr=1)
@@ -59,7 +59,7 @@ async def llcrd_goes_last(dut: Any) -> None:
         last = max(at for at, flit in enumerate(log) if not flit & 1)
         early = [at for at, flit in enumerate(log[:last]) if flit & 1]
         assert not early, f"LLCRD at {early} of {last} flits that messages need"
-        assert len(bench.got_drs) > done
+        assert len(bench.got.drs) > done
         assert bench.host.unacknowledged <= 1
         # Acknowledge, and give the credits back.
         bench.muted = False
