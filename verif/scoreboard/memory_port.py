@@ -155,37 +155,32 @@ class Record:
         return self.mode.low_bit
 
 
+@dataclass(eq=False)
 class MemoryPort:
-    """Check of the device-memory port by `beat`; `configs`: the committed descriptors of the
-    scoreboard.
+    """Check of the device-memory port by `beat`; at first no region is committed.
+
+    Args:
+        configs: the committed descriptors of the scoreboard.
+        may_poison: see `Scoreboard.may_poison`.
     """
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        quiescence: Quiescence,
-        configs: list[RegionConfig | None],
-        clock: Callable[[], int],
-        may_poison: Callable[[], bool],
-    ) -> None:
-        """Start with no commit; see `Scoreboard.may_poison` for `may_poison`."""
-        self.model = model
-        self.quiescence = quiescence
-        self.configs = configs
+    model: DeviceModel
+    quiescence: Quiescence
+    configs: list[RegionConfig | None]
+    clock: Callable[[], int]
+    may_poison: Callable[[], bool]
+    wrong: str | None = None
+    """Illegal access of the device, set by `beat`; `rule` names the rule that forbids it."""
+    rule: str = ""
+
+    def __post_init__(self) -> None:
         self.initialiser = Initialiser()
-        self.ports = {name: Recent(clock) for name in COUNTED}
-        self.evictions = Recent(clock)
-        self.fills = Recent(clock)
-        self.errors = Recent(clock)
-        self.poisoned = Recent(clock)
-        self.initialised = Recent(clock)
-        self.clock = clock
-        self.may_poison = may_poison
+        self.ports = {name: Recent(self.clock) for name in COUNTED}
+        self.evictions, self.fills = Recent(self.clock), Recent(self.clock)
+        self.errors, self.poisoned = Recent(self.clock), Recent(self.clock)
+        self.initialised = Recent(self.clock)
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
-        self.wrong: str | None = None
-        """Illegal access of the device, set by `beat`; `rule` names the rule that forbids it."""
-        self.rule = ""
 
     @property
     def initialising(self) -> bool:

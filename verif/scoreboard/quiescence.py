@@ -9,7 +9,7 @@ overlap it are answered: each of them is wholly before or wholly after the commi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
 from models.device import MEMORY_KEY, DeviceModel
@@ -134,47 +134,39 @@ class RecordTrust:
         self._on_chip.update(busy)
 
 
+@dataclass(eq=False)
 class Quiescence:
-    """Order of events on each line; verdicts are passed to the callbacks."""
+    """Order of events on each line, all of which are quiescent at first; verdicts are passed to the
+    callbacks.
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        budget: int,
-        mismatch: Callable[[linearize.Failure], None],
-        committed: Callable[[int, Commit, int], None],
-        doubted: Callable[[Op], None],
-        observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None],
-    ) -> None:
-        """Start with every line quiescent.
+    Args:
+        model: device model, whose lines the judged operations change.
+        budget: steps after which the search for an order gives up.
+        mismatch: called with an answer that no order explains.
+        committed: called with region, commit and code of each settled commit.
+        doubted: called with a request of which the decoding stays unknown.
+        observed: called with each operation on a line, see `Observer.judged`.
+    """
 
-        Args:
-            model: device model, whose lines the judged operations change.
-            budget: steps after which the search for an order gives up.
-            mismatch: called with an answer that no order explains.
-            committed: called with region, commit and code of each settled commit.
-            doubted: called with a request of which the decoding stays unknown.
-            observed: called with each operation on a line, see `Observer.judged`.
-        """
-        self.model = model
-        self.budget = budget
-        self.mismatch = mismatch
-        self.committed = committed
-        self.doubted = doubted
-        self.observed = observed
-        self.judged = 0
-        self.raced = 0
-        self.unjudged = 0
-        self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self.unknown: set[Hashable] = set()
-        self.record_trust = RecordTrust()
-        self._losing: set[Hashable] = set()
-        """Lines whose record was lost before or after any of their requests in flight."""
-        self._lines: dict[Hashable, PendingLine] = {}
-        self._alternatives: dict[Hashable, list[linearize.State]] = {}
-        self._commits: dict[int, list[Commit]] = {}
-        self._open: dict[int, int] = {}
+    model: DeviceModel
+    budget: int
+    mismatch: Callable[[linearize.Failure], None]
+    committed: Callable[[int, Commit, int], None]
+    doubted: Callable[[Op], None]
+    observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None]
+    judged: int = 0
+    raced: int = 0
+    unjudged: int = 0
+    below: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    above: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    unknown: set[Hashable] = field(default_factory=set)
+    record_trust: RecordTrust = field(default_factory=RecordTrust)
+    _losing: set[Hashable] = field(default_factory=set)
+    """Lines whose record was lost before or after any of their requests in flight."""
+    _lines: dict[Hashable, PendingLine] = field(default_factory=dict)
+    _alternatives: dict[Hashable, list[linearize.State]] = field(default_factory=dict)
+    _commits: dict[int, list[Commit]] = field(default_factory=dict)
+    _open: dict[int, int] = field(default_factory=dict)
 
     # -- events -------------------------------------------------------------------------------
     def add(self, op: Op) -> None:

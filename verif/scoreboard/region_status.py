@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.aggregated_line import AggregatedLine
@@ -224,29 +224,24 @@ class Seen:
     commits: int
 
 
+@dataclass(eq=False)
 class RegionViews:
-    """Check of STATUS, by `request`, `raced`, `committed` and `response`."""
+    """Check of STATUS, by `request`, `raced`, `committed` and `response`.
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        quiescence: Quiescence,
-        status: RegionStatusRanges,
-        fallback: Sequence[Cleared],
-        observed: Callable[[Op, list[int], bool], None],
-    ) -> None:
-        """Start without reads; `fallback`: FALLBACK of each region; `observed` gets each answer
-        (`Observer`).
-        """
-        self.model = model
-        self.quiescence = quiescence
-        self.status = status
-        self.fallback = fallback
-        self.observed = observed
-        self._open: dict[Op, Seen] = {}
-        self._commits = [0] * len(fallback)
-        self._raced = [0] * len(fallback)
-        self._doubt = [0] * len(fallback)
+    Args:
+        fallback: FALLBACK of each region.
+        observed: gets each answer (`Observer`).
+    """
+
+    model: DeviceModel
+    quiescence: Quiescence
+    status: RegionStatusRanges
+    fallback: Sequence[Cleared]
+    observed: Callable[[Op, list[int], bool], None]
+    _open: dict[Op, Seen] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._commits, self._raced, self._doubt = ([0] * len(self.fallback) for _ in range(3))
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:

@@ -223,12 +223,6 @@ def test_a_mismatch_explains_itself_before_its_data() -> None:
     assert TWO.hex() in rest[1]  # all of it, for the log
 
 
-def test_data_where_a_completion_is_due() -> None:
-    bench = Bench()
-    bench.answer(bench.begin(write(0x40)), lambda r: S2MDRS(0, r.tag, r.ldid))
-    assert "without request" in bench.errors[0]
-
-
 def test_missing_and_repeated_answers() -> None:
     bench = Bench()
     bench.begin(read(0x40))
@@ -269,13 +263,6 @@ def test_two_racing_writes_leave_one_value() -> None:
         assert bool(bench.errors) == (second == TWO), "the value may not change by itself"
 
 
-def test_write_after_completion_is_exact() -> None:
-    bench = Bench()
-    bench.do(write(0x40, ONE))
-    bench.scoreboard.response(S2MDRS(0, bench.begin(read(0x40)).tag, 0, data=bytes(64)))
-    assert bench.errors
-
-
 def test_many_racing_workers_are_cheap_and_exact() -> None:
     config = dataclasses.replace(BINARY, workers=64, state_base=0)
     bench = Bench(config)
@@ -312,6 +299,7 @@ def test_write_racing_with_a_commit(lost: bool) -> None:
     bench.do(read(address))
     bench.scoreboard.finish()
     assert bench.errors == []
+    assert bench.scoreboard.counter_range("CONTRIBUTION") == (2, 2)
     assert bench.scoreboard.quiescence.unjudged == 0
 
 
@@ -322,16 +310,6 @@ def test_counters_of_a_read_racing_with_a_commit() -> None:
     bench.do(read(BINARY.address(0, 0)))
     assert bench.errors == []
     assert bench.scoreboard.counter_range("EARLY_READ") == (2, 2)
-
-
-def test_counters_stay_exact_when_an_alternative_comes_true() -> None:
-    for lost in (False, True):
-        bench = Bench(BINARY)
-        msg = bench.begin(write(BINARY.address(1, 0), ONE))
-        bench.commit_during(msg, 0, BINARY, before=lost)
-        bench.do(read(BINARY.address(0, 0)))
-        assert bench.errors == []
-        assert bench.scoreboard.counter_range("CONTRIBUTION") == (1, 1)
 
 
 def test_old_round_taken_for_new_is_flagged() -> None:

@@ -34,7 +34,7 @@ def refusals() -> None:
 @nf_test(
     int_codes.SameAsVotesSequence,
     fails="MISMATCH",
-    configure=faulty(predictor=misreading({"signed": False})),
+    configure=faulty(predictor=misreading(signed=False)),
     rounds=3,
     signs=(True,),
 )

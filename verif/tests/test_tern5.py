@@ -31,7 +31,7 @@ def refusals() -> None:
 @nf_test(
     int_codes.EveryByteSequence,
     fails="MISMATCH",
-    configure=faulty(predictor=misreading({"threshold": 2})),
+    configure=faulty(predictor=misreading(threshold=2)),
 )
 def other_threshold() -> None:
     """A bench that expects votes at another threshold fails."""
