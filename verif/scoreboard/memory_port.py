@@ -11,7 +11,7 @@ count them have to agree exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from models.device import MEMORY_KEY, DeviceModel
 from models.line_packing import Mode
@@ -29,37 +29,31 @@ INIT_ID = 3
 """AXI ID of the initialiser."""
 
 
+@dataclass(slots=True)
 class _Area:
-    """Lines of a region that are still to be overwritten.
+    """Lines of a region that are to be overwritten, or, unless it is `certain`, may be.
 
     The written ones are stored: an area of 2^30 lines is legal, and never written whole.
     """
 
-    def __init__(self, lines: int) -> None:
-        self._lines = lines
-        self._written: set[int] = set()
+    lines: int
+    certain: bool
+    written: set[int] = field(default_factory=set)
 
     def write(self, index: int) -> bool:
         """Record that a line was overwritten; return whether it still had to be."""
-        if not 0 <= index < self._lines or index in self._written:
-            return False
-        self._written.add(index)
-        return True
-
-    @property
-    def done(self) -> bool:
-        """Return whether the whole area is written."""
-        return len(self._written) == self._lines
+        needed = 0 <= index < self.lines and index not in self.written
+        if needed:
+            self.written.add(index)
+        return needed
 
 
 class Initialiser:
     """Predicted record initialiser, from commits and the writes of INIT_ID."""
 
     def __init__(self) -> None:
-        self._left: dict[int, _Area] = {}
-        """Areas that are not overwritten whole, by region."""
-        self._maybe: dict[int, _Area] = {}
-        """The same, of an area that may not need it."""
+        self._areas: dict[int, list[_Area]] = {}
+        """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
         """Regions with a write while their commit was under way."""
 
@@ -67,26 +61,15 @@ class Initialiser:
         self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
     ) -> None:
         """Follow an accepted commit."""
-        unfinished = region in self._left or region in self._maybe
-        early = region in self._early
+        old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         if after.mode is Mode.IDENTITY:
-            self._left.pop(region, None)
-            self._maybe.pop(region, None)
             return
-        area = _Area(after.lines)
-        if early:
-            self._left.pop(region, None)
-            self._maybe[region] = area
-        elif before is None or places(before, cnt_w) != places(after, cnt_w):
-            self._maybe.pop(region, None)
-            self._left[region] = area
-        elif unfinished and before == after:
-            self._maybe[region] = area  # it goes on, or starts anew if a write was refused
-        else:
-            # The place is the same: it may do without, unless it has lost its trust.
-            self._left.pop(region, None)
-            self._maybe[region] = area
+        # Where the place is the same it may do without, unless the region has lost its trust.
+        moved = before is None or places(before, cnt_w) != places(after, cnt_w)
+        self._areas[region] = [_Area(after.lines, certain=moved and not early)]
+        if before == after and not early:  # it goes on, or starts anew if a write was refused
+            self._areas[region][:0] = [area for area in old if area.certain]
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """Follow an answered write of the initialiser; return its error or None.
@@ -95,19 +78,20 @@ class Initialiser:
         """
         if committing:
             self._early.add(region)
-        for area in (self._left.get(region), self._maybe.get(region)):
-            if area is not None and area.write(index):
-                if area.done:
-                    self._left.pop(region, None)
-                    self._maybe.pop(region, None)
+        areas = self._areas.get(region, [])
+        for area in areas:
+            if area.write(index):
+                if len(area.written) == area.lines:
+                    del self._areas[region]
                 return None
-        if committing or region in self._maybe:
+        if committing or not all(area.certain for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
 
     def busy(self) -> Span:
         """Return the range of INIT_BUSY by the remaining work."""
-        return Span(int(bool(self._left)), int(bool(self._left or self._maybe)))
+        certain = any(area.certain for areas in self._areas.values() for area in areas)
+        return Span(int(certain), int(bool(self._areas)))
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
