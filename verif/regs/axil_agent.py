@@ -32,10 +32,6 @@ class AxiLiteItem(pyuvm.uvm_sequence_item):
         self.resp = Resp.OKAY
         self.completed = Event()
 
-    def __str__(self) -> str:
-        kind = "write" if self.write else "read"
-        return f"{kind} {self.address:#05x} data {self.data:#010x} {self.resp.name}"
-
 
 class AxiLiteSequence(pyuvm.uvm_sequence):
     """One access; `start` returns when it has been answered."""
@@ -194,8 +190,7 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 
 
 class AxiLiteAgent(pyuvm.uvm_agent):
-    """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase;
-    ConfigDB entry `is_active` makes it passive.
+    """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase.
 
     `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
     """
@@ -207,14 +202,12 @@ class AxiLiteAgent(pyuvm.uvm_agent):
         super().build_phase()
         self.monitor = AxiLiteMonitor("monitor", self)
         self.monitor.pins = bind_port(self.dut, self.prefix, AXI4_LITE)
-        if self.active():
-            self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
-            self.driver = AxiLiteDriver("driver", self)
-            self.driver.port = AxiLitePort(self.dut, self.prefix)
+        self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
+        self.driver = AxiLiteDriver("driver", self)
+        self.driver.port = AxiLitePort(self.dut, self.prefix)
 
     def connect_phase(self) -> None:
-        if self.active():
-            self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
     def finish(self) -> list[str]:
         """Return the errors of the whole run."""

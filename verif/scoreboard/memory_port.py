@@ -122,7 +122,7 @@ OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes.
+    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes or a sum.
 
     A sum that is kept lies where plane 0 of a low-bit line does; it may be left out.
     """
@@ -132,11 +132,6 @@ class Record:
     beat: int
     mode: Mode
     planes: int
-
-    @property
-    def low_bit(self) -> bool:
-        """Return whether planes follow the bookkeeping; else a sum does."""
-        return self.mode.low_bit
 
 
 @dataclass(eq=False)
@@ -262,7 +257,7 @@ class MemoryPort:
         A plane that no contribution has reached does not, nor does a sum, which can be gathered
         again.
         """
-        if not record.low_bit:
+        if not record.mode.low_bit:
             return False
         line = self.model.line_state(record.region, record.index)
         if line is None:
@@ -309,7 +304,7 @@ class MemoryPort:
         if record is not None:
             if beat.write:
                 return "eviction" if beat.axi_id == EVICTION_ID else "initialiser"
-            if record.low_bit:
+            if record.mode.low_bit:
                 return "plane" if record.beat else "bookkeeping"
             return "FP32 kept sum" if record.beat else "FP32 bookkeeping"
         for _, config in self._regions():

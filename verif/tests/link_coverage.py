@@ -54,11 +54,6 @@ class LinkObserver:
             "NDR": grant_plain,
             "DRS": grant_data,
         }
-        self.reset()
-
-    def reset(self) -> None:
-        """Start again after a reset of the link."""
-        self.tracker.reset()
         self.points.link.bind(self.tracker, self._full)
         self.points.state.reset()
         self._phy = True

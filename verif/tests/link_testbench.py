@@ -36,12 +36,12 @@ from cocotbext.cxl.wire.messages import (
     S2MMessage,
 )
 from cocotbext.cxl.wire.packer import Credits
+from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests import link_messages
 from verif.tests.link_coverage import LinkObserver
-from verif.tests.link_rules import EVENTS, STATUS, count_events
-from verif.tests.packed_structs import sampled, unpack
+from verif.tests.packed_structs import layout, sampled, unpack
 from verif.tests.ports import tie_inputs
 
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
@@ -50,6 +50,41 @@ ALL_CREDITS = Credits(REQ_CREDITS, RWD_CREDITS)
 """Credits of the host when nothing is under way."""
 RETRY_TIMEOUT, RETRY_DEPTH = PARAMETERS.get("RETRY_TIMEOUT", 4096), PARAMETERS["RETRY_DEPTH"]
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
+
+
+EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
+_KIND = REG_MAP.enums["LinkError"]
+_NAMES = {code: name for name, code in _KIND.items()}
+_NO_STROBE = ("NONE", "ABORT")  # ABORT is reported with any strobe of its clock
+_OWN_STROBE = {"crc_error": "CRC", "pid_uncorrectable": "PROTOCOL_ID"}
+
+
+def count_events(total: dict[str, int], events: int, kind: int) -> None:
+    """Add the strobes of one clock, port `events`, to those so far."""
+    if events or kind:
+        strobes = unpack(EVENTS, events)
+        _check_error_kind(strobes, kind)
+        for name, value in strobes.items():
+            total[name] += value
+
+
+def _check_error_kind(events: dict[str, int], kind: int) -> None:
+    """Check that the kind of error is that of the strobe: none without one, none left out.
+
+    A flit is judged once: a bad CRC or Protocol ID hides what its content would be, and everything
+    else that is wrong counts as a protocol error.
+    """
+    name = _NAMES[kind]
+    strobe = next((one for one in _OWN_STROBE if events[one]), "")
+    if strobe:
+        allowed: tuple[str, ...] = (_OWN_STROBE[strobe], "ABORT")
+    elif events["protocol_error"]:
+        own = (*_OWN_STROBE.values(), "NONE")
+        allowed = tuple(one for one in _KIND if one not in own)
+    else:
+        allowed = _NO_STROBE
+    told = [one for one, value in events.items() if value]
+    assert name in allowed, f"error kind {name} with the strobes {told}"
 
 
 @dataclass
@@ -465,3 +500,16 @@ class LinkTestbench(RetryTestbench):
         assert self.lenient or not host.issues, host.issues
         assert host.credits.plain <= REQ_CREDITS, "more requests granted than there are places"
         assert host.credits.data <= RWD_CREDITS, "more writes granted than there are places"
+
+    async def broken(self, payload: int) -> None:
+        """Drive a broken control flit; check one error and one retry, which the host ends at
+        once."""
+        errors, retries = self.events["protocol_error"], self.events["retry_local"]
+        self.raw.append((link_messages.PID, seal(payload)))
+        await self.clocks(4)
+        for _ in range(60):
+            if self.lrsm == NORMAL:
+                break
+            await self.clock()
+        assert self.events["protocol_error"] == errors + 1, f"{payload:x}h is no error, or two"
+        assert self.events["retry_local"] == retries + 1, f"{payload:x}h starts no retry"

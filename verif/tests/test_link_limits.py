@@ -32,7 +32,6 @@ from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from cocotbext.cxl.wire.unpack import S2MUnpacker
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import PID, count_scale, random_drs
-from verif.tests.link_rules import broken
 from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, LinkTestbench
 
 _FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a header takes
@@ -63,7 +62,7 @@ async def static_bits(dut: Any) -> None:
         wrong = [one for one in payloads if "static" in "".join(decode_control(one)[1])]
         assert len(wrong) > 400, "fields are few"
         for one in rng.sample(wrong, len(wrong) * count_scale() // 5):
-            await broken(bench, one)
+            await bench.broken(one)
 
 
 @link_test
@@ -76,7 +75,7 @@ async def control_codes(dut: Any) -> None:
     reserved = [one for one in payloads if isinstance(decode_control(one)[0], UnknownControl)]
     assert len(reserved) > 240
     for one in reserved:
-        await broken(bench, one)
+        await bench.broken(one)
     assert bench.host.credits == ALL_CREDITS
 
 
