@@ -13,13 +13,15 @@ put further flits on the wire that the host accounts for.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import cocotb
+from cocotb.regression import TestGenerator
 from cocotb.triggers import RisingEdge, Timer
 
 from cocotbext.cxl.link.link_config import LinkConfig
@@ -40,7 +42,7 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
 from verif.tests import link_messages
-from verif.tests.link_coverage import LinkObserver
+from verif.tests.link_coverage import LinkObserver, link_test
 from verif.tests.packed_structs import layout, sampled, unpack
 from verif.tests.ports import tie_inputs
 
@@ -513,3 +515,13 @@ class LinkTestbench(RetryTestbench):
             await self.clock()
         assert self.events["protocol_error"] == errors + 1, f"{payload:x}h is no error, or two"
         assert self.events["retry_local"] == retries + 1, f"{payload:x}h starts no retry"
+
+
+def link_up_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
+    """Register a test of a link bench with cocotb; it gets a LinkTestbench whose link is up."""
+
+    @functools.wraps(test)
+    async def run(dut: Any, **settings: Any) -> None:
+        await test(await LinkTestbench(dut).up(), **settings)
+
+    return link_test(run)

@@ -116,10 +116,9 @@ async def initialisation(dut: Any) -> None:
     assert bench.events["tx_flit"] == silent, "a link without credits and acks is silent"
 
 
-@link_test
-async def write_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def write_rate(bench: link_testbench.LinkTestbench) -> None:
     """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     bench.send(*(random_rwd(bench.rng, 0.0) for _ in range(400)))
     first = bench.now
     while len(bench.got.rwd) < 400:
@@ -127,39 +126,36 @@ async def write_rate(dut: Any) -> None:
         for done in range(len(bench.sent.ndr), len(bench.got.rwd)):
             bench.answer(S2MNDR(0, done))  # the core completes at once
         assert bench.now - first < 4000
-    dut._log.info("400 writes: %d clocks", bench.now - first)
+    bench.dut._log.info("400 writes: %d clocks", bench.now - first)
     if link_testbench.RWD_CREDITS >= 32:
         assert bench.now - first <= 506, "400 lines are 500 flits"
     await bench.delivered(20)
 
 
-@link_test
-async def read_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def read_rate(bench: link_testbench.LinkTestbench) -> None:
     """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     bench.answer_random(400, 400)
     sent, first = len(bench.tx_log), bench.now
     await bench.delivered(600)
     flits_sent = len(bench.tx_log) - sent
-    dut._log.info("400 DRS + 400 NDR: %d flits, %d clocks", flits_sent, bench.now - first)
+    bench.dut._log.info("400 DRS + 400 NDR: %d flits, %d clocks", flits_sent, bench.now - first)
     assert flits_sent <= 501
     assert bench.now - first <= 508
 
 
-@link_test
-async def request_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def request_rate(bench: link_testbench.LinkTestbench) -> None:
     """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(link_testbench.REQ_CREDITS)))
     first = bench.now
     await bench.delivered(link_testbench.REQ_CREDITS + 4)
-    dut._log.info("%d requests: %d clocks", link_testbench.REQ_CREDITS, bench.now - first)
+    bench.dut._log.info("%d requests: %d clocks", link_testbench.REQ_CREDITS, bench.now - first)
 
 
-@link_test
-async def latencies(dut: Any) -> None:
+@link_testbench.link_up_test
+async def latencies(bench: link_testbench.LinkTestbench) -> None:
     """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
-    bench = await link_testbench.LinkTestbench(dut).up()
 
     async def latency(seen: Sized) -> int:
         await bench.clock()  # the input is driven
@@ -176,7 +172,7 @@ async def latencies(dut: Any) -> None:
     drs_tx = await latency(bench.tx_log)
     bench.answer(S2MNDR(0, 1))
     ndr_tx = await latency(bench.tx_log)
-    dut._log.info("latency: rx->req %d, drs->tx %d, ndr->tx %d", rx_req, drs_tx, ndr_tx)
+    bench.dut._log.info("latency: rx->req %d, drs->tx %d, ndr->tx %d", rx_req, drs_tx, ndr_tx)
     assert (rx_req, drs_tx, ndr_tx) == (2, 3, 3)
 
 
@@ -202,10 +198,9 @@ async def channels_are_independent(dut: Any) -> None:
     assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss)
 
 
-@link_test
-async def protocol_ids(dut: Any) -> None:
+@link_testbench.link_up_test
+async def protocol_ids(bench: link_testbench.LinkTestbench) -> None:
     """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     rng, flit = bench.rng, request_flit(M2SReq(ReqOp.MEM_RD, 1, 0))
     codes = [0x55, 0x87, 0x99, 0x4B, 0xFF, 0xD2, 0xCC, 0x1E]
     words = [c * 0x101 for c in codes] + [c | 0x12 << 8 for c in codes] + [c << 8 for c in codes]
@@ -230,10 +225,9 @@ async def protocol_ids(dut: Any) -> None:
         assert bench.events[name] == count, name
 
 
-@link_test
-async def crc_errors(dut: Any) -> None:
+@link_testbench.link_up_test
+async def crc_errors(bench: link_testbench.LinkTestbench) -> None:
     """A flit with 1 to 3 flipped bits is counted and dropped."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     for n in range(150):
         flit = request_flit(random_req(bench.rng))
         for bit in bench.rng.sample(range(528), n % 3 + 1):
@@ -244,10 +238,9 @@ async def crc_errors(dut: Any) -> None:
     assert not bench.got.req
 
 
-@link_test
-async def broken_flits(dut: Any) -> None:
+@link_testbench.link_up_test
+async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
     """A broken rule is counted once a flit, and the rest of the flit is still used."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]
     wr = [random_rwd(rng, 0.0) for _ in range(4)]

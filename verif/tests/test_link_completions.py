@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import LinkTestbench
+from verif.tests.link_testbench import LinkTestbench, link_up_test
 
 
-@link_test
-async def completions_in_pairs(dut: Any) -> None:
+@link_up_test
+async def completions_in_pairs(bench: LinkTestbench) -> None:
     """Completions that wait leave two a flit, the last two as well."""
-    bench = await LinkTestbench(dut).up()
     last = set()
     for count in (5, 6):  # how many leave alone before the wire is held is not said
         await bench.clocks(120)

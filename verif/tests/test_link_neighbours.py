@@ -23,10 +23,9 @@ _EMPTY = (5, 4, 4, 4)
 """Formats of slots that hold a request, or none."""
 
 
-@link_test
-async def last_credit(dut: Any) -> None:
+@link_testbench.link_up_test
+async def last_credit(bench: link_testbench.LinkTestbench) -> None:
     """Two requests in a flit, and one credit: the first is taken, the second is one error."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(3):
         bench.got.req.clear()
@@ -51,10 +50,9 @@ async def last_credit(dut: Any) -> None:
         assert bench.host.credits == link_testbench.ALL_CREDITS
 
 
-@link_test
-async def second_data_header(dut: Any) -> None:
+@link_testbench.link_up_test
+async def second_data_header(bench: link_testbench.LinkTestbench) -> None:
     """A second data header in a flit is one error; the data belongs to the first all the same."""
-    bench = await link_testbench.LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(30):
         bench.got.rwd.clear()

@@ -8,17 +8,16 @@ from typing import Any
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench
+from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, link_up_test
 
 _FLUSH = 32
 """FlushRetimer, in clocks."""
 
 
-@link_test
-async def credits_that_wait(dut: Any) -> None:
+@link_up_test
+async def credits_that_wait(bench: LinkTestbench) -> None:
     """Credits come back within the flush time where nothing else does: no acknowledgement that
     would force an LLCRD, no header that would take them along."""
-    bench = await LinkTestbench(dut).up()
     bench.hold()
     for count in range(1, 5):
         bench.core_rate = 0.0
@@ -36,11 +35,10 @@ async def credits_that_wait(dut: Any) -> None:
         assert bench.now - start >= _FLUSH - 4, "flushed before its time"
 
 
-@link_test
-async def llcrd_goes_last(dut: Any) -> None:
+@link_up_test
+async def llcrd_goes_last(bench: LinkTestbench) -> None:
     """LLCRD has the lowest priority: none leaves while there is a message to send, however much
     there is to acknowledge and to grant; all of it leaves after the last."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     bench.muted = True
     for _ in range(3):

@@ -64,47 +64,44 @@ async def start(dut: Any) -> RegisterChecks:
     raise AssertionError(f"STATUS.INIT_BUSY is still set after {INIT_LIMIT} reads")
 
 
-register_test = cocotb.test(timeout_time=5, timeout_unit="ms")
-
-
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def reset_values(dut: Any) -> None:
     """Every register reads its reset value."""
     await (await start(dut)).reset_values()
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_write(dut: Any) -> None:
     """RW bits read back what was written, reserved bits read 0."""
     await (await start(dut)).read_write()
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def no_aliases(dut: Any) -> None:
     """All registers hold their own values at once."""
     await (await start(dut)).no_aliases()
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def byte_strobes(dut: Any) -> None:
     """A write changes the enabled bytes only."""
     strobes = (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
     await (await start(dut)).byte_strobes(strobes)
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_only(dut: Any) -> None:
     """Writes to read-only, W1C and command registers change nothing."""
     await (await start(dut)).read_only()
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def unmapped(dut: Any) -> None:
     """Addresses that are no register answer SLVERR and change nothing."""
     await (await start(dut)).unmapped(64)
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def write_one_to_clear(dut: Any) -> None:
     """A link error sets a W1C bit, raises the interrupt and counts; then each is cleared."""
     checks = await start(dut)
@@ -136,7 +133,7 @@ async def write_one_to_clear(dut: Any) -> None:
     await checks.expect(ctrl, 0, "after CLEAR_COUNTERS")
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def commit(dut: Any) -> None:
     """EPOCH reads the last accepted commit, STATUS.CODE the result of the last attempt."""
     checks, params = await start(dut), device_params()
@@ -164,7 +161,7 @@ async def commit(dut: Any) -> None:
     await checks.expect(region("THRESHOLD"), 0, "after a commit that is refused")
 
 
-@register_test
+@cocotb.test(timeout_time=5, timeout_unit="ms")
 async def back_pressure(dut: Any) -> None:
     """Random accesses with random pauses on all channels, reads in parallel with writes."""
     checks = await start(dut)
