@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.scoreboard.memory_port import EVICTION_ID
-from verif.scoreboard.ranges import SETTLE_CLOCKS
+from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
+from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
 from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
-from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
+from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write, wrong
 
 RECORD = 4
 """Lines of a record of BINARY: bookkeeping, two planes, and one to make it a power of two."""
@@ -80,12 +81,6 @@ def test_a_refused_write_back_loses_its_line() -> None:
         assert bool(bench.errors) != lost
 
 
-def hidden(response: S2MMessage) -> S2MMessage:
-    """Return the answer without its poison."""
-    assert isinstance(response, S2MDRS)
-    return dataclasses.replace(response, poison=False)
-
-
 def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
     refusals = (eviction(BINARY, 3 * RECORD), eviction(BINARY, 3 * RECORD, axi_id=3))
     for refusal in refusals:
@@ -99,7 +94,7 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
             bench.do(read(BINARY.address(8, 1)))
             bench.scoreboard.finish()
             assert bench.errors == []
-            bench.answer(bench.begin(read(BINARY.address(9, 1))), hidden)
+            bench.answer(bench.begin(read(BINARY.address(9, 1))), wrong(poison=False))
             assert bool(bench.errors) == lost, "what is lost stays lost"
 
 
@@ -268,8 +263,8 @@ def test_a_record_is_written_whole() -> None:
 def test_the_initialiser_writes_empty_records() -> None:
     for offset, data in ((0, 1), (1, 0)):
         bench = Bench(BINARY)
-        wrong = beat(BINARY, offset, write=True, axi_id=3, data=data)
-        assert "initialiser" in forbidden(bench, wrong)
+        bad = beat(BINARY, offset, write=True, axi_id=3, data=data)
+        assert "initialiser" in forbidden(bench, bad)
         right = beat(BINARY, RECORD, write=True, axi_id=3)
         assert forbidden(bench, right) == ""
         assert "without need" in forbidden(bench, right)
@@ -313,5 +308,69 @@ def test_a_loss_among_racing_requests() -> None:
         assert bench.scoreboard.quiescence.unjudged == 0
         bench.do(read(BINARY.address(8, 1)))
         assert bench.errors == []
-        bench.answer(bench.begin(read(BINARY.address(8, 1))), hidden)
+        bench.answer(bench.begin(read(BINARY.address(8, 1))), wrong(poison=False))
         assert bench.errors
+
+
+# -- INIT_BUSY follows the writes of the initialiser; a write without need is flagged -------------
+
+
+def test_busy_until_the_last_line() -> None:
+    for config in (BINARY, FP32):
+        model = Initialiser()
+        assert model.busy() == Span(0, 0)
+        model.committed(0, None, config, 8)
+        for index in range(config.lines):
+            assert model.busy() == Span(1, 1)
+            assert model.write(0, index, False) is None
+        assert model.busy() == Span(0, 0)
+        assert "without need" in str(model.write(0, 0, False))
+
+
+def test_an_area_that_the_region_had_may_do_without() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    for index in range(BINARY.lines):
+        model.write(0, index, False)
+    model.committed(0, BINARY, BINARY, 8)
+    assert model.busy() == Span(0, 1)
+    other = dataclasses.replace(BINARY, state_base=0x20000)
+    model.committed(0, BINARY, other, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_a_repeated_commit_does_not_end_it() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    model.write(0, 0, False)
+    model.committed(0, BINARY, BINARY, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_a_large_area_costs_what_is_written() -> None:
+    model = Initialiser()
+    tracemalloc.start()
+    model.committed(0, None, dataclasses.replace(BINARY, lines_log2=30), 8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000, "bytes"
+    assert model.write(0, (1 << 30) - 1, False) is None
+    assert "without need" in str(model.write(0, (1 << 30) - 1, False))
+    assert "without need" in str(model.write(0, 1 << 30, False))
+    assert model.busy() == Span(1, 1)
+
+
+def test_identity_needs_none() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    plain = dataclasses.replace(BINARY, mode=Mode.IDENTITY)
+    model.committed(0, BINARY, plain, 8)
+    assert model.busy() == Span(0, 0)
+    assert "without need" in str(model.write(0, 0, False))
+
+
+def test_a_write_before_the_commit_is_settled() -> None:
+    model = Initialiser()
+    assert model.write(0, 0, True) is None
+    model.committed(0, None, BINARY, 8)
+    assert model.busy() == Span(0, 1)

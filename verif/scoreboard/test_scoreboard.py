@@ -23,7 +23,7 @@ from cocotbext.cxl.wire.messages import (
 from models.device import DeviceModel
 from models.line_packing import Mode
 from models.parameters import DeviceParams
-from models.regions import RegionConfig
+from models.regions import STATUS_SELECTOR, RegionConfig
 from verif.mem.memory_config import MemBeat
 from verif.scoreboard.finding import Finding
 from verif.scoreboard.scoreboard import Scoreboard
@@ -345,31 +345,53 @@ def test_counter_and_region_mismatch() -> None:
     assert len(bench.errors) == 3
 
 
-def test_devload_rules() -> None:
-    def check(devload: DevLoad, fallback: bool, levels_off: bool, in_region: bool) -> bool:
-        bench = Bench(BINARY, FP32)
-        rule = bench.scoreboard.devload
-        if levels_off:
-            rule.thresholds_begin(0, 0, 0)
-            rule.thresholds_end(bench.scoreboard.now)
-        if fallback:
-            rule.set_capacity(16, 2)
-            rule.saw_fallback(bench.scoreboard.now, 1, 8)
-        msg = bench.begin(write((BINARY if in_region else FP32).address(0, 0)))
-        bench.answer(msg, lambda r: dataclasses.replace(r, devload=devload))
-        return bench.errors == []
+def load_passes(
+    devload: DevLoad, fallback: bool, levels_off: bool, msg: M2SMessage | None = None
+) -> bool:
+    """Return whether a load is accepted in the answer to a request, by default a write of region 0,
+    which may be in fallback.
+    """
+    bench = Bench(BINARY, FP32)
+    rule = bench.scoreboard.devload
+    if levels_off:
+        rule.thresholds_begin(0, 0, 0)
+        rule.thresholds_end(bench.scoreboard.now)
+    if fallback:
+        rule.set_capacity(16, 2)
+        rule.saw_fallback(bench.scoreboard.now, 1, 8)
+    bench.answer(bench.begin(msg or write(BINARY.address(0, 0))), wrong(devload=devload))
+    return bench.errors == []
 
+
+@pytest.mark.parametrize(
+    ("selector", "opcode", "belongs"),
+    [
+        (STATUS_SELECTOR, ReqOp.MEM_RD, True),
+        (255, ReqOp.MEM_RD, True),
+        (0, ReqOp.MEM_INV, False),
+        (0, ReqOp.MEM_RD_FWD, False),
+    ],
+)
+def test_devload_of_answers_that_touch_no_line(selector: int, opcode: ReqOp, belongs: bool) -> None:
+    """Check that they belong to their region all the same, but for unsupported opcodes."""
+    msg = M2SReq(opcode, 0, BINARY.address(selector, 0))
+    assert load_passes(DevLoad.MODERATE, True, True, msg)
+    assert load_passes(DevLoad.LIGHT, True, True, msg) != belongs
+
+
+def test_devload_rules() -> None:
+    elsewhere = write(FP32.address(0, 0))
     light, optimal, moderate = DevLoad.LIGHT, DevLoad.OPTIMAL, DevLoad.MODERATE
-    assert check(light, False, True, True)
-    assert not check(moderate, False, True, True)
-    assert not check(optimal, False, False, True), "one transaction is below each threshold"
-    assert check(moderate, True, True, True)
-    assert not check(DevLoad.SEVERE, True, True, True)
-    assert not check(light, True, True, True)
-    assert not check(optimal, True, True, True)
-    assert not check(light, True, False, True)
-    assert check(light, True, True, False)
-    assert not check(optimal, True, True, False), "OPTIMAL cannot come from a fallback"
+    assert load_passes(light, False, True)
+    assert not load_passes(moderate, False, True)
+    assert not load_passes(optimal, False, False), "one transaction is below each threshold"
+    assert load_passes(moderate, True, True)
+    assert not load_passes(DevLoad.SEVERE, True, True)
+    assert not load_passes(light, True, True)
+    assert not load_passes(optimal, True, True)
+    assert not load_passes(light, True, False)
+    assert load_passes(light, True, True, elsewhere)
+    assert not load_passes(optimal, True, True, elsewhere), "OPTIMAL cannot come from a fallback"
 
 
 def test_devload_follows_what_is_outstanding() -> None:
