@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,7 @@ class CHost:
         self._library.nf_host_fault.restype = ctypes.c_char_p
         timing = ctypes.byref(memory or CMemory(3, 1, 0))
         self._host = ctypes.c_void_p(self._library.nf_host_new(10, grant, timing))
+        weakref.finalize(self, self._library.nf_host_delete, self._host)
         pins = _pins(library)
         self.device, self.to = pins["FromDevice"], pins["ToDevice"]
         self._kept: list[CBlock] = []
@@ -103,10 +105,6 @@ class CHost:
         out = Figures()
         self._library.nf_host_figures(self._host, ctypes.byref(out))
         return out
-
-    def close(self) -> None:
-        """Delete the host."""
-        self._library.nf_host_delete(self._host)
 
 
 Change = Callable[[S2MMessage | None], S2MMessage | None]
@@ -185,11 +183,9 @@ def number(words: Any) -> int:
 
 
 @pytest.fixture
-def host() -> Iterator[CHost]:
+def host() -> CHost:
     """Return a host after reset."""
-    made = CHost(build_host())
-    yield made
-    made.close()
+    return CHost(build_host())
 
 
 def write_then_read(lines: int, seed: int) -> Block:
@@ -336,7 +332,6 @@ def test_a_device_without_credits_is_found() -> None:
     wire.stub.link.credits.plain = 1
     wire.run(write_then_read(16, seed=1))
     assert "spent credits that it did not have" in host.fault
-    host.close()
 
 
 def test_a_block_that_makes_no_sense_is_refused(host: CHost) -> None:

@@ -95,7 +95,7 @@ class RegsBench:
 
     async def pulse(self, name: str, value: int = 0, **members: int) -> None:
         """Drive an event input for one clock, by its value or by the members of its structure."""
-        getattr(self.dut, name).value = pack(layout(f"{name}_t"), **members) if members else value
+        getattr(self.dut, name).value = pack(f"{name}_t", **members) if members else value
         await RisingEdge(self.dut.clk)
         getattr(self.dut, name).value = 0
 

@@ -20,7 +20,7 @@ _CORE, _LINK, _RAM = (layout(f"{name}_events_t") for name in ("core", "link", "r
 EVENTS: dict[str, tuple[str, int]] = {
     "DONE": ("region_done_set", 1),
     "FALLBACK": ("fallback_set", 1),
-    "ACCESS_ERROR": ("access_error", pack(layout("access_error_t"), valid=1, cause=3)),
+    "ACCESS_ERROR": ("access_error", pack("access_error_t", valid=1, cause=3)),
     "LINK_ERROR": ("link_events", pack(_LINK, protocol_error=1)),
     "MEM_ERROR": ("core_events", pack(_CORE, mem_write_error=1)),
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),

@@ -23,9 +23,8 @@ from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import count_scale, random_damage, random_drs, random_ndr
 from verif.tests.link_testbench import RETRY_DEPTH, RETRY_TIMEOUT, RetryTestbench
-from verif.tests.packed_structs import layout, pack
+from verif.tests.packed_structs import pack
 
-FLIP = layout("ram_flip_t")
 RETRY = REG_MAP.enums["Ram"]["RETRY"]
 HW = device_params()
 ROW = rams(HW)["RETRY"]
@@ -50,7 +49,7 @@ class FlipBench(RetryTestbench):
 
     async def flip(self, row: int, place: int) -> None:
         """Flip a stored bit."""
-        self.dut.ram_flip.value = pack(FLIP, valid=1, ram=RETRY, row=row, place=place)
+        self.dut.ram_flip.value = pack("ram_flip_t", valid=1, ram=RETRY, row=row, place=place)
         await self.clock()
         self.dut.ram_flip.value = 0
 

@@ -15,9 +15,8 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, Timer
 
 from verif.parameters import build_parameters
-from verif.tests.packed_structs import layout, pack, unpack
+from verif.tests.packed_structs import pack, unpack
 
-FLIP, FAULT = layout("ram_flip_t"), layout("ram_fault_t")
 PARAMETERS = {"RAM": 0, "ECC": 1, "WIDTH": 520, "DATA_W": 512, "DEPTH": 2, **build_parameters()}
 ECC, WIDTH, DATA_W, DEPTH = (PARAMETERS[name] for name in ("ECC", "WIDTH", "DATA_W", "DEPTH"))
 WORDS = -(-DATA_W // 64)
@@ -99,14 +98,16 @@ class RamBench:
 
     async def push_beside(self, row: int, place: int) -> RamRow:
         """Push a message in the clock in which a bit of a row flips."""
-        self.dut.flip.value = pack(FLIP, valid=1, ram=PARAMETERS["RAM"], row=row, place=place)
+        self.dut.flip.value = pack(
+            "ram_flip_t", valid=1, ram=PARAMETERS["RAM"], row=row, place=place
+        )
         pushed = await self.push()
         self.dut.flip.value = 0
         return pushed
 
     async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
         """Flip a bit of a row, if the RAM has this row."""
-        self.dut.flip.value = pack(FLIP, valid=1, ram=ram, row=row, place=place)
+        self.dut.flip.value = pack("ram_flip_t", valid=1, ram=ram, row=row, place=place)
         await FallingEdge(self.dut.clk)
         self.dut.flip.value = 0
 
@@ -115,10 +116,12 @@ class RamBench:
         dut, row = self.dut, self.rows.popleft()
         await Timer(1, "ns")
         assert int(dut.out_valid.value)
-        assert not unpack(FAULT, int(dut.fault.value))["bad"], "a fault of what nobody takes"
+        assert not unpack("ram_fault_t", int(dut.fault.value))["bad"], (
+            "a fault of what nobody takes"
+        )
         dut.out_ready.value = 1
         await ReadOnly()
-        fault, out = unpack(FAULT, int(dut.fault.value)), int(dut.out_data.value)
+        fault, out = unpack("ram_fault_t", int(dut.fault.value)), int(dut.out_data.value)
         assert out == row.data, f"{row.flips}: {out ^ row.word:#x} is wrong"
         assert int(dut.out_bad.value) == row.bad, f"{row.flips}: bad is {dut.out_bad.value}"
         assert fault["bad"] == row.bad, f"{row.flips}: {fault}"

@@ -16,13 +16,9 @@ from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from models.register_map import FieldAccess, byte_mask
 from verif.axi import Resp
-from verif.tests.packed_structs import layout, pack, unpack
+from verif.tests.packed_structs import pack, unpack
 from verif.tests.register_checks import RegisterChecks
 from verif.tests.regs_testbench import COUNTED, EVENTS, RAISES, RegsBench, regs_test
-
-ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
-LINK_STATUS = layout("link_status_t")
-RAM_FLIP = layout("ram_flip_t")
 
 
 @regs_test
@@ -75,12 +71,12 @@ async def counters(bench: RegsBench) -> None:
 async def event_in_clock_of_clear(bench: RegsBench) -> None:
     """An event before a clear is cleared, one in the same clock or later is kept."""
     last = 1 << (bench.params.regions - 1)
-    error = pack(ACCESS_ERROR, valid=1, cause=3, tag=0xBEEF)
+    error = pack("access_error_t", valid=1, cause=3, tag=0xBEEF)
     cases: tuple[tuple[str, int, str, int], ...] = (
         ("IRQ_STATUS", bench.regs["IRQ_STATUS"].field("DONE").mask, "region_done_set", 1),
         ("FALLBACK", last, "fallback_set", last),
         ("ERR_INFO", 1, "access_error", error),
-        ("LINK_ERR_INFO", 1, "link_status", pack(LINK_STATUS, error_kind=5)),
+        ("LINK_ERR_INFO", 1, "link_status", pack("link_status_t", error_kind=5)),
         ("CTRL", 1, "core_events", pack(EVENTS["core_events"], early_read=1)),
     )
     for name, clear, port, event in cases:
@@ -168,7 +164,7 @@ async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
     """Collect the flips that go to the RAMs, clock by clock."""
     while True:
         await FallingEdge(dut.clk)
-        flip = unpack(RAM_FLIP, int(dut.ram_flip.value))
+        flip = unpack("ram_flip_t", int(dut.ram_flip.value))
         if flip["valid"]:
             seen.append(flip)
 
@@ -297,7 +293,7 @@ async def commit(bench: RegsBench) -> None:
         await FallingEdge(dut.clk)
         assert int(dut.commit_valid.value)
         assert int(dut.commit_region.value) == r
-        assert unpack(DESCRIPTOR, int(dut.commit_desc.value)) == d
+        assert unpack("region_desc_t", int(dut.commit_desc.value)) == d
         assert int(dut.commit_epoch.value) == merged
         assert not int(dut.s_axil_bvalid.value)
         dut.commit_done.value, dut.commit_code.value = 1, int(code)

@@ -8,7 +8,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_ti
 
 from models.regions import CommitCode
 from verif.axi import Resp
-from verif.tests.packed_structs import layout, pack
+from verif.tests.packed_structs import pack
 from verif.tests.regs_testbench import RegsBench, regs_test
 
 HOLE = 3
@@ -26,11 +26,10 @@ class Turns:
         )
         self.line = self.low >> 6
         self.values = {self.low: 0, self.high: 0}
-        self._bus = layout("ctrl_bus_t")
 
     def drive(self, **fields: int) -> None:
         """Drive the bus of the window; without fields it is idle."""
-        self.dut.ctrl_bus.value = pack(self._bus, **fields)
+        self.dut.ctrl_bus.value = pack("ctrl_bus_t", **fields)
 
     def write(self, address: int, data: int) -> None:
         """Drive one word of a write by the window."""
