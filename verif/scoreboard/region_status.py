@@ -150,18 +150,14 @@ class RegionStatusRanges:
         most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
         return {
             "committed": Span(before.values["committed"].low, 1),
-            "code": either(*self._values("code", before, now), *codes),
-            "epoch": either(*self._values("epoch", before, now), *epochs),
+            "code": either(before.values["code"].low, now["code"].low, *codes),
+            "epoch": either(before.values["epoch"].low, now["epoch"].low, *epochs),
             "done": Span(0, 1),
             "complete_lines": Span(0, most),
             "saturated": Span(0, 1),
             "illegal_seen": Span(0, 1),
             "closed": Span(0, 1),
         }
-
-    @staticmethod
-    def _values(name: str, before: Glimpse, now: dict[str, Span]) -> tuple[int, int]:
-        return before.values[name].low, now[name].low
 
     def _now(self, region: int) -> dict[str, Span]:
         status = self.model.region_status(region)

@@ -13,13 +13,12 @@ from typing import Any
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from cocotbext.cxl.config import CxlConfig
 from models.line_packing import Mode
 from models.regions import RegionConfig
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.sequences.base import NfSequence
-from verif.tests.decorator import nf_test
+from verif.tests.decorator import host_link, nf_test
 
 MAX_LATENCY = 5
 RUN_WANTED = 12
@@ -68,14 +67,9 @@ class EngineTimingTest(NfBaseTest):
     """Single operations for the latency; a queue that is let go at once for the interval."""
 
     def configure(self, cfg: EnvConfig) -> None:
-        def shape(link: CxlConfig) -> None:
-            # Completions stop when the credits are used up: the request queue in front of
-            # the engine fills up. Then all credits come back at once.
-            link.link.grant_plain = CREDITS
-            link.link.return_delay = (200, 200)
-            link.link.return_batch = CREDITS
-
-        cfg.shape_link = shape
+        # Completions stop when the credits are used up: the request queue in front of the engine
+        # fills up. Then all credits come back at once.
+        host_link(grant_plain=CREDITS, return_delay=(200, 200), return_batch=CREDITS)(cfg)
 
     async def scenario(self) -> None:
         self.run = run = NfSequence(self.env)

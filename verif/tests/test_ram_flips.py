@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import cocotb
 
-from cocotbext.cxl.config import CxlConfig
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
 from verif.sequences import ram_flips
-from verif.tests.decorator import nf_test
+from verif.tests.decorator import host_link, nf_test
 
 
 class FlipTrafficTest(NfBaseTest):
@@ -28,11 +27,7 @@ class FlipTrafficTest(NfBaseTest):
         cfg.parts.scoreboard = LenientScoreboard
         cfg.check_counters = False  # a poisoned contribution is not one
         cfg.mem.latency = (5, 30)
-
-        def shape(link: CxlConfig) -> None:
-            link.link.grant_data = 4  # so that answers wait
-
-        cfg.shape_link = shape
+        host_link(grant_data=4)(cfg)  # so that answers wait
 
     async def scenario(self) -> None:
         # The default protection has the most; without one the first wrong answers say it all.
@@ -58,12 +53,6 @@ class FlipTrafficTest(NfBaseTest):
             assert sum(run.total), "no flipped bit was ever read: nothing was tested"
 
 
-def few_credits(config: CxlConfig) -> None:
-    """Let the host return credits for answers rarely, so that other answers wait."""
-    config.link.grant_data = 2
-    config.link.return_delay = (150, 200)
-
-
 class HeldDataTest(NfBaseTest):
     """Flips in data that waits."""
 
@@ -71,7 +60,8 @@ class HeldDataTest(NfBaseTest):
         cfg.parts.scoreboard = LenientScoreboard
         cfg.check_counters = False
         if self.settings["ram"] == "ANSWERS":
-            cfg.shape_link = few_credits
+            # The host returns credits for answers rarely, so that other answers wait.
+            host_link(grant_data=2, return_delay=(150, 200))(cfg)
 
     async def scenario(self) -> None:
         await ram_flips.HeldDataSequence(self.env, ram=self.settings["ram"]).run()
