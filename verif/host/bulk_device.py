@@ -91,11 +91,7 @@ class VerilatedDevice:
     """Verilated controller in this process; the host works in the block's arrays."""
 
     def __init__(
-        self,
-        library: Path,
-        mem_lines_log2: int,
-        seed: int,
-        memory: MemoryTiming = USUAL_MEMORY,
+        self, library: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> None:
         """Open the library. Raise BulkFault if the link does not come up."""
         self._library = ctypes.CDLL(str(library))

@@ -111,11 +111,7 @@ class MemResponder(uvm_component):
         """
         self.cycle += 1
         pins, level = self.pins, self._level
-        awv, wv, arv = (
-            pins.awvalid.value == 1,
-            pins.wvalid.value == 1,
-            pins.arvalid.value == 1,
-        )
+        awv, wv, arv = (pins.awvalid.value == 1, pins.wvalid.value == 1, pins.arvalid.value == 1)
         if awv and level.get("awready"):
             self._aw.append(
                 _Write(_known(pins.awid), _known(pins.awaddr) >> 6, _known(pins.awlen) + 1)
