@@ -233,14 +233,19 @@ class RetryTestbench:
         """Return True if as many messages came out as went in."""
         return all(got >= sent for got, sent in zip(self.got.counts(), self.sent.counts()))
 
-    async def completed(self, limit: int) -> None:
-        """Wait until as many messages came out as went in."""
+    async def completed(self, limit: int) -> tuple[int, int]:
+        """Wait until as many messages came out as went in; return flits of the device and
+        clocks."""
+        first, sent = self.now, len(self.tx_log)
         await self.until(lambda: self.complete, limit)
+        return len(self.tx_log) - sent, self.now - first
 
-    async def delivered(self, limit: int) -> None:
-        """Wait until all messages have arrived, and `check` them."""
-        await self.completed(limit)
+    async def delivered(self, limit: int, settle: int = 0) -> tuple[int, int]:
+        """Wait until all messages have arrived, and some more clocks, and `check` them."""
+        spent = await self.completed(limit)
+        await self.clocks(settle)
         self.check()
+        return spent
 
     def check(self) -> None:
         """Check that each message arrived once, in order and unchanged, without any error."""

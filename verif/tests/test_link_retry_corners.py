@@ -231,9 +231,7 @@ async def many_at_once(dut: Any) -> None:
     free = dut.u_retry_buffer.free_q
     assert int(free.value) < RETRY_DEPTH // 4
     bench.host.hold_acks(False)
-    await bench.completed(2000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(2000, settle=300)
     assert int(free.value) >= RETRY_DEPTH - 1, "acknowledgements were not counted"
     # The other way round: back-pressure keeps what the device has to acknowledge.
     bench.ready_rate = 0.0
@@ -243,9 +241,7 @@ async def many_at_once(dut: Any) -> None:
     await bench.clocks(2 * RETRY_DEPTH)
     assert bench.host.unacknowledged > RETRY_DEPTH // 2
     bench.ready_rate = 1.0
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
     assert bench.host.unacknowledged <= 1, "acknowledgements of the device were lost"
     # A long replay: the host has lost a flit, and asks for it half a buffer later.
     bench.answer_random(drs=RETRY_DEPTH // 2)
@@ -255,9 +251,7 @@ async def many_at_once(dut: Any) -> None:
     bench.to_host, bench.muted = None, True
     await bench.clocks(RETRY_DEPTH // 2)
     bench.muted = False
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
     # The device has lost a flit, and back-pressure keeps its request for half a buffer.
     for _ in range(RETRY_DEPTH):
         bench.send(random_req(rng))
@@ -268,9 +262,7 @@ async def many_at_once(dut: Any) -> None:
     bench.to_device = None
     await bench.clocks(RETRY_DEPTH // 2)
     bench.ready_rate = 1.0
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
 
 
 @link_test

@@ -6,6 +6,7 @@ spec: controller §7.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import cocotb
@@ -19,6 +20,9 @@ from verif.axi import Resp
 from verif.tests.packed_structs import pack, unpack
 from verif.tests.register_checks import RegisterChecks
 from verif.tests.regs_testbench import COUNTED, EVENTS, RAISES, RegsBench, regs_test
+
+RENAMED = {"bind": "bind_ld", "signed": "codes_signed"}
+"""Members of `region_desc_t` that `RegionConfig` calls otherwise."""
 
 
 @regs_test
@@ -260,21 +264,11 @@ async def commit(bench: RegsBench) -> None:
         d["bind_shift"] %= 3
         d["keep_sum"] &= d["mode"] == Mode.FP32  # no other mode has sums to keep
         d["tern5"] = int(bench.params.tern5 and d["mode"] == Mode.G_TERN5)  # not a register
-        config = RegionConfig(
-            base=d["base"] << 6,
-            state_base=d["state_base"] << 6,
-            mode=Mode(d["mode"]),
-            tie_minus=bool(d["tie_minus"]),
-            strict=bool(d["strict"]),
-            bind=bool(d["bind_ld"]),
-            signed=bool(d["codes_signed"]),
-            keep_sum=bool(d["keep_sum"]),
-            lines_log2=d["lines_log2"],
-            workers=d["workers"],
-            threshold=d["threshold"],
-            ld_mask=d["ld_mask"],
-            bind_shift=d["bind_shift"],
-        )
+        members: dict[str, Any] = {
+            one.name: d[RENAMED.get(one.name, one.name)] for one in fields(RegionConfig)
+        }
+        members |= {name: d[name] << 6 for name in ("base", "state_base")}
+        config = RegionConfig(**members | {"mode": Mode(d["mode"])})
         for name, value in config.register_values().items():
             await bench.write(f"REGION[{r}].{name}", value)
         epoch, strobe = rng.getrandbits(32), rng.choice((0xF, 0xF, 0x1, 0x6, 0xC))
