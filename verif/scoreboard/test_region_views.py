@@ -110,14 +110,7 @@ def test_a_contribution_that_races_with_the_close_is_on_one_side() -> None:
     for closed_first in (False, True):
         bench = Bench(BINARY)
         racing = bench.begin(write(BINARY.address(2, 1)))
-        bench.scoreboard.close_begin(0)
-        if closed_first:
-            bench.device.close(0)
-        response = bench.device.step(racing)
-        bench.device.close(0)
-        bench.scoreboard.commit_end(0)
-        assert response is not None
-        bench.scoreboard.response(response)
+        bench.commit_during(racing, 0, None, before=not closed_first)
         assert bench.scoreboard.counter_range("LATE") == (0, 1)
         for selector in (1, 2, 3):
             bench.do(read(BINARY.address(selector, 1 if selector == 1 else 0)))

@@ -53,13 +53,21 @@ class Bench:
         self.scoreboard.commit_end(region)
 
     def commit_during(
-        self, msg: M2SMessage, region: int, config: RegionConfig, before: bool = True
+        self, msg: M2SMessage, region: int, config: RegionConfig | None, before: bool = True
     ) -> None:
-        """Commit epoch 2 while `msg` is in flight; the device answers `msg` before or after it."""
-        self.scoreboard.commit_begin(region, config, 2)
+        """Commit epoch 2, or close if there is no descriptor, while `msg` is in flight; the device
+        answers `msg` before or after it.
+        """
+        if config is None:
+            self.scoreboard.close_begin(region)
+        else:
+            self.scoreboard.commit_begin(region, config, 2)
         if before:
             self.answer(msg)
-        self.device.commit(region, config, 2)
+        if config is None:
+            self.device.close(region)
+        else:
+            self.device.commit(region, config, 2)
         self.scoreboard.commit_end(region)
         if not before:
             self.answer(msg)

@@ -25,13 +25,7 @@ def test_a_store_that_races_with_the_commit(late: bool) -> None:
     """
     bench = Bench(FP32)
     msg = bench.begin(write(FP32.address(0, 0), ONE))
-    bench.scoreboard.commit_begin(0, AWAY, 2)
-    response = None if late else bench.device.step(msg)
-    bench.device.commit(0, AWAY, 2)
-    response = response or bench.device.step(msg)
-    assert response is not None
-    bench.scoreboard.commit_end(0)
-    bench.scoreboard.response(response)
+    bench.commit_during(msg, 0, AWAY, before=not late)
     bench.do(read(HERE))
     assert bench.errors == []
 
