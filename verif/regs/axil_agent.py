@@ -13,42 +13,12 @@ import pyuvm
 from cocotb.triggers import Event
 
 from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
-from verif.regs.axil import FULL_STROBE, AxiLitePort
-
-
-class AxiLiteItem(pyuvm.uvm_sequence_item):
-    """One access: `data` to write or returned by a read, and the answer `resp`.
-
-    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
-    has been answered.
-    """
-
-    def __init__(self, write: bool, address: int, data: int = 0, strobe: int = FULL_STROBE) -> None:
-        super().__init__("axil")
-        self.write = write
-        self.address = address
-        self.data = data
-        self.strobe = strobe
-        self.resp = Resp.OKAY
-        self.completed = Event()
-
-
-class AxiLiteSequence(pyuvm.uvm_sequence):
-    """One access; `start` returns when it has been answered."""
-
-    def __init__(self, item: AxiLiteItem) -> None:
-        super().__init__("axil_access")
-        self.item = item
-
-    async def body(self) -> None:
-        await self.start_item(self.item)
-        await self.finish_item(self.item)
-        await self.item.completed.wait()
+from verif.regs.axil import AxiLitePort
 
 
 @dataclass(slots=True, eq=False)
 class AxiLiteAccess:
-    """Access on the pins; `data` of a read and `resp` are known at its end.
+    """Access; `data` of a read and `resp` are known at its end.
 
     `since` is for who listens to `begin_port`: any figure that it wants to have at the end.
     """
@@ -59,6 +29,32 @@ class AxiLiteAccess:
     strobe: int = 0
     resp: Resp = Resp.OKAY
     since: Any = None
+
+
+class AxiLiteItem(pyuvm.uvm_sequence_item):
+    """One access.
+
+    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
+    has been answered.
+    """
+
+    def __init__(self, access: AxiLiteAccess) -> None:
+        super().__init__("axil")
+        self.access = access
+        self.completed = Event()
+
+
+class AxiLiteSequence(pyuvm.uvm_sequence):
+    """One access; `start` returns when it has been answered."""
+
+    def __init__(self, access: AxiLiteAccess) -> None:
+        super().__init__("axil_access")
+        self.item = AxiLiteItem(access)
+
+    async def body(self) -> None:
+        await self.start_item(self.item)
+        await self.finish_item(self.item)
+        await self.item.completed.wait()
 
 
 class AxiLiteDriver(pyuvm.uvm_driver):
@@ -73,10 +69,11 @@ class AxiLiteDriver(pyuvm.uvm_driver):
             self.seq_item_port.item_done()
 
     async def _issue(self, item: AxiLiteItem) -> None:
-        if item.write:
-            item.resp = await self.port.write(item.address, item.data, item.strobe)
+        one = item.access
+        if one.write:
+            one.resp = await self.port.write(one.address, one.data, one.strobe)
         else:
-            item.data, item.resp = await self.port.read(item.address)
+            one.data, one.resp = await self.port.read(one.address)
         item.completed.set()
 
 
