@@ -13,7 +13,7 @@ import pyuvm
 from cocotb.triggers import Event
 
 from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
-from verif.regs.axil import AxiLitePort
+from verif.regs.axil import PREFIX, AxiLitePort
 
 
 @dataclass(slots=True, eq=False)
@@ -187,21 +187,20 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 
 
 class AxiLiteAgent(pyuvm.uvm_agent):
-    """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase.
+    """Register agent. Set `dut` (the design) before the build phase.
 
     `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
     """
 
     dut: Any
-    prefix: str = "s_axil"
 
     def build_phase(self) -> None:
         super().build_phase()
         self.monitor = AxiLiteMonitor("monitor", self)
-        self.monitor.pins = bind_port(self.dut, self.prefix, AXI4_LITE)
+        self.monitor.pins = bind_port(self.dut, PREFIX, AXI4_LITE)
         self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
         self.driver = AxiLiteDriver("driver", self)
-        self.driver.port = AxiLitePort(self.dut, self.prefix)
+        self.driver.port = AxiLitePort(self.dut)
 
     def connect_phase(self) -> None:
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
