@@ -111,14 +111,15 @@ class GatherBench:
                     data, error=kind < error, poison=error <= kind < error + poison
                 )
 
-    async def reset(self) -> None:
-        """Reset, with the descriptor of the region among idle ones."""
+    async def reset(self) -> GatherBench:
+        """Reset, with the descriptor of the region among idle ones; return the bench."""
         dut = self.dut
         kind = layout("region_desc_t")
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
         desc = mine << REGION * sum(width for _, width in kind)
         tie_inputs(dut, "nf_fp32_gather", desc=desc)
         await clock_and_reset(dut, 2)
+        return self
 
     def _stalled(self, name: str) -> bool:
         return self.rng.random() < self.stalls.get(name, 0.0)

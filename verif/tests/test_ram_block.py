@@ -8,7 +8,7 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import cocotb
 from cocotb.clock import Clock
@@ -72,7 +72,8 @@ class RamBench:
         self.pushed = self.popped = 0
         self.seen = {"clean": 0, "bad": 0, "corrected": 0}
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
+        """Reset, and return the bench."""
         dut = self.dut
         dut.rst_n.value, dut.flip.value = 0, 0
         dut.in_valid.value, dut.in_data.value, dut.out_ready.value = 0, 0, 0
@@ -81,6 +82,7 @@ class RamBench:
         await FallingEdge(dut.clk)
         dut.rst_n.value = 1
         await FallingEdge(dut.clk)
+        return self
 
     async def push(self) -> RamRow:
         row = RamRow(self.rng.choice((0, (1 << WIDTH) - 1, self.rng.getrandbits(WIDTH))))
@@ -147,8 +149,7 @@ def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
 @cocotb.test()
 async def every_bit(dut: Any) -> None:
     """Each bit of a row, data and check: it is seen (parity) or put right (SECDED)."""
-    bench = RamBench(dut)
-    await bench.start()
+    bench = await RamBench(dut).start()
     for place in range(TOTAL):
         row = await bench.push()
         await bench.flip(bench.pushed - 1, place)
@@ -161,8 +162,7 @@ async def every_bit(dut: Any) -> None:
 @cocotb.test()
 async def two_bits(dut: Any) -> None:
     """Two bits of a row: bad under SECDED if they are of one word, else both are put right."""
-    bench = RamBench(dut)
-    await bench.start()
+    bench = await RamBench(dut).start()
     for places in itertools.islice(pairs(bench.rng), 400):
         row = await bench.push()
         for place in places:
@@ -256,8 +256,7 @@ class FlipLife(RamBench):
 @cocotb.test()
 async def life_of_a_flip(dut: Any) -> None:
     """A flipped bit is of one row of one RAM, stays until the row is written, and no longer."""
-    bench = FlipLife(dut)
-    await bench.start()
+    bench = await FlipLife(dut).start()
     steps = (
         (0.4, bench.write),
         (0.6, bench.read),
