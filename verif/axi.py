@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common parts of both AXI ports: handles bound by name, response codes, the rule of VALID and
-READY.
+READY, the loop of what samples a port.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from types import SimpleNamespace
 from typing import Any
+
+from cocotb.triggers import First, RisingEdge
 
 AXI4 = """
     awid awaddr awlen awsize awburst awvalid awready wdata wstrb wlast wuser wvalid wready
@@ -70,3 +73,21 @@ class Handshakes:
 
 def _hex(payload: tuple[int, ...]) -> str:
     return ", ".join(f"{value:#x}" for value in payload)
+
+
+async def clock_port(
+    pins: SimpleNamespace, step: Callable[[], bool], reset: Callable[[], None] = lambda: None
+) -> None:
+    """Call `step` at every clock edge, or `reset` at those within a reset.
+
+    A step that returns False has nothing to wait for: the next one is when the device raises a
+    VALID of a request.
+    """
+    edge = RisingEdge(pins.clk)
+    wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
+    while True:
+        await edge
+        if pins.rst_n.value != 1:
+            reset()
+        elif not step():
+            await First(*wake)

@@ -33,13 +33,9 @@ from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
+from verif.replay import tensors
 from verif.replay.epoch import EpochLines
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
-from verif.replay.tensors import (
-    TERNARY_RATIO,
-    outputs_from_lines,
-    pack_tensor,
-)
 from verif.replay.traffic import traffic
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
@@ -59,7 +55,18 @@ Spoil = Callable[[str, StepResult], bool | None]
 """(simulator, result) -> changes it in place; False: nothing is left of it."""
 
 
-class SignalModel(Simulators):
+class _Modelled(Simulators):
+    """Both simulators are there, and runs keep their files."""
+
+    def choose(self, wanted: str) -> tuple[list[str], str | None]:
+        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
+
+    def workspace(self, name: str, source: str = "") -> Path:
+        (self.files / name).mkdir(exist_ok=True)
+        return self.files / name
+
+
+class SignalModel(_Modelled):
     """Model of both simulators that uses the same files as the bench."""
 
     def __init__(self, folder: Path) -> None:
@@ -67,13 +74,6 @@ class SignalModel(Simulators):
         self.spoil: Spoil = lambda _sim, _result: True
         self.runs: list[Mapping[str, Any]] = []
         self.passed = True
-
-    def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
-
-    def workspace(self, name: str, source: str = "") -> Path:
-        (self.files / name).mkdir()
-        return self.files / name
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         raise BuildError("the device model has no bulk transport")
@@ -131,8 +131,8 @@ class ModelDevice:
         self.damage = damage
         self.shadow: dict[str, int] = {}
         self.contributions = 0
-        self.cycles = 0
         self.twice = False
+        self.counted = Figures()
 
     def run(self, block: Block) -> None:
         for index, op in enumerate(block.ops):
@@ -150,7 +150,7 @@ class ModelDevice:
             else:
                 value = self._value(_NAMES[address])
             block.answers[index] = ANSWERED | np.uint64(value)
-            self.cycles += 1
+            self.counted.cycles += 1
 
     def _write(self, address: int, ldid: int, data: bytes) -> None:
         message = self.damage(
@@ -180,9 +180,7 @@ class ModelDevice:
         return self.model.counters.get(name, 0)
 
     def figures(self) -> Figures:
-        out = Figures()
-        out.cycles = self.cycles
-        return out
+        return Figures.from_buffer_copy(self.counted)
 
     def interrupt(self) -> None:
         pass
@@ -191,7 +189,7 @@ class ModelDevice:
         pass
 
 
-class BulkModel(Simulators):
+class BulkModel(_Modelled):
     """Model of both simulators in bulk.
 
     `damage` and `twice` (contributions come twice) break the device; `dies_at` ends it after some
@@ -205,13 +203,6 @@ class BulkModel(Simulators):
         self.epochs = 0
         self.twice = False
         self.build_seconds = 0.0
-
-    def choose(self, wanted: str) -> tuple[list[str], str | None]:
-        return (["verilator", "icarus"], None) if wanted == "both" else ([wanted], None)
-
-    def workspace(self, name: str, source: str = "") -> Path:
-        (self.files / name).mkdir(exist_ok=True)
-        return self.files / name
 
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModelProtocol:
         return self
@@ -234,7 +225,7 @@ class BulkModel(Simulators):
 
 
 # -- references ---------------------------------------------------------------------------
-def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
+def pack_workers(x: F32, mode: Mode, ratio: float = tensors.TERNARY_RATIO) -> U8:
     """Pack every worker's tensor, float32[W, *shape], into lines uint8[W, n, 64]; round codes to
     nearest.
     """
@@ -245,7 +236,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
             for own in flat
         ]
         return np.stack([pack_int(own, mode) for own in codes])
-    return np.stack([pack_tensor(one, mode, ratio) for one in x])
+    return np.stack([tensors.pack_tensor(one, mode, ratio) for one in x])
 
 
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
@@ -260,7 +251,7 @@ def expected_outputs(
     mode: Mode,
     tie: Tie = Tie.PLUS,
     threshold: int = 1,
-    ratio: float = TERNARY_RATIO,
+    ratio: float = tensors.TERNARY_RATIO,
     cnt_max: int = 255,
 ) -> dict[str, NDArray[Any]]:
     """Compute the expected outputs of a replay of float32[W, *shape] with the reference models."""
@@ -279,12 +270,12 @@ def expected_outputs(
             "scale": np.array(u, np.float32),
         }
     if mode == Mode.FP32:
-        return outputs_from_lines(mode, shape, ordered_sum(lines))
+        return tensors.outputs_from_lines(mode, shape, ordered_sum(lines))
     if mode == Mode.G_BINARY:
         low = reduce_binary(lines, None, tie, cnt_max)
     else:
         low = reduce_ternary(lines, None, threshold, cnt_max)
-    return outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))
+    return tensors.outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))
 
 
 # -- captures -----------------------------------------------------------------------------------

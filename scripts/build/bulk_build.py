@@ -126,7 +126,7 @@ def host_sources(*more: str) -> list[Path]:
 def build_key(start: str) -> str:
     """Hash everything that goes into a library; ``start`` is the key of the RTL."""
     digest = hashlib.sha256(f"{start} {platform.machine()}".encode())
-    files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv")]
+    files = [p for p in sorted(SOURCES.iterdir()) if p.suffix in (".cpp", ".h", ".sv", ".j2")]
     files += [Path(__file__), Path(generated_sources.__file__)]
     texts = {p.name: p.read_text(encoding="utf-8") for p in files}
     for name, text in {**texts, **generated_sources.constants()}.items():

@@ -7,7 +7,8 @@ from typing import Any
 
 from models.regions import CommitCode, RegionConfig
 from verif.axi import Resp
-from verif.regs.axil_agent import AxiLiteItem, AxiLiteSequence
+from verif.regs.axil import FULL_STROBE
+from verif.regs.axil_agent import AxiLiteAccess, AxiLiteSequence
 from verif.scoreboard.register_predictor import COUNTERS, RegisterPredictor
 
 
@@ -26,17 +27,17 @@ class Registers:
         register, field = self.predictor.find(name)
         if field is not None:
             value = field.insert(self.predictor.values[register.name], value)
-        item = AxiLiteItem(True, register.address, value)
-        await AxiLiteSequence(item).start(self.sequencer)
-        assert item.resp is Resp.OKAY, f"write of {name} answered {item.resp.name}"
+        access = AxiLiteAccess(True, register.address, value, FULL_STROBE)
+        await AxiLiteSequence(access).start(self.sequencer)
+        assert access.resp is Resp.OKAY, f"write of {name} answered {access.resp.name}"
 
     async def read(self, name: str) -> int:
         """Read a register or a field; AssertionError if the device does not answer OKAY."""
         register, field = self.predictor.find(name)
-        item = AxiLiteItem(False, register.address)
-        await AxiLiteSequence(item).start(self.sequencer)
-        assert item.resp is Resp.OKAY, f"read of {name} answered {item.resp.name}"
-        return item.data if field is None else field.extract(item.data)
+        access = AxiLiteAccess(False, register.address)
+        await AxiLiteSequence(access).start(self.sequencer)
+        assert access.resp is Resp.OKAY, f"read of {name} answered {access.resp.name}"
+        return access.data if field is None else field.extract(access.data)
 
     async def write_shadow(self, region: int, config: RegionConfig) -> None:
         """Write the descriptor registers that differ from their present values."""

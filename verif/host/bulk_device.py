@@ -15,6 +15,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -90,11 +91,7 @@ class VerilatedDevice:
     """Verilated controller in this process; the host works in the block's arrays."""
 
     def __init__(
-        self,
-        library: Path,
-        mem_lines_log2: int,
-        seed: int,
-        memory: MemoryTiming = USUAL_MEMORY,
+        self, library: Path, mem_lines_log2: int, seed: int, memory: MemoryTiming = USUAL_MEMORY
     ) -> None:
         """Open the library. Raise BulkFault if the link does not come up."""
         self._library = ctypes.CDLL(str(library))
@@ -211,26 +208,21 @@ class IcarusDevice:
 
     def run(self, block: Block) -> None:
         """Run a block; see BulkDevice."""
-        sizes = (block.ops.nbytes, block.answers.nbytes, block.sent.nbytes, block.got.nbytes)
-        total = FIGURES_BYTES + sum(sizes)
-        if total > len(self._map):
-            os.ftruncate(self._memory, total)
+        arrays: tuple[NDArray[Any], ...] = (block.ops, block.answers, block.sent, block.got)
+        ends = list(accumulate((array.nbytes for array in arrays), initial=FIGURES_BYTES))
+        if ends[-1] > len(self._map):
+            os.ftruncate(self._memory, ends[-1])
             self._map.close()
             self._map = mmap.mmap(self._memory, 0)
-        at = FIGURES_BYTES
-        self._map[at : at + sizes[0]] = block.ops.tobytes()
-        at += sizes[0]
-        answers = at
-        at += sizes[1]
-        self._map[at : at + sizes[2]] = block.sent.tobytes()
-        at += sizes[2]
+        ops, answers, sent, got = (slice(*ends[at : at + 2]) for at in range(len(arrays)))
+        self._map[ops] = block.ops.tobytes()
+        self._map[sent] = block.sent.tobytes()
         counts = (len(block.ops), len(block.sent), len(block.got), block.beside)
         with contextlib.suppress(BrokenPipeError):  # the process has ended: `_await` reports it
             self._commands.write(f"run {' '.join(map(str, counts))}\n")
         self._await()
-        block.answers[:] = np.frombuffer(self._map[answers : answers + sizes[1]], np.uint64)
-        got = np.frombuffer(self._map[at : at + sizes[3]], np.uint8)
-        block.got[:] = got.reshape(-1, LINE_BYTES)
+        block.answers[:] = np.frombuffer(self._map[answers], np.uint64)
+        block.got[:] = np.frombuffer(self._map[got], np.uint8).reshape(-1, LINE_BYTES)
 
     def _await(self) -> None:
         text = self._answers.readline().strip()

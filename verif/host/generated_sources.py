@@ -16,21 +16,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.wire import assumptions, crc, flits, messages, slots
 from cocotbext.cxl.wire.control import ControlFlit, InitParam, Llcrd, RetryIdle, encode_control
 from cocotbext.cxl.wire.flits import Direction, FlitHeader, ProtocolCode
-from cocotbext.cxl.wire.messages import (
-    S2MDRS,
-    S2MNDR,
-    DrsOp,
-    M2SReq,
-    M2SRwD,
-    MetaField,
-    NdrOp,
-    ReqOp,
-    RwdOp,
-)
 from verif.host import c_interface
 from verif.host.c_interface import CBlock, CMemory, Figures, HostOp, Kind, PassedEvent
 
@@ -57,10 +48,17 @@ def write_sources(
     """
     inputs = [(name, width) for name, is_input, width in ports if is_input and name != "clk"]
     outputs = [(name, width) for name, is_input, width in ports if not is_input]
+    facts = {
+        "top": top,
+        "parameters": parameters,
+        "inputs": inputs,
+        "outputs": outputs,
+        "to_device": _places(inputs),
+        "from_device": _places(outputs),
+    }
     texts = {
         **constants(),
-        "nf_pins.h": _pins_header(top, inputs, outputs),
-        PINS_MODULE: _pins_module(top, inputs, outputs, parameters),
+        **{name: _render(name, **facts) for name in ("nf_pins.h", PINS_MODULE)},
         PINS: json.dumps({"ToDevice": inputs, "FromDevice": outputs}),
     }
     for name, text in texts.items():
@@ -89,70 +87,12 @@ def _places(pins: Pins) -> dict[str, int]:
     return {**out, "": at}
 
 
-def _pins_header(top: str, inputs: Pins, outputs: Pins) -> str:
-    def members(pins: Pins) -> str:
-        arrays = ((name, f"[{words(width)}]" if width > 32 else "") for name, width in pins)
-        return "".join(f"  uint32_t {name}{array};\n" for name, array in arrays)
-
-    place = _places(outputs)
-    table = "".join(
-        f"  {{{place[name]}, {words(width)}, {place[_valid(name, place)]}}},  // {name}\n"
-        for name, width in outputs
-    )
-    return f"""{_NOTE} the ports of {top}.
-#pragma once
-#include <cstdint>
-
-struct FromDevice {{
-{members(outputs)}}};
-struct ToDevice {{
-{members(inputs)}}};
-// Words of an output, and the word of the valid that it belongs to (its own: none).
-struct OutputWords {{ unsigned first, count, valid; }};
-constexpr OutputWords kOutputs[] = {{
-{table}}};
-"""
-
-
 def _valid(name: str, ports: Iterable[str]) -> str:
     """Return the valid of the channel of a payload, by its prefix; otherwise the port itself."""
     if name.endswith(("valid", "ready")):
         return name
     valids = (port for port in ports if port.endswith("valid"))
     return next((valid for valid in valids if name.startswith(valid.removesuffix("valid"))), name)
-
-
-def _pins_module(top: str, inputs: Pins, outputs: Pins, parameters: Mapping[str, int]) -> str:
-    place = _places(inputs)
-    nets = "".join(f"  logic [{width - 1}:0] {name};\n" for name, width in outputs)
-    wide = ",\n    ".join(f"{32 * words(width)}'({name})" for name, width in reversed(outputs))
-    given = ", ".join(f".{name}({value})" for name, value in parameters.items())
-    ports = ["    .clk", *(f"    .{name}" for name, _ in outputs)]
-    ports += [f"    .{name} (to_device[{32 * place[name]} +: {width}])" for name, width in inputs]
-    connections = ",\n".join(ports)
-    return f"""{_NOTE} the ports of {top}.
-`default_nettype none
-
-package nf_pins_pkg;
-  localparam int TO_BITS   = {32 * place[""]};
-  localparam int FROM_BITS = {32 * _places(outputs)[""]};
-endpackage
-
-module nf_pins import nf_pins_pkg::*; (
-  input  wire logic                 clk,
-  input  wire logic [TO_BITS-1:0]   to_device,
-  output logic      [FROM_BITS-1:0] from_device
-);
-{nets}  assign from_device = {{
-    {wide}}};
-
-  {top} {f"#({given})" if given else ""} dut (
-{connections}
-  );
-endmodule
-
-`default_nettype wire
-"""
 
 
 # ---- C interface ------------------------------------------------------------------------------
@@ -172,8 +112,9 @@ _C_NAMES: dict[Any, str] = {
 }
 
 
-def _member(name: str, kind: Any) -> str:
+def _member(field: Sequence[Any]) -> str:
     """Return the C declaration of a field; the outermost dimension of an array is first."""
+    name, kind = field[:2]
     while issubclass(kind, ctypes.Array):
         name, kind = f"{name}[{kind._length_}]", kind._type_
     if issubclass(kind, ctypes._Pointer):
@@ -181,27 +122,31 @@ def _member(name: str, kind: Any) -> str:
     return f"{_C_NAMES[kind]} {name}"
 
 
+_CONSTANTS = (
+    "ANSWERED POISON DEVLOAD_SHIFT CLOCKS_SHIFT MAX_CLOCKS ENDED_SHIFT MAX_ENDED FIGURES_BYTES"
+)
+
+_TEMPLATES = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    keep_trailing_newline=True,
+)
+_TEMPLATES.filters |= {"words": words, "valid": _valid, "member": _member, "size": ctypes.sizeof}
+
+
 def _types_header() -> str:
-    kinds = ", ".join(f"NF_{kind.name} = {kind.value}" for kind in Kind)
-    lines = [f"{_NOTE} verif/host/c_interface.py.\n#pragma once\n#include <stdint.h>\n"]
-    lines.append(f"enum nf_kind {{ {kinds} }};")
-    for name in (
-        "ANSWERED",
-        "POISON",
-        "DEVLOAD_SHIFT",
-        "CLOCKS_SHIFT",
-        "MAX_CLOCKS",
-        "ENDED_SHIFT",
-        "MAX_ENDED",
-        "FIGURES_BYTES",
-    ):
-        lines.append(f"#define NF_{name} UINT64_C({int(getattr(c_interface, name))})")
-    for struct, name in _STRUCTS.items():
-        members = "".join(f"  {_member(*field[:2])};\n" for field in struct._fields_)
-        lines.append(f"typedef struct {{\n{members}}} {name};")
-        size = ctypes.sizeof(struct)
-        lines.append(f'static_assert(sizeof({name}) == {size}, "as ctypes lays it out");')
-    return "\n".join([*lines, ""])
+    return _render(
+        "nf_types.h",
+        kinds=Kind,
+        constants=_CONSTANTS.split(),
+        c_interface=vars(c_interface),
+        structs=_STRUCTS,
+    )
+
+
+def _render(name: str, **facts: Any) -> str:
+    return _TEMPLATES.get_template(f"{name}.j2").render(note=_NOTE, **facts)
 
 
 # ---- wire format ------------------------------------------------------------------------------
@@ -245,7 +190,13 @@ def _numbers() -> Iterator[str]:
     for module in (assumptions, crc, flits, messages, slots):
         names.update(vars(module))  # modules import from each other
     yield from (_number(name, value) for name, value in names.items() if name.isupper())
-    for kind in (ReqOp, RwdOp, NdrOp, DrsOp, MetaField):
+    for kind in (
+        messages.ReqOp,
+        messages.RwdOp,
+        messages.NdrOp,
+        messages.DrsOp,
+        messages.MetaField,
+    ):
         members = "".join(_number(member.name, member.value) for member in kind)
         yield f"namespace {kind.__name__} {{ {members}}}"
     for settings in (LinkConfig(), InitParam(0)):
@@ -297,10 +248,10 @@ def _wire_header() -> str:
             req_crd=15,
             data_crd=15,
         ),
-        _fields("req", lambda **f: M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
-        _fields("rwd", lambda **f: M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
-        _fields("ndr", lambda **f: S2MNDR(**f).pack(), **answer),
-        _fields("drs", lambda **f: S2MDRS(**f).pack(), poison=1, **answer),
+        _fields("req", lambda **f: messages.M2SReq(**f).pack(), addr=(1 << 52) - 32, **request),
+        _fields("rwd", lambda **f: messages.M2SRwD(**f).pack(), addr=(1 << 52) - 64, **request),
+        _fields("ndr", lambda **f: messages.S2MNDR(**f).pack(), **answer),
+        _fields("drs", lambda **f: messages.S2MDRS(**f).pack(), poison=1, **answer),
         "constexpr SlotLayout kS2mSlots[2][8] = {",
         *("{" + "".join(_layout(row, code) for code in range(8)) + "}," for row in (0, 1)),
     ]

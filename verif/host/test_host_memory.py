@@ -44,7 +44,6 @@ def test_latency_and_beats(latency: int, beat: int) -> None:
     """The first beat arrives after the latency, the others at the beat interval."""
     host, wire = awake(CMemory(latency, beat, 0))
     assert beats(host, wire) == [latency + beat * number for number in range(BURST)]
-    host.close()
 
 
 @pytest.mark.parametrize("latency", [2, 48])
@@ -60,7 +59,6 @@ def test_latency_of_a_write(latency: int) -> None:
         wire.clock()
         took += 1
     assert (took, host.fault) == (latency, "")
-    host.close()
 
 
 @pytest.mark.parametrize("beat", [1, 4])
@@ -73,7 +71,6 @@ def test_write_beats_are_as_far_apart(beat: int) -> None:
             taken.append(clock)
         wire.clock()
     assert set(np.diff(taken)) == {beat}
-    host.close()
 
 
 def test_back_pressure() -> None:
@@ -86,7 +83,6 @@ def test_back_pressure() -> None:
         open_clocks += (to.m_axi_awready, to.m_axi_wready, to.m_axi_arready)
     share = 100 * (1 - open_clocks / SHARE)
     assert np.all(np.abs(share - STALLED) < 5), share
-    host.close()
 
 
 def test_streams_do_not_wait_for_each_other() -> None:
@@ -107,7 +103,6 @@ def test_streams_do_not_wait_for_each_other() -> None:
     assert clocks.min() >= 30
     assert host.figures().cycles > count * 30, "each read waits for the one before"
     assert clocks[:count].max() < 60, "no read waits for the writes"
-    host.close()
 
 
 def test_registers_have_no_stream_beside_them() -> None:
@@ -115,4 +110,3 @@ def test_registers_have_no_stream_beside_them() -> None:
     ops = operations(2, Kind.REG_READ)
     host.begin(Block.of(ops, beside=1))
     assert "operation 0 of the block makes no sense" in host.fault
-    host.close()

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_analysis_port, uvm_component
 
+from verif.axi import clock_port
 from verif.mem.axi4_rules import AxiRules
 
 _STUCK_PERIOD = 1024
@@ -48,26 +48,22 @@ class MemMonitor(uvm_component):
         ]
 
     async def run_phase(self) -> None:
-        pins = self.pins
-        edge = RisingEdge(pins.clk)
-        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
-        while True:
-            await edge
-            if pins.rst_n.value != 1:
-                continue
-            self.cycle += 1
-            try:
-                busy = self._sample()
-            except ValueError:
-                self.rules.unknown(self.cycle, self._where)
-                continue
-            rules = self.rules
-            while rules.beats:
-                self.ap.write(rules.beats.popleft())
-            if self.cycle % _STUCK_PERIOD == 0:
-                rules.stuck(self.cycle)
-            if not busy and not rules.outstanding:
-                await First(*wake)
+        await clock_port(self.pins, self._step)
+
+    def _step(self) -> bool:
+        """Check one clock; return False if nothing is under way."""
+        rules = self.rules
+        self.cycle += 1
+        try:
+            busy = self._sample()
+        except ValueError:
+            rules.unknown(self.cycle, self._where)
+            return True
+        while rules.beats:
+            self.ap.write(rules.beats.popleft())
+        if self.cycle % _STUCK_PERIOD == 0:
+            rules.stuck(self.cycle)
+        return bool(busy or rules.outstanding)
 
     def _sample(self) -> bool:
         pins, rules, cycle = self.pins, self.rules, self.cycle

@@ -140,23 +140,13 @@ class AxiRules:
         burst = queue[0]
         line = burst.line + burst.done
         burst.done += 1
-        clocks = cycle - burst.cycle
-        beat = MemBeat(
-            False,
-            axi_id,
-            line,
-            data,
-            0,
-            bool(poison & 1),
-            resp,
-            True,
-            clocks,
-            burst.done == burst.beats,
+        clocks, ended = cycle - burst.cycle, burst.done == burst.beats
+        self.beats.append(
+            MemBeat(False, axi_id, line, data, 0, bool(poison & 1), resp, True, clocks, ended)
         )
-        self.beats.append(beat)
-        if bool(last) != (burst.done == burst.beats):
+        if bool(last) != ended:
             self._error(cycle, f"RLAST={last} at beat {burst.done} of {burst.beats}")
-        if burst.done >= burst.beats:
+        if ended:
             queue.popleft()
 
     def unknown(self, cycle: int, what: str) -> None:

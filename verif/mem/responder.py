@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from cocotb.triggers import First, RisingEdge
 from pyuvm import uvm_component
 
-from verif.axi import Resp
+from verif.axi import Resp, clock_port
 from verif.mem.memory_config import MemConfig
 from verif.mem.store import MemStore
 
@@ -97,19 +96,8 @@ class MemResponder(uvm_component):
         pins.ruser.value = 0
 
     async def run_phase(self) -> None:
-        pins = self.pins
-        edge = RisingEdge(pins.clk)
-        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
         self._quiet()
-        while True:
-            await edge
-            if pins.rst_n.value != 1:
-                self._reset()
-                continue
-            self.cycle += 1
-            busy = self._step()
-            if not busy:
-                await First(*wake)
+        await clock_port(self.pins, self._step, self._reset)
 
     def _reset(self) -> None:
         for queue in (self._aw, self._w, self._b, self._r):
@@ -121,12 +109,9 @@ class MemResponder(uvm_component):
         """Sample one clock, then choose the values of the next clock; return False if all is
         idle.
         """
+        self.cycle += 1
         pins, level = self.pins, self._level
-        awv, wv, arv = (
-            pins.awvalid.value == 1,
-            pins.wvalid.value == 1,
-            pins.arvalid.value == 1,
-        )
+        awv, wv, arv = (pins.awvalid.value == 1, pins.wvalid.value == 1, pins.arvalid.value == 1)
         if awv and level.get("awready"):
             self._aw.append(
                 _Write(_known(pins.awid), _known(pins.awaddr) >> 6, _known(pins.awlen) + 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import pytest
 
-from models.register_map import byte_mask
 from verif.mem.axi4_rules import AxiRules
 from verif.mem.memory_config import FULL_STROBE, Background
 from verif.mem.store import MemStore
@@ -97,9 +96,3 @@ def test_store_background_and_partial_write() -> None:
         assert store.read(3)[1], "a clean partial write does not clear the poison"
         store.write(3, 9)
         assert store.read(3) == (9, False)
-
-
-def test_strobe_mask() -> None:
-    strobe = 1 << 63 | 1 << 8 | 1
-    assert byte_mask(strobe, 64) == 0xFF << 504 | 0xFF << 64 | 0xFF
-    assert byte_mask(FULL_STROBE, 64) == (1 << 512) - 1

@@ -24,6 +24,8 @@ from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 from verif.axi import Resp
 
 FULL_STROBE = 0xF
+PREFIX = "s_axil"
+"""Of the ports of the design."""
 
 for _module in (r"cocotbext\.axi", r"cocotb_bus"):
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=_module)
@@ -34,22 +36,21 @@ class AxiLitePort:
     several of one kind are issued in the order of the calls.
     """
 
-    def __init__(self, dut: Any, prefix: str = "s_axil") -> None:
+    def __init__(self, dut: Any) -> None:
         self._dut = dut
-        self._prefix = prefix
         self._master: AxiLiteMaster | None = None
         for name in ("awvalid", "wvalid", "bready", "arvalid", "rready"):
-            getattr(dut, f"{prefix}_{name}").value = 0
+            getattr(dut, f"{PREFIX}_{name}").value = 0
 
     async def ready(self) -> AxiLiteMaster:
         """Wait until the design is out of reset; returns the manager."""
-        dut, prefix = self._dut, self._prefix
+        dut = self._dut
         edge = RisingEdge(dut.clk)
         while self._master is None:
             await edge
             if self._master is None and str(dut.rst_n.value) == "1":
-                logging.getLogger(f"cocotb.{dut._name}.{prefix}").setLevel(logging.WARNING)
-                bus = AxiLiteBus.from_prefix(dut, prefix)
+                logging.getLogger(f"cocotb.{dut._name}.{PREFIX}").setLevel(logging.WARNING)
+                bus = AxiLiteBus.from_prefix(dut, PREFIX)
                 self._master = AxiLiteMaster(bus, dut.clk, dut.rst_n, reset_active_level=False)
         return self._master
 

@@ -9,58 +9,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import cocotb
-from cocotb.triggers import Event, First, RisingEdge
-from pyuvm import (
-    uvm_agent,
-    uvm_analysis_port,
-    uvm_component,
-    uvm_driver,
-    uvm_sequence,
-    uvm_sequence_item,
-    uvm_sequencer,
-)
+import pyuvm
+from cocotb.triggers import Event
 
-from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port
-from verif.regs.axil import FULL_STROBE, AxiLitePort
-
-
-class AxiLiteItem(uvm_sequence_item):
-    """One access: `data` to write or returned by a read, and the answer `resp`.
-
-    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
-    has been answered.
-    """
-
-    def __init__(self, write: bool, address: int, data: int = 0, strobe: int = FULL_STROBE) -> None:
-        super().__init__("axil")
-        self.write = write
-        self.address = address
-        self.data = data
-        self.strobe = strobe
-        self.resp = Resp.OKAY
-        self.completed = Event()
-
-    def __str__(self) -> str:
-        kind = "write" if self.write else "read"
-        return f"{kind} {self.address:#05x} data {self.data:#010x} {self.resp.name}"
-
-
-class AxiLiteSequence(uvm_sequence):
-    """One access; `start` returns when it has been answered."""
-
-    def __init__(self, item: AxiLiteItem) -> None:
-        super().__init__("axil_access")
-        self.item = item
-
-    async def body(self) -> None:
-        await self.start_item(self.item)
-        await self.finish_item(self.item)
-        await self.item.completed.wait()
+from verif.axi import AXI4_LITE, Handshakes, Resp, bind_port, clock_port
+from verif.regs.axil import PREFIX, AxiLitePort
 
 
 @dataclass(slots=True, eq=False)
 class AxiLiteAccess:
-    """Access on the pins; `data` of a read and `resp` are known at its end.
+    """Access; `data` of a read and `resp` are known at its end.
 
     `since` is for who listens to `begin_port`: any figure that it wants to have at the end.
     """
@@ -73,7 +31,33 @@ class AxiLiteAccess:
     since: Any = None
 
 
-class AxiLiteDriver(uvm_driver):
+class AxiLiteItem(pyuvm.uvm_sequence_item):
+    """One access.
+
+    `finish_item` of a sequence returns when the access has been issued; `completed` is set when it
+    has been answered.
+    """
+
+    def __init__(self, access: AxiLiteAccess) -> None:
+        super().__init__("axil")
+        self.access = access
+        self.completed = Event()
+
+
+class AxiLiteSequence(pyuvm.uvm_sequence):
+    """One access; `start` returns when it has been answered."""
+
+    def __init__(self, access: AxiLiteAccess) -> None:
+        super().__init__("axil_access")
+        self.item = AxiLiteItem(access)
+
+    async def body(self) -> None:
+        await self.start_item(self.item)
+        await self.finish_item(self.item)
+        await self.item.completed.wait()
+
+
+class AxiLiteDriver(pyuvm.uvm_driver):
     """Driver of items. Reads do not wait for writes: a read may pass a long commit."""
 
     port: AxiLitePort
@@ -85,14 +69,15 @@ class AxiLiteDriver(uvm_driver):
             self.seq_item_port.item_done()
 
     async def _issue(self, item: AxiLiteItem) -> None:
-        if item.write:
-            item.resp = await self.port.write(item.address, item.data, item.strobe)
+        one = item.access
+        if one.write:
+            one.resp = await self.port.write(one.address, one.data, one.strobe)
         else:
-            item.data, item.resp = await self.port.read(item.address)
+            one.data, one.resp = await self.port.read(one.address)
         item.completed.set()
 
 
-class AxiLiteMonitor(uvm_component):
+class AxiLiteMonitor(pyuvm.uvm_component):
     """Monitor of the register port.
 
     `begin_port` publishes every access when it is accepted (a write: address and data), `ap` when
@@ -105,8 +90,8 @@ class AxiLiteMonitor(uvm_component):
     pins: SimpleNamespace
 
     def build_phase(self) -> None:
-        self.begin_port = uvm_analysis_port("begin_port", self)
-        self.ap = uvm_analysis_port("ap", self)
+        self.begin_port = pyuvm.uvm_analysis_port("begin_port", self)
+        self.ap = pyuvm.uvm_analysis_port("ap", self)
         self.errors: list[str] = []
         self.accesses = 0
         self._handshakes = Handshakes()
@@ -121,22 +106,16 @@ class AxiLiteMonitor(uvm_component):
         self._reads: deque[AxiLiteAccess] = deque()
 
     async def run_phase(self) -> None:
-        pins = self.pins
-        edge = RisingEdge(pins.clk)
-        wake = (RisingEdge(pins.awvalid), RisingEdge(pins.wvalid), RisingEdge(pins.arvalid))
-        while True:
-            await edge
-            if pins.rst_n.value != 1:
-                self._clear()
-                continue
-            try:
-                busy = self._sample()
-            except ValueError:
-                text = f"AXI4-Lite: a signal of channel {self._where} that must be known is X or Z"
-                self.errors.append(text)
-                continue
-            if not busy and not self._open:
-                await First(*wake)
+        await clock_port(self.pins, self._step, self._clear)
+
+    def _step(self) -> bool:
+        """Check one clock; return False if nothing is under way."""
+        try:
+            return self._sample() or self._open
+        except ValueError:
+            text = f"AXI4-Lite: a signal of channel {self._where} that must be known is X or Z"
+            self.errors.append(text)
+            return True
 
     def _sample(self) -> bool:
         p = self.pins
@@ -207,28 +186,24 @@ class AxiLiteMonitor(uvm_component):
         return self.errors
 
 
-class AxiLiteAgent(uvm_agent):
-    """Register agent. Set `dut` (the design with `<prefix>_*` ports) before the build phase;
-    ConfigDB entry `is_active` makes it passive.
+class AxiLiteAgent(pyuvm.uvm_agent):
+    """Register agent. Set `dut` (the design) before the build phase.
 
     `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
     """
 
     dut: Any
-    prefix: str = "s_axil"
 
     def build_phase(self) -> None:
         super().build_phase()
         self.monitor = AxiLiteMonitor("monitor", self)
-        self.monitor.pins = bind_port(self.dut, self.prefix, AXI4_LITE)
-        if self.active():
-            self.sequencer = uvm_sequencer("sequencer", self)
-            self.driver = AxiLiteDriver("driver", self)
-            self.driver.port = AxiLitePort(self.dut, self.prefix)
+        self.monitor.pins = bind_port(self.dut, PREFIX, AXI4_LITE)
+        self.sequencer = pyuvm.uvm_sequencer("sequencer", self)
+        self.driver = AxiLiteDriver("driver", self)
+        self.driver.port = AxiLitePort(self.dut)
 
     def connect_phase(self) -> None:
-        if self.active():
-            self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
+        self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
     def finish(self) -> list[str]:
         """Return the errors of the whole run."""

@@ -13,7 +13,7 @@ from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import Cause, CommitCode
-from models.register_map import Counts, FieldAccess
+from models.register_map import FieldAccess
 from verif.regs import generate
 from verif.regs.generate import ROOT, RdlError, load, main
 from verif.tests.packed_structs import layout
@@ -119,17 +119,6 @@ def test_enums_of_the_rtl_package_are_the_enumerations() -> None:
         assert {(m, int(v)) for m, v in found} == {(m, v) for m, v, _ in enums[name]}
 
 
-def test_every_event_of_the_rtl_package_has_a_counter() -> None:
-    counted = {
-        "core_events_t": REG_MAP.counters(Counts.ACCESS, Counts.SLOTS),
-        "link_events_t": REG_MAP.counters(Counts.LINK, Counts.RETRY),
-        "ram_events_t": REG_MAP.counters(Counts.RAM),
-    }
-    places = {"RAM", "ROW"}  # of the first bad word
-    for struct, names in counted.items():
-        assert {name.upper() for name, _ in layout(struct)} - places == set(names)
-
-
 def test_every_counter_of_the_rtl_counts_its_own_event() -> None:
     """Check that `nf_event_counters` lists every event once, with the address of its counter."""
     text = (ROOT / "hdl/regs/nf_event_counters.sv").read_text(encoding="utf-8")
@@ -159,14 +148,6 @@ def test_models_have_the_enumerations_of_the_map() -> None:
     models = {"Mode": Mode, "Commit": CommitCode, "Cause": Cause}
     for name, enum in models.items():
         assert {member.name: member.value for member in enum} == REG_MAP.enums[name]
-
-
-def test_package_has_the_addresses() -> None:
-    text = (ROOT / generate.SV_PACKAGE).read_text(encoding="utf-8")
-    found = {n: int(v, 16) for n, v in re.findall(r"ADDR_(\w+) = 12'h(\w+);", text)}
-    want = {reg.name: reg.address for reg in REG_MAP.registers}
-    want |= {f"REGION_{reg.name}": reg.address for reg in REG_MAP.region_registers}
-    assert found == want | {"REGION": REG_MAP.region_base}
 
 
 def test_documentation_names_every_field() -> None:

@@ -190,8 +190,3 @@ class CapacityCheck:
         low, high, _ = self.regions[region].times()
         on = any(limits.on for limits in self._former | {self.limits})
         return Span(low, high + (_KEPT if on and region in busy else 0))
-
-    def all_times(self, busy: Collection[int]) -> Span:
-        """Return the contributions above the threshold, summed over all regions."""
-        spans = [self.times(region, busy) for region in range(len(self.regions))]
-        return Span(sum(span.low for span in spans), sum(span.high for span in spans))

@@ -8,21 +8,12 @@ request that overlaps this time may have met the window before or after it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from models.control_window import ControlWindow
 from models.device import DeviceModel
 from models.regions import Kind
 from verif.scoreboard.linearize import Failure
 from verif.scoreboard.operations import Op
-
-
-@dataclass(slots=True)
-class _InForce:
-    """A window that was in force until `end` at most (-1: it still is)."""
-
-    window: ControlWindow
-    end: int = -1
 
 
 class ControlRequests:
@@ -33,7 +24,8 @@ class ControlRequests:
         self._begins: Callable[[Op], None] = lambda _op: None
         self._ends: Callable[[Op], None] = lambda _op: None
         self._new: ControlWindow | None = None
-        self._old: list[_InForce] = []
+        self._old: list[tuple[ControlWindow, int]] = []
+        """Windows that were in force, each until a time at most."""
         self._now = 0
 
     def connect(self, begins: Callable[[Op], None], ends: Callable[[Op], None]) -> None:
@@ -47,7 +39,7 @@ class ControlRequests:
     def change_end(self) -> None:
         """End a write that changes the window."""
         if self._new is not None:
-            self._old = [*self._old[-8:], _InForce(self.model.control, self._now)]
+            self._old = [*self._old[-8:], (self.model.control, self._now)]
             self.model.control, self._new = self._new, None
 
     def reset(self) -> None:
@@ -65,7 +57,7 @@ class ControlRequests:
         """Follow an answer."""
         self._now = max(self._now, op.end)
         model, present = self.model, self.model.control
-        windows = [one.window for one in self._old if one.end >= op.start]
+        windows = [window for window, end in self._old if end >= op.start]
         if self._new is not None:
             windows.append(self._new)
         if windows:

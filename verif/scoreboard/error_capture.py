@@ -67,7 +67,7 @@ class ErrorCapture:
         """Follow a request that must be refused."""
         self._candidates.append(_Candidate(op, error_of(op), self._arming is None))
         if len(self._candidates) > 64:
-            self._prune()
+            self._candidates = self._first()
 
     def doubtful(self) -> None:
         """Note an unknown refusal: nothing is compared until the capture is armed again."""
@@ -91,9 +91,6 @@ class ErrorCapture:
         self._known, self._arming = None, None
         self._open = 0
         self._arms += 1
-
-    def _prune(self) -> None:
-        self._candidates = self._first()
 
     def _first(self) -> list[_Candidate]:
         """Return the candidates that may have been first."""

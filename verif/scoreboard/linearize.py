@@ -119,27 +119,22 @@ def failing(model: DeviceModel, lines: set[int]) -> Iterator[None]:
         model.read_errors, model.write_errors = kept
 
 
+@dataclass(eq=False)
 class Linearizer:
     """Search over one cluster of operations on the line `key`.
 
     With `may_lose` the state of the line may have been lost before any of them.
     """
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        key: Hashable,
-        ops: Sequence[Op],
-        budget: int,
-        may_lose: bool = False,
-    ) -> None:
-        self.model = model
-        self.may_lose = may_lose
-        self.key = key
-        self.ops = list(ops)
-        self.budget = budget
-        self.failure: Failure | None = None
-        self.steps = 0
+    model: DeviceModel
+    key: Hashable
+    ops: Sequence[Op]
+    budget: int
+    may_lose: bool = False
+    failure: Failure | None = None
+    steps: int = 0
+
+    def __post_init__(self) -> None:
         count = len(self.ops)
         self.before = [0] * count
         self.conflict = [0] * count

@@ -17,7 +17,7 @@ from cocotbext.cxl.wire.control import RetryAck, RetryReq
 from cocotbext.cxl.wire.flits import Direction
 from models.nf_regs import REG_MAP
 from models.register_map import Counts
-from verif.scoreboard.ranges import Recent, Span
+from verif.scoreboard.ranges import Recent, Span, total
 
 LINK_COUNTERS = REG_MAP.counters(Counts.LINK)
 RETRY_COUNTERS = REG_MAP.counters(Counts.RETRY)
@@ -103,7 +103,6 @@ class LinkState:
 
     def errors(self) -> Span:
         """Return the number of events that raise IRQ_STATUS.LINK_ERROR."""
-        spans = [self.span(name) for name in _ERRORS]
         # A link that fails in the end has lost something, or was retrained.
         failed = int(bool(self.retrains.total))
-        return Span(sum(s.low for s in spans), sum(s.high for s in spans) + failed)
+        return total((*map(self.span, _ERRORS), Span(0, failed)))

@@ -11,7 +11,7 @@ count them have to agree exactly.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from models.device import MEMORY_KEY, DeviceModel
 from models.line_packing import Mode
@@ -29,37 +29,31 @@ INIT_ID = 3
 """AXI ID of the initialiser."""
 
 
+@dataclass(slots=True)
 class _Area:
-    """Lines of a region that are still to be overwritten.
+    """Lines of a region that are to be overwritten, or, unless it is `certain`, may be.
 
     The written ones are stored: an area of 2^30 lines is legal, and never written whole.
     """
 
-    def __init__(self, lines: int) -> None:
-        self._lines = lines
-        self._written: set[int] = set()
+    lines: int
+    certain: bool
+    written: set[int] = field(default_factory=set)
 
     def write(self, index: int) -> bool:
         """Record that a line was overwritten; return whether it still had to be."""
-        if not 0 <= index < self._lines or index in self._written:
-            return False
-        self._written.add(index)
-        return True
-
-    @property
-    def done(self) -> bool:
-        """Return whether the whole area is written."""
-        return len(self._written) == self._lines
+        needed = 0 <= index < self.lines and index not in self.written
+        if needed:
+            self.written.add(index)
+        return needed
 
 
 class Initialiser:
     """Predicted record initialiser, from commits and the writes of INIT_ID."""
 
     def __init__(self) -> None:
-        self._left: dict[int, _Area] = {}
-        """Areas that are not overwritten whole, by region."""
-        self._maybe: dict[int, _Area] = {}
-        """The same, of an area that may not need it."""
+        self._areas: dict[int, list[_Area]] = {}
+        """Areas that are not overwritten whole, by region: a certain one, then another."""
         self._early: set[int] = set()
         """Regions with a write while their commit was under way."""
 
@@ -67,26 +61,15 @@ class Initialiser:
         self, region: int, before: RegionConfig | None, after: RegionConfig, cnt_w: int
     ) -> None:
         """Follow an accepted commit."""
-        unfinished = region in self._left or region in self._maybe
-        early = region in self._early
+        old, early = self._areas.pop(region, []), region in self._early
         self._early.discard(region)
         if after.mode is Mode.IDENTITY:
-            self._left.pop(region, None)
-            self._maybe.pop(region, None)
             return
-        area = _Area(after.lines)
-        if early:
-            self._left.pop(region, None)
-            self._maybe[region] = area
-        elif before is None or places(before, cnt_w) != places(after, cnt_w):
-            self._maybe.pop(region, None)
-            self._left[region] = area
-        elif unfinished and before == after:
-            self._maybe[region] = area  # it goes on, or starts anew if a write was refused
-        else:
-            # The place is the same: it may do without, unless it has lost its trust.
-            self._left.pop(region, None)
-            self._maybe[region] = area
+        # Where the place is the same it may do without, unless the region has lost its trust.
+        moved = before is None or places(before, cnt_w) != places(after, cnt_w)
+        self._areas[region] = [_Area(after.lines, certain=moved and not early)]
+        if before == after and not early:  # it goes on, or starts anew if a write was refused
+            self._areas[region][:0] = [area for area in old if area.certain]
 
     def write(self, region: int, index: int, committing: bool) -> str | None:
         """Follow an answered write of the initialiser; return its error or None.
@@ -95,19 +78,20 @@ class Initialiser:
         """
         if committing:
             self._early.add(region)
-        for area in (self._left.get(region), self._maybe.get(region)):
-            if area is not None and area.write(index):
-                if area.done:
-                    self._left.pop(region, None)
-                    self._maybe.pop(region, None)
+        areas = self._areas.get(region, [])
+        for area in areas:
+            if area.write(index):
+                if len(area.written) == area.lines:
+                    del self._areas[region]
                 return None
-        if committing or region in self._maybe:
+        if committing or not all(area.certain for area in areas):
             return None
         return f"the initialiser writes record {index} of region {region} without need"
 
     def busy(self) -> Span:
         """Return the range of INIT_BUSY by the remaining work."""
-        return Span(int(bool(self._left)), int(bool(self._left or self._maybe)))
+        certain = any(area.certain for areas in self._areas.values() for area in areas)
+        return Span(int(certain), int(bool(self._areas)))
 
 
 def places(config: RegionConfig, cnt_w: int) -> tuple[int, int, int]:
@@ -138,7 +122,7 @@ OWNERS = {
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes.
+    """Record that a memory line belongs to; `beat` 0 is the bookkeeping, then the planes or a sum.
 
     A sum that is kept lies where plane 0 of a low-bit line does; it may be left out.
     """
@@ -149,43 +133,33 @@ class Record:
     mode: Mode
     planes: int
 
-    @property
-    def low_bit(self) -> bool:
-        """Return whether planes follow the bookkeeping; else a sum does."""
-        return self.mode.low_bit
 
-
+@dataclass(eq=False)
 class MemoryPort:
-    """Check of the device-memory port by `beat`; `configs`: the committed descriptors of the
-    scoreboard.
+    """Check of the device-memory port by `beat`; at first no region is committed.
+
+    Args:
+        configs: the committed descriptors of the scoreboard.
+        may_poison: see `Scoreboard.may_poison`.
     """
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        quiescence: Quiescence,
-        configs: list[RegionConfig | None],
-        clock: Callable[[], int],
-        may_poison: Callable[[], bool],
-    ) -> None:
-        """Start with no commit; see `Scoreboard.may_poison` for `may_poison`."""
-        self.model = model
-        self.quiescence = quiescence
-        self.configs = configs
+    model: DeviceModel
+    quiescence: Quiescence
+    configs: list[RegionConfig | None]
+    clock: Callable[[], int]
+    may_poison: Callable[[], bool]
+    wrong: str | None = None
+    """Illegal access of the device, set by `beat`; `rule` names the rule that forbids it."""
+    rule: str = ""
+
+    def __post_init__(self) -> None:
         self.initialiser = Initialiser()
-        self.ports = {name: Recent(clock) for name in COUNTED}
-        self.evictions = Recent(clock)
-        self.fills = Recent(clock)
-        self.errors = Recent(clock)
-        self.poisoned = Recent(clock)
-        self.initialised = Recent(clock)
-        self.clock = clock
-        self.may_poison = may_poison
+        self.ports = {name: Recent(self.clock) for name in COUNTED}
+        self.evictions, self.fills = Recent(self.clock), Recent(self.clock)
+        self.errors, self.poisoned = Recent(self.clock), Recent(self.clock)
+        self.initialised = Recent(self.clock)
         self._last_initialised = -INIT_CLOCKS
         self._located: tuple[MemBeat | None, tuple[Record | None, str]] = (None, (None, ""))
-        self.wrong: str | None = None
-        """Illegal access of the device, set by `beat`; `rule` names the rule that forbids it."""
-        self.rule = ""
 
     @property
     def initialising(self) -> bool:
@@ -283,7 +257,7 @@ class MemoryPort:
         A plane that no contribution has reached does not, nor does a sum, which can be gathered
         again.
         """
-        if not record.low_bit:
+        if not record.mode.low_bit:
             return False
         line = self.model.line_state(record.region, record.index)
         if line is None:
@@ -330,7 +304,7 @@ class MemoryPort:
         if record is not None:
             if beat.write:
                 return "eviction" if beat.axi_id == EVICTION_ID else "initialiser"
-            if record.low_bit:
+            if record.mode.low_bit:
                 return "plane" if record.beat else "bookkeeping"
             return "FP32 kept sum" if record.beat else "FP32 bookkeeping"
         for _, config in self._regions():

@@ -116,13 +116,6 @@ class Item:
             self.states[mask] = [State(fresh, ZERO, low, high)]
 
 
-def flags(state: State) -> tuple[bool, bool, bool]:
-    """Return whether a line is complete, saturated and illegal in a state."""
-    line = state.snap.line
-    assert line is not None
-    return line.counted_complete, line.saturated, line.illegal
-
-
 def of_region(keys: Iterable[Hashable], region: int) -> list[tuple[int, int]]:
     """Return the keys (region, line) of a region."""
     return [key for key in keys if isinstance(key, tuple) and key[0] == region]
@@ -136,10 +129,11 @@ def doubt_of(
     """
     out = Doubt()
     for key in of_region(alternatives, region):
-        marks = [flags(state) for state in alternatives[key]]
+        lines = [state.snap.line for state in alternatives[key] if state.snap.line is not None]
+        marks = [(line.counted_complete, line.saturated, line.illegal) for line in lines]
         for index, first in enumerate(marks[0]):
             out.fewer[index] += first - min(one[index] for one in marks)
             out.more[index] += max(one[index] for one in marks) - first
-    lines = len(of_region(unknown, region))
-    out.more = [count + lines for count in out.more]
+    more = len(of_region(unknown, region))
+    out.more = [count + more for count in out.more]
     return out

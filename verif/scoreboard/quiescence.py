@@ -9,7 +9,7 @@ overlap it are answered: each of them is wholly before or wholly after the commi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from models.aggregated_line import AggregatedLine
 from models.device import MEMORY_KEY, DeviceModel
@@ -18,16 +18,8 @@ from models.line_packing import Mode
 from models.memory import UNKNOWN_LINE, MemoryLine
 from models.regions import RegionConfig, state_lines
 from models.step_result import StepResult
+from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either
-from verif.scoreboard.linearize import (
-    Bucket,
-    Failure,
-    Linearizer,
-    OverBudget,
-    Reached,
-    State,
-    failing,
-)
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
 from verif.scoreboard.potential import potential
@@ -39,7 +31,7 @@ from verif.scoreboard.potential import potential
 # leave that open, the line's content is unknown. In an area that is claimed for records nothing
 # is known.
 
-Ambiguous = Mapping[int, Sequence[State]]
+Ambiguous = Mapping[int, Sequence[linearize.State]]
 """States that each line of a region may have had at the end of a round; none: any."""
 
 
@@ -142,47 +134,39 @@ class RecordTrust:
         self._on_chip.update(busy)
 
 
+@dataclass(eq=False)
 class Quiescence:
-    """Order of events on each line; verdicts are passed to the callbacks."""
+    """Order of events on each line, all of which are quiescent at first; verdicts are passed to the
+    callbacks.
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        budget: int,
-        mismatch: Callable[[Failure], None],
-        committed: Callable[[int, Commit, int], None],
-        doubted: Callable[[Op], None],
-        observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None],
-    ) -> None:
-        """Start with every line quiescent.
+    Args:
+        model: device model, whose lines the judged operations change.
+        budget: steps after which the search for an order gives up.
+        mismatch: called with an answer that no order explains.
+        committed: called with region, commit and code of each settled commit.
+        doubted: called with a request of which the decoding stays unknown.
+        observed: called with each operation on a line, see `Observer.judged`.
+    """
 
-        Args:
-            model: device model, whose lines the judged operations change.
-            budget: steps after which the search for an order gives up.
-            mismatch: called with an answer that no order explains.
-            committed: called with region, commit and code of each settled commit.
-            doubted: called with a request of which the decoding stays unknown.
-            observed: called with each operation on a line, see `Observer.judged`.
-        """
-        self.model = model
-        self.budget = budget
-        self.mismatch = mismatch
-        self.committed = committed
-        self.doubted = doubted
-        self.observed = observed
-        self.judged = 0
-        self.raced = 0
-        self.unjudged = 0
-        self.below: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self.above: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self.unknown: set[Hashable] = set()
-        self.record_trust = RecordTrust()
-        self._losing: set[Hashable] = set()
-        """Lines whose record was lost before or after any of their requests in flight."""
-        self._lines: dict[Hashable, PendingLine] = {}
-        self._alternatives: dict[Hashable, list[State]] = {}
-        self._commits: dict[int, list[Commit]] = {}
-        self._open: dict[int, int] = {}
+    model: DeviceModel
+    budget: int
+    mismatch: Callable[[linearize.Failure], None]
+    committed: Callable[[int, Commit, int], None]
+    doubted: Callable[[Op], None]
+    observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None]
+    judged: int = 0
+    raced: int = 0
+    unjudged: int = 0
+    below: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    above: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    unknown: set[Hashable] = field(default_factory=set)
+    record_trust: RecordTrust = field(default_factory=RecordTrust)
+    _losing: set[Hashable] = field(default_factory=set)
+    """Lines whose record was lost before or after any of their requests in flight."""
+    _lines: dict[Hashable, PendingLine] = field(default_factory=dict)
+    _alternatives: dict[Hashable, list[linearize.State]] = field(default_factory=dict)
+    _commits: dict[int, list[Commit]] = field(default_factory=dict)
+    _open: dict[int, int] = field(default_factory=dict)
 
     # -- events -------------------------------------------------------------------------------
     def add(self, op: Op) -> None:
@@ -277,13 +261,13 @@ class Quiescence:
         if states is None and len(ops) == 1 and not may_lose:
             self._single(ops[0])
             return
-        linearizer = Linearizer(self.model, key, ops, self.budget, may_lose)
-        self._linearize(linearizer, {0: states or [State(self.model.snapshot(key))]})
+        linearizer = linearize.Linearizer(self.model, key, ops, self.budget, may_lose)
+        self._linearize(linearizer, {0: states or [linearize.State(self.model.snapshot(key))]})
         if losing:  # if not before, then by now
             self._losing.discard(key)
             self._lose_record(key)
 
-    def _linearize(self, linearizer: Linearizer, start: Reached) -> None:
+    def _linearize(self, linearizer: linearize.Linearizer, start: linearize.Reached) -> None:
         """Find an order of all operations on a line, and keep the states that it leaves."""
         model, key, count = self.model, linearizer.key, len(linearizer.ops)
         self.raced += count
@@ -291,7 +275,7 @@ class Quiescence:
         before = model.snapshot(key)
         try:
             result = linearizer.run(start, full, full)
-        except OverBudget:
+        except linearize.OverBudget:
             model.restore(key, before)
             self._lose(key, linearizer.ops)
             return
@@ -310,7 +294,7 @@ class Quiescence:
             self._either(op, either(model, op))
             return
         before = None if op.inert else model.snapshot(op.key)
-        with failing(model, op.failed):
+        with linearize.failing(model, op.failed):
             expected = model.step_result(op.msg, op.misframed)
         differences = expected.differences(op.response)
         if not differences:
@@ -321,9 +305,11 @@ class Quiescence:
             return
         if before is not None:
             model.restore(op.key, before)
-        self.mismatch(Failure(op, expected, differences, model.explain(op.msg, op.misframed)))
+        self.mismatch(
+            linearize.Failure(op, expected, differences, model.explain(op.msg, op.misframed))
+        )
 
-    def _either(self, op: Op, wrong: Failure | None) -> None:
+    def _either(self, op: Op, wrong: linearize.Failure | None) -> None:
         """Judge a request that one of several control windows has decoded."""
         if wrong is not None:
             self.mismatch(wrong)
@@ -333,7 +319,7 @@ class Quiescence:
         self.above["UNMAPPED"] += 1
         self.doubted(op)
 
-    def _settle(self, key: Hashable, states: list[State]) -> None:
+    def _settle(self, key: Hashable, states: list[linearize.State]) -> None:
         """Restore the first state in the model and keep the others as alternatives."""
         first = states[0]
         self.model.restore(key, first.snap)
@@ -344,7 +330,9 @@ class Quiescence:
         if len(states) > 1:
             # The counters stand as after the first one, whichever of them turns out to be true.
             tally = first.snap.tally
-            self._alternatives[key] = [State(replace(s.snap, tally=tally)) for s in states]
+            self._alternatives[key] = [
+                linearize.State(replace(s.snap, tally=tally)) for s in states
+            ]
 
     def lose(self, region: int, line: int, written: bool = False) -> None:
         """Lose the record of a line: the line is empty and poisoned for the epoch.
@@ -385,7 +373,7 @@ class Quiescence:
         if states is None:
             change()
             return
-        bucket = Bucket()
+        bucket = linearize.Bucket()
         commits = model.snapshot(key).commits
         for state in states:
             model.restore(key, replace(state.snap, commits=commits))
@@ -415,7 +403,7 @@ class Quiescence:
             if region is None or line.region == region:
                 yield from line.ops
 
-    def alternatives(self, region: int) -> Iterator[list[State]]:
+    def alternatives(self, region: int) -> Iterator[list[linearize.State]]:
         """Yield the possible states of each ambiguous line of a region; the model holds the
         first.
         """
@@ -445,8 +433,8 @@ class Quiescence:
                 continue
             states = self._alternatives.pop(line.key, None)
             may_lose = region in self.record_trust
-            linearizer = Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
-            start = {0: states or [State(self.model.snapshot(line.key))]}
+            linearizer = linearize.Linearizer(self.model, line.key, line.ops, self.budget, may_lose)
+            start = {0: states or [linearize.State(self.model.snapshot(line.key))]}
             items.append(Item(line, linearizer, start, line.key in self.unknown))
         for commit in commits:
             inert = self._inert_before(inert, commit)
@@ -473,7 +461,7 @@ class Quiescence:
         for item in items:
             self._finish(item)
 
-    def _ambiguous(self, region: int, items: Sequence[Item]) -> dict[int, list[State]]:
+    def _ambiguous(self, region: int, items: Sequence[Item]) -> dict[int, list[linearize.State]]:
         """Return the lines of a region with several possible states at a commit."""
         out = {key[1]: self._alternatives[key] for key in of_region(self._alternatives, region)}
         for item in items:

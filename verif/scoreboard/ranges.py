@@ -9,7 +9,7 @@ is in flight every range is one value.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +41,12 @@ def exactly(value: int) -> Span:
 def either(*values: int) -> Span:
     """Return the set of some values."""
     return Span(values[0], values[0], frozenset(values))
+
+
+def total(spans: Iterable[Span]) -> Span:
+    """Return the range of the sum of some values."""
+    lows, highs, _ = zip(*spans, strict=True)
+    return Span(sum(lows), sum(highs))
 
 
 class Recent:

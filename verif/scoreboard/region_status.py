@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cocotbext.cxl.wire.messages import S2MDRS
 from models.aggregated_line import AggregatedLine
@@ -150,18 +150,14 @@ class RegionStatusRanges:
         most = max(lines, now["complete_lines"].high, before.values["complete_lines"].high)
         return {
             "committed": Span(before.values["committed"].low, 1),
-            "code": either(*self._values("code", before, now), *codes),
-            "epoch": either(*self._values("epoch", before, now), *epochs),
+            "code": either(before.values["code"].low, now["code"].low, *codes),
+            "epoch": either(before.values["epoch"].low, now["epoch"].low, *epochs),
             "done": Span(0, 1),
             "complete_lines": Span(0, most),
             "saturated": Span(0, 1),
             "illegal_seen": Span(0, 1),
             "closed": Span(0, 1),
         }
-
-    @staticmethod
-    def _values(name: str, before: Glimpse, now: dict[str, Span]) -> tuple[int, int]:
-        return before.values[name].low, now[name].low
 
     def _now(self, region: int) -> dict[str, Span]:
         status = self.model.region_status(region)
@@ -224,29 +220,24 @@ class Seen:
     commits: int
 
 
+@dataclass(eq=False)
 class RegionViews:
-    """Check of STATUS, by `request`, `raced`, `committed` and `response`."""
+    """Check of STATUS, by `request`, `raced`, `committed` and `response`.
 
-    def __init__(
-        self,
-        model: DeviceModel,
-        quiescence: Quiescence,
-        status: RegionStatusRanges,
-        fallback: Sequence[Cleared],
-        observed: Callable[[Op, list[int], bool], None],
-    ) -> None:
-        """Start without reads; `fallback`: FALLBACK of each region; `observed` gets each answer
-        (`Observer`).
-        """
-        self.model = model
-        self.quiescence = quiescence
-        self.status = status
-        self.fallback = fallback
-        self.observed = observed
-        self._open: dict[Op, Seen] = {}
-        self._commits = [0] * len(fallback)
-        self._raced = [0] * len(fallback)
-        self._doubt = [0] * len(fallback)
+    Args:
+        fallback: FALLBACK of each region.
+        observed: gets each answer (`Observer`).
+    """
+
+    model: DeviceModel
+    quiescence: Quiescence
+    status: RegionStatusRanges
+    fallback: Sequence[Cleared]
+    observed: Callable[[Op, list[int], bool], None]
+    _open: dict[Op, Seen] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._commits, self._raced, self._doubt = ([0] * len(self.fallback) for _ in range(3))
 
     # -- events -------------------------------------------------------------------------------
     def request(self, op: Op) -> None:

@@ -42,3 +42,9 @@ class RegisterBench:
         before = len(self.scoreboard.errors)
         self.access(AxiLiteAccess(False, self.address(name), value))
         return len(self.scoreboard.errors) == before
+
+    def exact(self, name: str, right: int, *wrong: int) -> None:
+        """Check that a read must return `right`, and may return none of the other values."""
+        assert self.read(name, right), f"{name}: {self.errors}"
+        for value in wrong:
+            assert not self.read(name, value), f"{name} may be {value:#x}"

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prediction of register reads from the register bus: shadow descriptors, commits, status.
 
-Only transfers seen on the pins come in here. Every register has a rule (`register_rules`), by which
-every read is compared: with one value while nothing is in flight, else with what the race allows.
+Only transfers seen on the pins come in here. Every register has a rule, by which every read is
+compared: with one value while nothing is in flight, else with what the race allows.
+
+The rules of reads and of writes are generators. They run to their `yield` when the device accepts
+the access, and from there when it answers: a local variable carries what was known at the begin.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 
 from cocotbext.cxl.wire.messages import BE_ALL, S2MDRS, M2SRwD
 from models.commit_check import check_move
-from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, written_words
+from models.control_window import LINE_OF_BYTES, OUT_OF_BAND, ControlWindow, written_words
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig, is_partial
@@ -33,7 +35,7 @@ from verif.regs.axil_agent import AxiLiteAccess
 from verif.scoreboard.link_state import LinkState
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
-from verif.scoreboard.ranges import Before, Cleared, Span
+from verif.scoreboard.ranges import Before, Cleared, Span, total
 from verif.scoreboard.scoreboard import REGISTERS, Scoreboard
 
 # IRQ_STATUS, IRQ_ENABLE and the interrupt pin (spec: controller §5, §7).
@@ -59,22 +61,18 @@ class Interrupts:
     def _chosen(self, ones: int) -> list[Cleared]:
         return [bit for name, bit in self.bits.items() if self.status.field(name).extract(ones)]
 
-    def clear_begin(self, ones: int) -> None:
-        """Begin a write of IRQ_STATUS."""
+    def clear(self, ones: int) -> Iterator[None]:
+        """Follow a write of IRQ_STATUS."""
         for bit in self._chosen(ones):
             bit.clear_begin()
-
-    def clear_end(self, ones: int) -> None:
-        """End a write of IRQ_STATUS."""
+        yield
         for bit in self._chosen(ones):
             bit.clear_end()
 
-    def enable_begin(self, data: int, lanes: int) -> None:
-        """Begin a write of IRQ_ENABLE."""
+    def enable_bits(self, data: int, lanes: int) -> Iterator[None]:
+        """Follow a write of IRQ_ENABLE."""
         self._enabling = self.enable.stored(self._enabled, data, lanes)
-
-    def enable_end(self) -> None:
-        """End a write of IRQ_ENABLE."""
+        yield
         if self._enabling is not None:
             self._enabled, self._enabling = self._enabling, None
 
@@ -115,30 +113,22 @@ class Interrupts:
         return Span(int(low), int(high))
 
 
-# Which rule compares the read of which register; a register without one must not be read.
-#
-# A rule notes what is known when a read begins (`begin`), and says at its end what is wrong with
-# the value (`end`). `UNCOMPARED` is the list of registers that nobody can predict, each with its
-# reason.
-
 LOOKUPS = ("SLOT_HIT", "SLOT_MISS")
 ALL_LOOKUPS = "ENGINE"
-LINK = REG_MAP.counters(Counts.LINK, Counts.RETRY)
 SETTLED = 8
 """Clocks around a read within which a commit under way must show in STATUS.COMMIT_BUSY."""
-UNCOMPARED: dict[str, str] = {}
-
-
-class Rule(NamedTuple):
-    """Check of a read: `end(register, data, that)` compares with the result of `begin(name)`."""
-
-    begin: Callable[[str], Any]
-    end: Callable[[Register, int, Any], str | None]
+Reading = Generator[None, int, str | None]
+"""Check of one read: gets the data when the read ends, and returns what is wrong with it."""
+Rule = Callable[[Register], Reading]
 
 
 def own_value(register: Register) -> bool:
     """Return whether the hardware changes the register; a pulse reads 0 and does not count."""
     return any(one.volatile and one.access is not FieldAccess.PULSE for one in register.fields)
+
+
+_UNKNOWN = Cleared(lambda: Span(0, WORD_MASK))
+"""Counter of the link in a bench that does not watch it."""
 
 
 class Rules:
@@ -149,99 +139,88 @@ class Rules:
         self.scoreboard = predictor.scoreboard
         self._committing: list[tuple[int, int, int]] = []
         """Reads of STATUS during a commit: begin, end, and COMMIT_BUSY."""
-        self._link_captured = False
         registers = (*REG_MAP.registers, *REG_MAP.region_registers)
-        stored = Rule(self._stored_before, self._stored)
-        counted = Rule(lambda name: self._counter(name).begin(), self._counted)
-        region = Rule(self._region_begins, self._region)
-        error = Rule(self._error_begins, self._error)
-        self.rules = {
-            **{one.name: stored for one in registers if not own_value(one)},
-            **dict.fromkeys(REG_MAP.counters(), counted),
-            **dict.fromkeys(LOOKUPS, Rule(self._lookups_begin, self._looked_up)),
-            **dict.fromkeys(("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG"), error),
-            **dict.fromkeys(("STATUS", "COMPLETE_LINES", "EPOCH"), region),
+        self.rules: dict[str, Rule] = {
+            **{one.name: self._stored for one in registers if not own_value(one)},
+            **dict.fromkeys(REG_MAP.counters(), self._counted),
+            **dict.fromkeys(LOOKUPS, self._looked_up),
+            **dict.fromkeys(("ERR_INFO", "ERR_ADDR_LO", "ERR_ADDR_HI", "ERR_TAG"), self._error),
+            **dict.fromkeys(("STATUS", "COMPLETE_LINES", "EPOCH"), self._region),
         }
-        device = {
-            "CTRL_WINDOW_LO": stored,
-            "STATUS": Rule(self._status_begins, self._status),
-            "IRQ_STATUS": Rule(lambda _name: predictor.interrupts.begin(), self._irq),
-            "DONE": Rule(self._done_begins, self._done),
-            "FALLBACK": Rule(lambda _name: self._fallback_begins(), self._fallback),
-            "RAS_ERROR": Rule(lambda _name: None, self._ram_error),
-            "LINK_STATE": Rule(lambda _name: None, self._link_state),
-            "LINK_ERR_INFO": Rule(lambda _name: self._link_errors(), self._link_error),
+        self.device: dict[str, Rule] = {
+            "CTRL_WINDOW_LO": self._stored,
+            "STATUS": self._status,
+            "IRQ_STATUS": self._irq,
+            "DONE": self._done,
+            "FALLBACK": self._fallback,
+            "RAS_ERROR": self._ram_error,
+            "LINK_STATE": self._link_state,
+            "LINK_ERR_INFO": self._link_error,
         }
-        self.device = device
-
-    def _rule(self, name: str) -> Rule | None:
-        if name in self.device:
-            return self.device[name]
-        return self.rules.get(name.rpartition(".")[2])
 
     def report(self, text: str, key: str = "") -> None:
         """Report a wrong register."""
         self.scoreboard.error(text, key, checker=REGISTERS)
 
     # -- reads --------------------------------------------------------------------------------
-    def begin(self, name: str) -> Any:
+    def begin(self, register: Register) -> Reading | None:
         """Begin a read."""
-        rule = self._rule(name)
-        return None if rule is None else rule.begin(name)
-
-    def end(self, register: Register, data: int, before: Any) -> None:
-        """End a read that returned `data`."""
-        rule, name = self._rule(register.name), register.name
+        name = register.name
+        rule = self.device.get(name) or self.rules.get(name.rpartition(".")[2])
         if rule is None:
-            if name not in UNCOMPARED:
-                self.report(f"bench: no rule compares register {name}")
+            return None
+        reading = rule(register)
+        next(reading)
+        return reading
+
+    def end(self, register: Register, data: int, reading: Reading | None) -> None:
+        """End a read that returned `data`."""
+        name = register.name
+        if reading is None:
+            self.report(f"bench: no rule compares register {name}")
             return
-        wrong = rule.end(register, data, before)
-        if wrong is not None:
-            self.report(wrong, f"register {name.rpartition('.')[2]}")
+        try:
+            reading.send(data)
+        except StopIteration as judged:
+            if judged.value is not None:
+                self.report(judged.value, f"register {name.rpartition('.')[2]}")
         if data & ~register.mask():
             text = f"REGISTER {name} reads {data:#x}, reserved bits are not 0"
             self.report(text, "REGISTER: reserved bits")
 
     # -- written by software ------------------------------------------------------------------
-    def _stored_before(self, name: str) -> set[int]:
-        predictor = self.predictor
-        return {predictor.values[name]} | predictor.others.get(name, set())
-
-    def _stored(self, register: Register, data: int, before: set[int]) -> str | None:
+    def _stored(self, register: Register) -> Reading:
         predictor, name = self.predictor, register.name
+        before = {predictor.values[name]} | predictor.others.get(name, set())
+        data = yield
         earlier = predictor.before.get(name, set())
         later = predictor.others.get(name, set())
         allowed = before | {predictor.values[name]} | earlier | later
-        if data in allowed:
-            if not earlier and later == before - {predictor.values[name]}:
-                predictor.settled(name, data)
-            return None
-        return f"REGISTER {name} reads {data:#x}, expected {' or '.join(map(hex, allowed))}"
-
-    # -- counters -----------------------------------------------------------------------------
-    def _counter(self, name: str) -> Any:
-        if name in self.predictor.link_counters:
-            return self.predictor.link_counters[name]
-        return self.scoreboard.counters.get(name, _Anything())
-
-    def _counted(self, register: Register, data: int, before: Any) -> str | None:
-        name = register.name
-        self.scoreboard.compare_counter(name, data, self._counter(name).end(before))
-        self.predictor.counters[name] = (self.scoreboard.now, data)
+        if data not in allowed:
+            return f"REGISTER {name} reads {data:#x}, expected {' or '.join(map(hex, allowed))}"
+        if not earlier and later == before - {predictor.values[name]}:
+            predictor.settled(name, data)
         return None
 
-    def _lookups_begin(self, _name: str) -> tuple[int, Any]:
-        return self.scoreboard.now, self.scoreboard.counters[ALL_LOOKUPS].begin()
+    # -- counters -----------------------------------------------------------------------------
+    def _counted(self, register: Register) -> Reading:
+        name, scoreboard, link = register.name, self.scoreboard, self.predictor.link_counters
+        counter = link.get(name) or scoreboard.counters.get(name, _UNKNOWN)
+        before = counter.begin()
+        data = yield
+        scoreboard.compare_counter(name, data, counter.end(before))
+        self.predictor.counters[name] = (scoreboard.now, data)
+        return None
 
-    def _looked_up(self, register: Register, data: int, before: tuple[int, Any]) -> str | None:
+    def _looked_up(self, register: Register) -> Reading:
         """Check a lookup counter: each lookup hits or misses, so neither count exceeds their
         number.
         """
         scoreboard = self.scoreboard
-        since, counted = before
-        most = scoreboard.counters[ALL_LOOKUPS].end(counted).high
-        scoreboard.compare_counter(register.name, data, Span(0, most))
+        since, lookups = scoreboard.now, scoreboard.counters[ALL_LOOKUPS]
+        before = lookups.begin()
+        data = yield
+        scoreboard.compare_counter(register.name, data, Span(0, lookups.end(before).high))
         counters = self.predictor.counters
         counters[register.name] = (scoreboard.now, data)
         quiet = scoreboard.waiting == 0 and scoreboard.now == since
@@ -263,10 +242,6 @@ class Rules:
             return False
         return any(not (one.closes or (tight and one.in_band)) for one in open_)
 
-    def _status_begins(self, _name: str) -> tuple[int, bool, int, Span]:
-        commits = -1 if self._committing_now(tight=False) else self.scoreboard.status.commits
-        return self.scoreboard.clock(), self._committing_now(), commits, self._init_busy()
-
     def _init_busy(self) -> Span:
         memory = self.scoreboard.memory
         low, high = memory.initialiser.busy()[:2]
@@ -274,12 +249,17 @@ class Rules:
         pending = self._unsettled()
         return Span(0 if pending else low, int(high or pending or fresh.low < fresh.high))
 
-    def _status(
-        self, register: Register, data: int, before: tuple[int, bool, int, Span]
-    ) -> str | None:
-        began, committing, commits, initialising = before
-        value, now = register.unpack(data), self._init_busy()
-        none = commits == self.scoreboard.status.commits  # nor one that ended within this read
+    def _status(self, register: Register) -> Reading:
+        scoreboard, link = self.scoreboard, self.predictor.link
+        began, committing, initialising = (
+            scoreboard.clock(),
+            self._committing_now(),
+            self._init_busy(),
+        )
+        commits = -1 if self._committing_now(tight=False) else scoreboard.status.commits
+        value = register.unpack((yield))
+        now = self._init_busy()
+        none = commits == scoreboard.status.commits  # nor one that ended within this read
         low, high = min(now.low, initialising.low), max(now.high, initialising.high)
         busy = Span(low, high if none else 1)
         if value["INIT_BUSY"] not in busy:
@@ -288,8 +268,7 @@ class Rules:
         if value["COMMIT_BUSY"] and none and not self._committing_now(tight=False):
             return "STATUS.COMMIT_BUSY is 1 without a commit"
         if committing and committed:
-            self._committing.append((began, self.scoreboard.clock(), value["COMMIT_BUSY"]))
-        link = self.predictor.link
+            self._committing.append((began, scoreboard.clock(), value["COMMIT_BUSY"]))
         if link is not None and not value["LINK_UP"] and not link.faulty and link.up:
             return "STATUS.LINK_UP is 0 although the link has initialised"
         return None
@@ -306,109 +285,84 @@ class Rules:
             if inside and not busy:
                 self.report("register STATUS.COMMIT_BUSY is 0 during a commit")
 
-    def _irq(self, _register: Register, data: int, before: Any) -> str | None:
-        return self.predictor.interrupts.check(data, before)
-
-    def _fallback_begins(self) -> list[Before]:
-        return [region.begin() for region in self.scoreboard.fallback]
+    def _irq(self, _register: Register) -> Reading:
+        interrupts = self.predictor.interrupts
+        before = interrupts.begin()
+        return interrupts.check((yield), before)
 
     def _fallback_bits(self, before: list[Before]) -> list[Span]:
         spans = [one.end(old) for one, old in zip(self.scoreboard.fallback, before, strict=True)]
         return [Span(int(span.low > 0), int(span.high > 0)) for span in spans]
 
-    def _fallback(self, _register: Register, data: int, before: list[Before]) -> str | None:
-        regions = self.predictor.regions
-        self.scoreboard.devload.saw_fallback(self.scoreboard.now, data, regions)
+    def _fallback(self, _register: Register) -> Reading:
+        scoreboard = self.scoreboard
+        before = [region.begin() for region in scoreboard.fallback]
+        data = yield
+        scoreboard.devload.saw_fallback(scoreboard.now, data, self.predictor.regions)
         for region, want in enumerate(self._fallback_bits(before)):
             if data >> region & 1 not in want:
                 return f"FALLBACK of region {region} is {data >> region & 1}, expected {want}"
         return None
-
-    def _error_begins(self, _name: str) -> tuple[bool, Any]:
-        return self._unsettled(), self.scoreboard.capture.begin(self.scoreboard.now)
 
     def _unsettled(self) -> bool:
         """Return whether a commit is in progress, which decides the refusals."""
         regions = range(self.predictor.regions)
         return any(self.scoreboard.quiescence.pending(region) for region in regions)
 
-    def _error(self, register: Register, data: int, before: tuple[bool, Any]) -> str | None:
-        unsettled, known = before
+    def _error(self, register: Register) -> Reading:
+        capture, unsettled = self.scoreboard.capture, self._unsettled()
+        before = capture.begin(self.scoreboard.now)
+        data = yield
         if unsettled or self._unsettled():
             return None
-        return self.scoreboard.capture.check(register.name, register.unpack(data), known)
+        return capture.check(register.name, register.unpack(data), before)
 
     # -- regions ------------------------------------------------------------------------------
-    def _done_begins(self, _name: str) -> list[Any]:
-        return [self.scoreboard.status.begin(r) for r in range(self.predictor.regions)]
-
-    def _done(self, _register: Register, data: int, before: list[Any]) -> str | None:
+    def _done(self, _register: Register) -> Reading:
+        scoreboard = self.scoreboard
+        before = [scoreboard.status.begin(region) for region in range(self.predictor.regions)]
+        data = yield
         for region, glimpse in enumerate(before):
-            want = self.scoreboard.status.end(region, glimpse)
-            self.scoreboard.compare_status(region, {"done": data >> region & 1}, want)
+            want = scoreboard.status.end(region, glimpse)
+            scoreboard.compare_status(region, {"done": data >> region & 1}, want)
         return None
 
-    def _region_begins(self, name: str) -> tuple[Any, list[Before], int]:
-        region = self.predictor.region_of(name)
-        return self.scoreboard.status.begin(region), self._fallback_begins(), self.scoreboard.now
-
-    def _region(
-        self, register: Register, data: int, before: tuple[Any, list[Before], int]
-    ) -> str | None:
+    def _region(self, register: Register) -> Reading:
+        scoreboard, races, since = self.scoreboard, self.scoreboard.races, self.scoreboard.now
         region, leaf = self.predictor.region_of(register.name), register.name.rpartition(".")[2]
-        got = {name.lower(): value for name, value in register.unpack(data).items()}
-        races, since = self.scoreboard.races, before[2]
+        before = scoreboard.status.begin(region)
+        fallback = [one.begin() for one in scoreboard.fallback]
+        data = yield
+        got = {leaf.lower(): data}
         if leaf == "STATUS":
+            got = {name.lower(): value for name, value in register.unpack(data).items()}
             races.told_closed(region, bool(got["closed"]), since)
         wrong = races.told_epoch(region, data, since) if leaf == "EPOCH" else None
         if wrong is not None:
             return wrong
-        want = self.scoreboard.status.end(region, before[0])
-        if leaf != "STATUS":
-            self.scoreboard.compare_status(region, {leaf.lower(): data}, want)
-            return None
-        want["fallback"] = self._fallback_bits(before[1])[region]
-        self.scoreboard.compare_status(region, got, want)
+        want = scoreboard.status.end(region, before)
+        want["fallback"] = self._fallback_bits(fallback)[region]
+        scoreboard.compare_status(region, got, want)
         return None
 
-    def _ram_error(self, register: Register, data: int, _before: None) -> str | None:
-        return self.scoreboard.ram.captured(register.unpack(data))
+    def _ram_error(self, register: Register) -> Reading:
+        return self.scoreboard.ram.captured(register.unpack((yield)))
 
     # -- link ---------------------------------------------------------------------------------
-    def _link_state(self, register: Register, data: int, _before: None) -> str | None:
-        link = self.predictor.link
-        state = register.unpack(data)
+    def _link_state(self, register: Register) -> Reading:
+        state, link = register.unpack((yield)), self.predictor.link
         if link is None or link.faulty:
             return None
         known = [value for name, value in state.items() if name != "RRSM" or not link.asked]
         return f"LINK_STATE is {state} on a link without faults" if any(known) else None
 
-    def _link_errors(self) -> int:
-        link = self.predictor.link
-        return 0 if link is None else link.errors().low
-
-    def _link_error(self, register: Register, data: int, _before: int) -> str | None:
-        link = self.predictor.link
-        if link is None:
+    def _link_error(self, register: Register) -> Reading:
+        value, link = register.unpack((yield)), self.predictor.link
+        if link is None or not value["VALID"]:
             return None
-        value = register.unpack(data)
-        possible = link.errors().high or link.faulty
-        if value["VALID"] and not possible:
+        if not (link.errors().high or link.faulty):
             return "LINK_ERR_INFO.VALID is 1, the link has had no error"
-        if value["VALID"] and not value["KIND"]:
-            return "LINK_ERR_INFO.KIND is 0 although an error is captured"
-        return None
-
-
-class _Anything:
-    """Counter with an unknown value: the link's, in a bench that does not watch it."""
-
-    def begin(self) -> None:
-        """Begin a read."""
-
-    def end(self, _before: None) -> Span:
-        """Return the range of all values."""
-        return Span(0, (1 << 32) - 1)
+        return None if value["KIND"] else "LINK_ERR_INFO.KIND is 0 although an error is captured"
 
 
 COUNTERS = REG_MAP.counters(Counts.ACCESS, Counts.SLOTS, Counts.RAM)
@@ -429,13 +383,6 @@ class RegisterWrite:
         return self.register.name
 
     @property
-    def rule(self) -> str:
-        """Return the name of the register without the number of a region: the key of
-        `WriteRule`s.
-        """
-        return re.sub(r"\[\d+\]", "", self.register.name)
-
-    @property
     def ones(self) -> int:
         """Return the written bits that are 1."""
         return self.data & self.lanes
@@ -450,11 +397,8 @@ class RegisterWrite:
         return bool(self.register.field(field).extract(self.ones))
 
 
-class WriteRule(NamedTuple):
-    """Effect of a write: `begin` when it is accepted, `end` when it is answered."""
-
-    begin: Callable[[RegisterWrite], None] | None
-    end: Callable[[RegisterWrite], None] | None
+WriteRule = Callable[[RegisterWrite], Iterator[None]]
+"""Effect of a write beyond the stored value."""
 
 
 class RegisterPredictor:
@@ -478,8 +422,8 @@ class RegisterPredictor:
         """Other values that registers may hold, because writes of them raced."""
         self._writing: dict[str, list[bool]] = {}
         """Writes under way, by register: whether they came through the control window."""
-        self._commits: dict[tuple[AxiLiteAccess | Op, str], Commit] = {}
-        """Commits in flight, by the access that writes and the register."""
+        self._effects: dict[tuple[AxiLiteAccess | Op, str], Iterator[None]] = {}
+        """Effects of writes in flight, by the access that writes and the register."""
         scoreboard.control.connect(self._window_begins, self._window_ends)
         self.counters: dict[str, tuple[int, int]] = {}
         self.reads = 0
@@ -489,7 +433,7 @@ class RegisterPredictor:
             {
                 "DONE": scoreboard.status.times_done,
                 "FALLBACK": self._fallbacks,
-                "ACCESS_ERROR": lambda: self._sum("REFUSED", "UNMAPPED", "UNSUPPORTED"),
+                "ACCESS_ERROR": self._refusals,
                 "LINK_ERROR": lambda: link.errors() if link else Span(0, 1 << 32),
                 "MEM_ERROR": scoreboard.memory.errors.span,
                 "POISON": self._poison,
@@ -533,23 +477,22 @@ class RegisterPredictor:
         return int(name[name.index("[") + 1 : name.index("]")])
 
     # -- sources of interrupts ----------------------------------------------------------------
-    def _sum(self, *names: str) -> Span:
-        spans = [self.scoreboard.events(name) for name in names]
-        return Span(sum(span.low for span in spans), sum(span.high for span in spans))
+    def _refusals(self) -> Span:
+        return total(map(self.scoreboard.events, ("REFUSED", "UNMAPPED", "UNSUPPORTED")))
 
     def _poison(self) -> Span:
-        low, high = self.scoreboard.memory.poisoned.span()[:2]
-        more = self._sum("POISON_RECEIVED")
-        return Span(low + more.low, high + more.high)
+        scoreboard = self.scoreboard
+        return total((scoreboard.memory.poisoned.span(), scoreboard.events("POISON_RECEIVED")))
 
     def _fallbacks(self) -> Span:
-        return self.scoreboard.capacity.all_times(self.scoreboard.busy_regions())
+        scoreboard, busy = self.scoreboard, self.scoreboard.busy_regions()
+        return total(scoreboard.capacity.times(region, busy) for region in range(self.regions))
 
     def reset(self) -> None:
         """Follow a reset of the device, with the scoreboard: registers have their reset values."""
         self.scoreboard.reset()
         self.values = {name: register.reset for name, register in self.by_name.items()}
-        for known in (self.before, self.others, self._writing, self._commits, self.counters):
+        for known in (self.before, self.others, self._writing, self._effects, self.counters):
             known.clear()
         self.interrupts.reset()
         for counter in self.link_counters.values():
@@ -566,7 +509,7 @@ class RegisterPredictor:
         if access.write:
             self._write_begins(register, access.data, byte_mask(access.strobe), access)
         else:
-            access.since = self.rules.begin(register.name)
+            access.since = self.rules.begin(register)
 
     def end(self, access: AxiLiteAccess) -> None:
         """End an access that the device has answered; a refused one has no effect and is not
@@ -586,7 +529,7 @@ class RegisterPredictor:
                 "REGISTER: answer of a register",
             )
         elif access.write:
-            self._written(register, access.data, byte_mask(access.strobe), access)
+            self._written(register, access)
         else:
             self.reads += 1
             self.rules.end(register, access.data, access.since)
@@ -612,7 +555,7 @@ class RegisterPredictor:
         """Begin a request to the control window."""
         if op.read:
             registers = self._window_registers(op)
-            op.since = [None if one is None else self.rules.begin(one.name) for one in registers]
+            op.since = [None if one is None else self.rules.begin(one) for one in registers]
             return
         words = self._window_words(op)
         if words and "[" in words[0][0].name:
@@ -623,8 +566,8 @@ class RegisterPredictor:
     def _window_ends(self, op: Op) -> None:
         """End a request to the control window."""
         if not op.read:
-            for register, word in self._window_words(op):
-                self._written(register, word, WORD_MASK, op)
+            for register, _ in self._window_words(op):
+                self._written(register, op)
             return
         if not isinstance(op.response, S2MDRS) or op.response.poison:
             return  # the comparison of responses tells it
@@ -643,19 +586,20 @@ class RegisterPredictor:
         name = f"REGION[{region}].OWNER_LD"
         return self.field(name, "LDID") if self.field(name, "VALID") else None
 
-    def _managers_begin(self, write: RegisterWrite) -> None:
-        control = self.scoreboard.model.control
-        self.scoreboard.control.change_begin(replace(control, ld_mask=self.values[write.name]))
+    def _managers(self, write: RegisterWrite) -> Iterator[None]:
+        window = self.scoreboard.model.control
+        return self._window(replace(window, ld_mask=self.values[write.name]))
 
-    def _owner_begins(self, _write: RegisterWrite) -> None:
+    def _owners(self, _write: RegisterWrite) -> Iterator[None]:
         owners = tuple(self._owner(region) for region in range(self.regions))
-        control = self.scoreboard.model.control
-        self.scoreboard.control.change_begin(replace(control, owners=owners))
+        return self._window(replace(self.scoreboard.model.control, owners=owners))
 
-    def _window_changed(self, _write: RegisterWrite) -> None:
+    def _window(self, window: ControlWindow) -> Iterator[None]:
+        self.scoreboard.control.change_begin(window)
+        yield
         self.scoreboard.control.change_end()
 
-    def _move_begins(self, write: RegisterWrite) -> None:
+    def _move(self, write: RegisterWrite) -> Iterator[None]:
         """Predict CTRL_WINDOW_LO, which reads the place of the window and the code of the move."""
         if not write.lanes:
             return
@@ -667,7 +611,7 @@ class RegisterPredictor:
         low = place & WORD_MASK if code is CommitCode.OK else self.values[name]
         self.values[name] = register.field("CODE").insert(low, code)
         if code is CommitCode.OK:
-            scoreboard.control.change_begin(replace(scoreboard.model.control, base=place))
+            yield from self._window(replace(scoreboard.model.control, base=place))
 
     # -- writes -------------------------------------------------------------------------------
     def _store_begins(self, register: Register, data: int, lanes: int, in_band: bool) -> None:
@@ -701,133 +645,111 @@ class RegisterPredictor:
         """Follow a write that was accepted; `who`: the access that writes."""
         write = RegisterWrite(register, data, lanes, who)
         self._store_begins(register, data, lanes, write.in_band)
-        rule = self.writes.get(write.rule)
-        if rule is not None and rule.begin is not None:
-            rule.begin(write)
+        rule = self.writes.get(re.sub(r"\[\d+\]", "", register.name))
+        if rule is not None:
+            effect = self._effects[who, register.name] = rule(write)
+            next(effect, None)
 
-    def _written(self, register: Register, data: int, lanes: int, who: AxiLiteAccess | Op) -> None:
+    def _written(self, register: Register, who: AxiLiteAccess | Op) -> None:
         """Follow a write that was answered: its effect is complete."""
-        write = RegisterWrite(register, data, lanes, who)
-        self._store_ends(register.name, write.in_band)
-        rule = self.writes.get(write.rule)
-        if rule is not None and rule.end is not None:
-            rule.end(write)
+        self._store_ends(register.name, isinstance(who, Op))
+        next(self._effects.pop((who, register.name), iter(())), None)
 
     def _write_rules(self) -> dict[str, WriteRule]:
-        """Return the effect of each write beyond the stored value, by `RegisterWrite.rule`."""
-        interrupts = self.interrupts
-        capacity = WriteRule(self._capacity_begins, self._capacity_ends)
+        """Return the effect of each write, by the name of its register without a region."""
         return {
-            "REGION.EPOCH": WriteRule(self._epoch_begins, self._commit_ends),
-            "REGION.CTRL": WriteRule(self._close_begins, self._commit_ends),
-            "REGION.OWNER_LD": WriteRule(self._owner_begins, self._window_changed),
-            "CTRL_LD_MASK": WriteRule(self._managers_begin, self._window_changed),
-            "CTRL_WINDOW_LO": WriteRule(self._move_begins, self._window_changed),
-            "FALLBACK": WriteRule(self._fallback_clears, self._fallback_cleared),
-            "IRQ_STATUS": WriteRule(
-                lambda write: interrupts.clear_begin(write.ones),
-                lambda write: interrupts.clear_end(write.ones),
-            ),
-            "IRQ_ENABLE": WriteRule(
-                lambda write: interrupts.enable_begin(write.data, write.lanes),
-                lambda _write: interrupts.enable_end(),
-            ),
-            "CTRL": WriteRule(self._counters_clear, self._counters_cleared),
-            "ERR_INFO": WriteRule(self._capture_arms, self._capture_armed),
-            "RAS_INJECT": WriteRule(self._ram_flips, None),
-            "DEVLOAD_THRESHOLD": WriteRule(self._thresholds_begin, self._thresholds_end),
-            "CAP_WINDOW": capacity,
-            "CAP_THRESHOLD": capacity,
+            "REGION.EPOCH": self._epoch,
+            "REGION.CTRL": self._close,
+            "REGION.OWNER_LD": self._owners,
+            "CTRL_LD_MASK": self._managers,
+            "CTRL_WINDOW_LO": self._move,
+            "FALLBACK": self._fallback,
+            "IRQ_STATUS": lambda write: self.interrupts.clear(write.ones),
+            "IRQ_ENABLE": lambda write: self.interrupts.enable_bits(write.data, write.lanes),
+            "CTRL": self._counters_cleared,
+            "ERR_INFO": self._capture_armed,
+            "RAS_INJECT": self._ram_flipped,
+            "DEVLOAD_THRESHOLD": self._thresholds,
+            "CAP_WINDOW": self._capacity,
+            "CAP_THRESHOLD": self._capacity,
         }
 
     # -- effects of writes --------------------------------------------------------------------
-    def _epoch_begins(self, write: RegisterWrite) -> None:
+    def _epoch(self, write: RegisterWrite) -> Iterator[None]:
         if not write.lanes:
             return
         region, scoreboard = self.region_of(write.name), self.scoreboard
         epoch = scoreboard.epochs.get(region, 0) & ~write.lanes | write.ones
         self._known(region)
-        self._commit_begins(write, scoreboard.commit_begin(region, self.config(region), epoch))
+        commit = scoreboard.commit_begin(region, self.config(region), epoch)
+        yield from self._commit(write, region, commit)
 
-    def _close_begins(self, write: RegisterWrite) -> None:
-        if write.sets("CLOSE"):
-            self._commit_begins(write, self.scoreboard.close_begin(self.region_of(write.name)))
+    def _close(self, write: RegisterWrite) -> Iterator[None]:
+        region = self.region_of(write.name)
+        commit = self.scoreboard.close_begin(region) if write.sets("CLOSE") else None
+        if commit is not None:
+            yield from self._commit(write, region, commit)
 
-    def _commit_begins(self, write: RegisterWrite, commit: Commit | None) -> None:
+    def _commit(self, write: RegisterWrite, region: int, commit: Commit) -> Iterator[None]:
         """Follow a commit or a close, which may race with one from the other register port."""
-        if commit is None:
-            return
-        region, who = self.region_of(write.name), write.who
+        who, after = write.who, self.config(region)
         commit.in_band = write.in_band
-        self._commits[who, write.name] = commit
-        after = self.config(region)
         before = who.since if isinstance(who, Op) else after
         wrong = self.scoreboard.races.begun(region, commit, before, after)
         if wrong is not None:
             self.rules.report(wrong)
-
-    def _commit_ends(self, write: RegisterWrite) -> None:
-        commit = self._commits.pop((write.who, write.name), None)
-        if commit is None:
-            return
+        yield
         strict = not commit.closes or self.link is None or not self.link.faulty
-        self.scoreboard.commit_end(self.region_of(write.name), strict, commit)
+        self.scoreboard.commit_end(region, strict, commit)
         if not commit.in_band and not commit.closes:
             self.rules.committed()
 
-    def _fallback_clears(self, write: RegisterWrite) -> None:
+    def _fallback(self, write: RegisterWrite) -> Iterator[None]:
+        flags = [one for at, one in enumerate(self.scoreboard.fallback) if write.ones >> at & 1]
         self.scoreboard.devload.clear_fallback(write.ones)
-        for flag in self._fallen(write.ones):
+        for flag in flags:
             flag.clear_begin()
-
-    def _fallback_cleared(self, write: RegisterWrite) -> None:
-        for flag in self._fallen(write.ones):
+        yield
+        for flag in flags:
             flag.clear_end()
 
-    def _fallen(self, ones: int) -> list[Cleared]:
-        return [one for region, one in enumerate(self.scoreboard.fallback) if ones >> region & 1]
+    def _counters_cleared(self, write: RegisterWrite) -> Iterator[None]:
+        if not write.sets("CLEAR_COUNTERS"):
+            return
+        self.scoreboard.clear_counters_begin()
+        for counter in self.link_counters.values():
+            counter.clear_begin()
+        yield
+        self.scoreboard.clear_counters_end()
+        self.counters.clear()  # earlier reads say nothing about later ones
+        for counter in self.link_counters.values():
+            counter.clear_end()
 
-    def _counters_clear(self, write: RegisterWrite) -> None:
-        if write.sets("CLEAR_COUNTERS"):
-            self.scoreboard.clear_counters_begin()
-            for counter in self.link_counters.values():
-                counter.clear_begin()
-
-    def _counters_cleared(self, write: RegisterWrite) -> None:
-        if write.sets("CLEAR_COUNTERS"):
-            self.scoreboard.clear_counters_end()
-            self.counters.clear()  # earlier reads say nothing about later ones
-            for counter in self.link_counters.values():
-                counter.clear_end()
-
-    def _capture_arms(self, write: RegisterWrite) -> None:
+    def _capture_armed(self, write: RegisterWrite) -> Iterator[None]:
         if write.sets("VALID"):
             self.scoreboard.capture.arm_begin(self.scoreboard.now)
-
-    def _capture_armed(self, write: RegisterWrite) -> None:
-        if write.sets("VALID"):
+            yield
             self.scoreboard.capture.arm_end()
 
-    def _ram_flips(self, write: RegisterWrite) -> None:
+    def _ram_flipped(self, write: RegisterWrite) -> Iterator[None]:
         if write.sets("GO"):
             place = write.register.unpack(self.values[write.name])
             self.scoreboard.ram.injected(place["RAM"], place["ROW"])
+        yield
 
-    def _thresholds_begin(self, write: RegisterWrite) -> None:
+    def _thresholds(self, write: RegisterWrite) -> Iterator[None]:
         levels = [self.field(write.name, level) for level in ("OPTIMAL", "MODERATE", "SEVERE")]
         self.scoreboard.devload.thresholds_begin(*levels)
-
-    def _thresholds_end(self, _write: RegisterWrite) -> None:
+        yield
         self.scoreboard.devload.thresholds_end(self.scoreboard.now)
 
-    def _capacity_begins(self, _write: RegisterWrite) -> None:
+    def _capacity(self, _write: RegisterWrite) -> Iterator[None]:
         scoreboard = self.scoreboard
         limits = self.field("CAP_WINDOW"), self.field("CAP_THRESHOLD")
         scoreboard.devload.set_capacity(*limits)
         scoreboard.capacity.change(*limits, quiet=scoreboard.waiting == 0)
-
-    def _capacity_ends(self, _write: RegisterWrite) -> None:
-        self.scoreboard.capacity.changed(quiet=self.scoreboard.waiting == 0)
+        yield
+        scoreboard.capacity.changed(quiet=scoreboard.waiting == 0)
 
     def _known(self, region: int) -> None:
         """Check that a commit uses known values: writes of the shadow registers may not race with

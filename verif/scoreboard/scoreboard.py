@@ -13,14 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from cocotbext.cxl.wire.messages import (
-    S2MNDR,
-    Completion,
-    M2SMessage,
-    M2SReq,
-    S2MMessage,
-    completion_of,
-)
+from cocotbext.cxl.wire import messages
 from models.device import DeviceModel
 from models.device_state import COUNTERS
 from models.nf_regs import REG_MAP
@@ -270,15 +263,15 @@ class Scoreboard:
         )
 
     # -- link ---------------------------------------------------------------------------------
-    def request(self, msg: M2SMessage, misframed: bool = False) -> None:
+    def request(self, msg: messages.M2SMessage, misframed: bool = False) -> None:
         """Follow a whole request on the receive pins; `misframed`: its Sz / BE was illegal."""
         self.now += 1
         self.requests += 1
-        completion = completion_of(msg)
-        if completion is Completion.NONE:
+        completion = messages.completion_of(msg)
+        if completion is messages.Completion.NONE:
             return
         access = self.model.decode(msg, misframed)
-        op = Op(msg, self.now, access, read=isinstance(msg, M2SReq), misframed=misframed)
+        op = Op(msg, self.now, access, read=isinstance(msg, messages.M2SReq), misframed=misframed)
         op.window = window_of(msg.addr, self.configs)
         op.key = ("inert", self.now) if op.inert else self.model.line_key(msg)
         if op.access.kind in ENGINE_KINDS:
@@ -286,7 +279,7 @@ class Scoreboard:
         elif op.access.kind is Kind.REFUSED:
             self.capture.refused(op)
         self.control.request(op)
-        key = (completion is Completion.NDR, msg.tag, msg.ldid)
+        key = (completion is messages.Completion.NDR, msg.tag, msg.ldid)
         self._waiting.setdefault(key, deque()).append(op)
         self.devload.request(self.now)
         self.quiescence.add(op)
@@ -294,11 +287,11 @@ class Scoreboard:
             self.status.request(op.access.region)
         self.views.request(op)
 
-    def response(self, msg: S2MMessage) -> None:
+    def response(self, msg: messages.S2MMessage) -> None:
         """Follow a response on the transmit pins."""
         self.now += 1
         self.responses += 1
-        key = (isinstance(msg, S2MNDR), msg.tag, msg.ldid)
+        key = (isinstance(msg, messages.S2MNDR), msg.tag, msg.ldid)
         if not (waiting := self._waiting.get(key)):
             self.error(
                 f"response without request: {self._hint(msg)}",
@@ -345,7 +338,7 @@ class Scoreboard:
         self._engine_doubts += 1
         self.capture.doubtful()
 
-    def _hint(self, msg: S2MMessage) -> str:
+    def _hint(self, msg: messages.S2MMessage) -> str:
         close = [key for key in self._waiting if key[1] == msg.tag or key[2] == msg.ldid]
         text = ", ".join(f"{'NDR' if n else 'DRS'} tag={t:#x} ldid={d}" for n, t, d in close[:3])
         return f"waiting: {text}" if text else "nothing like it is waiting"

@@ -11,6 +11,18 @@ from verif.scoreboard.capacity import CapacityCheck
 from verif.scoreboard.ranges import Span
 
 
+def contribute(check: CapacityCheck) -> None:
+    """Record a contribution to region 0."""
+    check.operation()
+    check.contribution(0)
+
+
+def one(check: CapacityCheck, misses: int) -> None:
+    """Record a contribution, and a read of SLOT_MISS after it."""
+    contribute(check)
+    check.saw_misses(misses)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_one_stream_is_exact(seed: int) -> None:
     rng = random.Random(seed)
@@ -20,8 +32,7 @@ def test_one_stream_is_exact(seed: int) -> None:
     misses = times = 0
     for _ in range(300):
         missed = rng.random() < rng.choice((0.1, 0.5, 0.9))
-        check.operation()
-        check.contribution(0)
+        contribute(check)
         made.append(missed)
         times += sum(made[-window:]) > threshold
         misses += missed
@@ -33,14 +44,11 @@ def test_one_stream_is_exact(seed: int) -> None:
 def test_unknown_outcomes_leave_a_range() -> None:
     check = CapacityCheck(1, 4, 1)
     for _ in range(3):
-        check.operation()
-        check.contribution(0)
+        contribute(check)
     assert check.times(0, ()) == Span(0, 2)
     check.saw_misses(1)  # one of three missed: nobody knows which
     assert check.times(0, ()) == Span(0, 2)
-    check.operation()
-    check.contribution(0)
-    check.saw_misses(2)
+    one(check, 2)
     assert check.times(0, ()).low == 0
 
 
@@ -48,8 +56,7 @@ def test_unknown_outcomes_leave_a_range() -> None:
 def test_all_or_none_are_known(missed: bool) -> None:
     check = CapacityCheck(1, 4, 1)
     for _ in range(5):
-        check.operation()
-        check.contribution(0)
+        contribute(check)
     check.saw_misses(5 * missed)
     assert check.times(0, ()) == Span(4 * missed, 4 * missed)
 
@@ -58,12 +65,6 @@ def change(check: CapacityCheck, window: int, threshold: int) -> None:
     """Change the limits with nothing in flight."""
     check.change(window, threshold, True)
     check.changed(True)
-
-
-def one(check: CapacityCheck, misses: int) -> None:
-    check.operation()
-    check.contribution(0)
-    check.saw_misses(misses)
 
 
 def test_a_restart_forgets_the_history() -> None:
@@ -106,8 +107,7 @@ def test_limits_that_change_under_a_contribution(before: bool) -> None:
     assert check.times(0, {0}).high > 0, "in flight"
     check.changed(False)
     assert check.times(0, {0}).high > 0, "still in flight"
-    check.operation()
-    check.contribution(0)
+    contribute(check)
     check.idle()
     assert check.times(0, ()) == Span(0, 1)
     check.saw_misses(1)
@@ -134,8 +134,7 @@ def test_a_request_within_the_write_of_the_window_is_open() -> None:
     """
     check = CapacityCheck(1, 4, 1)
     check.change(5, 1, True)
-    check.operation()
-    check.contribution(0)
+    contribute(check)
     check.idle()
     check.changed(True)
     check.saw_misses(1)

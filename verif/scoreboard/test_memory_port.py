@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from typing import Any
 
 import pytest
 
-from cocotbext.cxl.wire.messages import S2MDRS, S2MMessage
+from models.line_packing import Mode
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from verif.axi import Resp
 from verif.mem.memory_config import FULL_STROBE, MemBeat
-from verif.scoreboard.memory_port import EVICTION_ID
-from verif.scoreboard.ranges import SETTLE_CLOCKS
+from verif.scoreboard.memory_port import EVICTION_ID, Initialiser
+from verif.scoreboard.ranges import SETTLE_CLOCKS, Span
 from verif.scoreboard.register_bench import RegisterBench
 from verif.scoreboard.scoreboard import Scoreboard
-from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write
+from verif.scoreboard.test_scoreboard import BINARY, FP32, ONE, Bench, read, write, wrong
 
 RECORD = 4
 """Lines of a record of BINARY: bookkeeping, two planes, and one to make it a power of two."""
@@ -43,55 +44,41 @@ KINDS = [{"resp": Resp.SLVERR}, {"resp": Resp.DECERR}, {"poison": True}]
 def test_a_record_that_cannot_be_used_is_lost(kind: dict[str, Any], offset: int) -> None:
     for lost in (True, False):
         bench = Bench(BINARY)
-        bench.do(write(BINARY.address(0, 1)))
-        bench.do(write(BINARY.address(1, 1)))  # two reach plane 1
+        bench.contribute(BINARY, (0, 1), 1)  # two reach plane 1
         msg = bench.begin(read(BINARY.address(0, 1)))
-        bench.scoreboard.memory_beat(beat(BINARY, offset, **kind))
-        if lost:
-            bench.device.lose_line(0, 1)
+        bench.beat(beat(BINARY, offset, **kind), lost)
         bench.answer(msg)
-        assert bool(bench.scoreboard.errors) != lost, "a device that hides the loss must be found"
+        assert bool(bench.errors) != lost, "a device that hides the loss must be found"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_planes_of_nobody_cost_nothing(kind: dict[str, Any]) -> None:
     for workers, offset, lost in ((0, 1, False), (0, 0, True), (1, 1, True), (1, 2, False)):
         bench = Bench(BINARY)
-        for worker in range(workers):
-            bench.do(write(BINARY.address(worker, 1)))
+        bench.contribute(BINARY, range(workers), 1)
         msg = bench.begin(read(BINARY.address(0, 1)))
-        bench.scoreboard.memory_beat(beat(BINARY, RECORD + offset, **kind))
-        if lost:
-            bench.device.lose_line(0, 1)
+        bench.beat(beat(BINARY, RECORD + offset, **kind), lost)
         bench.answer(msg)
-        assert bench.scoreboard.errors == []
+        assert bench.errors == []
 
 
 def test_bookkeeping_of_fp32() -> None:
     bench = Bench(FP32)
     bench.do(write(FP32.address(0, 1)))
-    bench.scoreboard.memory_beat(beat(FP32, 3 * 4 + 1, poison=True))
+    bench.beat(beat(FP32, 3 * 4 + 1, poison=True))
     bench.device.lose_line(0, 1)
     bench.do(read(FP32.address(64, 1)))
     bench.do(read(FP32.address(0, 1)))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_a_refused_write_back_loses_its_line() -> None:
     for lost in (True, False):
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))
-        bench.scoreboard.memory_beat(eviction(BINARY, RECORD + 2))
-        if lost:
-            bench.device.lose_line(0, 1)
+        bench.beat(eviction(BINARY, RECORD + 2), lost)
         bench.do(read(BINARY.address(8, 1)))
-        assert bool(bench.scoreboard.errors) != lost
-
-
-def hidden(response: S2MMessage) -> S2MMessage:
-    """Return the answer without its poison."""
-    assert isinstance(response, S2MDRS)
-    return dataclasses.replace(response, poison=False)
+        assert bool(bench.errors) != lost
 
 
 def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
@@ -100,17 +87,15 @@ def test_after_a_refused_write_a_line_is_as_it_was_or_lost() -> None:
         for lost in (True, False):
             bench = Bench(BINARY)
             bench.do(write(BINARY.address(0, 1)))
-            bench.scoreboard.memory_beat(refusal)
-            if lost:
-                bench.device.lose_line(0, 1)
+            bench.beat(refusal, lost)
             bench.do(write(BINARY.address(1, 1)))
             bench.do(write(BINARY.address(1, 1), ONE))
             bench.do(read(BINARY.address(0, 1)))
             bench.do(read(BINARY.address(8, 1)))
             bench.scoreboard.finish()
-            assert bench.scoreboard.errors == []
-            bench.answer(bench.begin(read(BINARY.address(9, 1))), hidden)
-            assert bool(bench.scoreboard.errors) == lost, "what is lost stays lost"
+            assert bench.errors == []
+            bench.answer(bench.begin(read(BINARY.address(9, 1))), wrong(poison=False))
+            assert bool(bench.errors) == lost, "what is lost stays lost"
 
 
 def test_after_a_refused_write_a_line_in_no_slot_is_lost() -> None:
@@ -121,41 +106,36 @@ def test_after_a_refused_write_a_line_in_no_slot_is_lost() -> None:
             bench = Bench(BINARY)
             if written_back:
                 bench.do(write(BINARY.address(0, 1)))
-                bench.scoreboard.memory_beat(dataclasses.replace(good, last=True))
-            bench.scoreboard.memory_beat(refusal)
-            if lost:
-                bench.device.lose_line(0, 1)
+                bench.beat(dataclasses.replace(good, last=True))
+            bench.beat(refusal, lost)
             bench.do(read(BINARY.address(8, 1)))
-            assert bool(bench.scoreboard.errors) != lost, "the record is not to be believed"
+            assert bool(bench.errors) != lost, "the record is not to be believed"
 
 
 def test_a_refusal_beside_a_commit_costs_no_line_for_certain() -> None:
     for lost in (True, False):
         bench = Bench(BINARY, FP32)
         bench.scoreboard.commit_begin(0, BINARY, 2)
-        bench.scoreboard.memory_beat(eviction(BINARY, 3 * RECORD))
+        bench.beat(eviction(BINARY, 3 * RECORD))
         bench.device.commit(0, BINARY, 2)
         bench.scoreboard.commit_end(0)
         if lost:
             bench.device.lose_line(0, 1)
         bench.do(read(BINARY.address(8, 1)))
-        assert bench.scoreboard.errors == []
+        assert bench.errors == []
 
 
 def test_a_loss_decides_what_was_open() -> None:
     for lost in (True, False):
         bench = Bench(BINARY, FP32)
-        for worker in range(2):
-            bench.do(write(BINARY.address(worker, 1)))
-        bench.scoreboard.memory_beat(eviction(BINARY, 3 * RECORD))
+        bench.contribute(BINARY, range(2), 1)
+        bench.beat(eviction(BINARY, 3 * RECORD))
         bench.do(write(BINARY.address(2, 1)))  # complete, or lost before: both are possible
         bench.commit(1, FP32, 2)
-        bench.scoreboard.memory_beat(eviction(BINARY, RECORD))
-        if lost:
-            bench.device.lose_line(0, 1)
+        bench.beat(eviction(BINARY, RECORD), lost)
         bench.do(write(BINARY.address(2, 1)))
         bench.do(read(BINARY.address(8, 1)))
-        assert bool(bench.scoreboard.errors) != lost
+        assert bool(bench.errors) != lost
         assert bench.scoreboard.quiescence.unjudged == 0
 
 
@@ -169,17 +149,17 @@ def test_poison_meets_every_state_that_a_line_can_be_in() -> None:
         if poisoned:
             bench.device.poison_line(1)
         bench.do(read(0x40))
-        assert bool(bench.scoreboard.errors) != poisoned
+        assert bool(bench.errors) != poisoned
 
 
 def test_a_refusal_is_forgotten_with_the_round() -> None:
     bench = Bench(BINARY)
-    bench.scoreboard.memory_beat(eviction(BINARY, 0))
+    bench.beat(eviction(BINARY, 0))
     bench.commit(0, BINARY, 2)
     bench.do(write(BINARY.address(0, 1)))
     bench.device.lose_line(0, 1)
     bench.do(read(BINARY.address(0, 1)))
-    assert "Poison: got 1" in bench.scoreboard.errors[0]
+    assert "Poison: got 1" in bench.errors[0]
 
 
 def test_the_device_must_not_poison_its_own_state() -> None:
@@ -188,10 +168,10 @@ def test_the_device_must_not_poison_its_own_state() -> None:
         written = beat(
             config, offset, write=True, axi_id=2 if offset == 5 and config is FP32 else 0
         )
-        bench.scoreboard.memory_beat(written)
-        assert bench.scoreboard.errors == []
-        bench.scoreboard.memory_beat(dataclasses.replace(written, poison=True))
-        assert "MEMORY poison written" in bench.scoreboard.errors[0]
+        bench.beat(written)
+        assert bench.errors == []
+        bench.beat(dataclasses.replace(written, poison=True))
+        assert "MEMORY poison written" in bench.errors[0]
 
 
 def test_counters_and_interrupts_follow_the_port() -> None:
@@ -244,9 +224,9 @@ def test_counters_and_interrupts_follow_the_port() -> None:
 
 def forbidden(bench: Bench, one: MemBeat) -> str:
     """Return the findings of the memory port about a beat."""
-    before = len(bench.scoreboard.errors)
-    bench.scoreboard.memory_beat(one)
-    return " ".join(bench.scoreboard.errors[before:])
+    before = len(bench.errors)
+    bench.beat(one)
+    return " ".join(bench.errors[before:])
 
 
 def test_each_id_has_its_lines() -> None:
@@ -283,8 +263,8 @@ def test_a_record_is_written_whole() -> None:
 def test_the_initialiser_writes_empty_records() -> None:
     for offset, data in ((0, 1), (1, 0)):
         bench = Bench(BINARY)
-        wrong = beat(BINARY, offset, write=True, axi_id=3, data=data)
-        assert "initialiser" in forbidden(bench, wrong)
+        bad = beat(BINARY, offset, write=True, axi_id=3, data=data)
+        assert "initialiser" in forbidden(bench, bad)
         right = beat(BINARY, RECORD, write=True, axi_id=3)
         assert forbidden(bench, right) == ""
         assert "without need" in forbidden(bench, right)
@@ -297,19 +277,19 @@ def test_an_error_belongs_to_the_request_that_waits() -> None:
         msg = bench.begin(read(5 << 6))
         if seen:
             one = MemBeat(False, 1, 5, 0, FULL_STROBE, False, Resp.DECERR)
-            bench.scoreboard.memory_beat(one)
+            bench.beat(one)
         bench.answer(msg)
-        assert bool(bench.scoreboard.errors) != seen
+        assert bool(bench.errors) != seen
 
 
 def test_of_racing_requests_one_or_the_other_met_the_error() -> None:
     bench = Bench(BINARY)
     both = [bench.begin(read(5 << 6)) for _ in range(2)]
-    bench.scoreboard.memory_beat(MemBeat(False, 1, 5, 0, FULL_STROBE, False, Resp.SLVERR))
+    bench.beat(MemBeat(False, 1, 5, 0, FULL_STROBE, False, Resp.SLVERR))
     bench.answer(both[0])
     bench.device.read_errors.add(5)
     bench.answer(both[1])
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_a_loss_among_racing_requests() -> None:
@@ -318,7 +298,7 @@ def test_a_loss_among_racing_requests() -> None:
         bench = Bench(BINARY)
         bench.do(write(BINARY.address(0, 1)))
         both = [bench.begin(read(BINARY.address(8, 1))) for _ in range(2)]
-        bench.scoreboard.memory_beat(eviction(BINARY, RECORD + 2, last=True))
+        bench.beat(eviction(BINARY, RECORD + 2, last=True))
         for number, msg in enumerate(both):
             if number == moment:
                 bench.device.lose_line(0, 1)
@@ -327,6 +307,70 @@ def test_a_loss_among_racing_requests() -> None:
             bench.device.lose_line(0, 1)
         assert bench.scoreboard.quiescence.unjudged == 0
         bench.do(read(BINARY.address(8, 1)))
-        assert bench.scoreboard.errors == []
-        bench.answer(bench.begin(read(BINARY.address(8, 1))), hidden)
-        assert bench.scoreboard.errors
+        assert bench.errors == []
+        bench.answer(bench.begin(read(BINARY.address(8, 1))), wrong(poison=False))
+        assert bench.errors
+
+
+# -- INIT_BUSY follows the writes of the initialiser; a write without need is flagged -------------
+
+
+def test_busy_until_the_last_line() -> None:
+    for config in (BINARY, FP32):
+        model = Initialiser()
+        assert model.busy() == Span(0, 0)
+        model.committed(0, None, config, 8)
+        for index in range(config.lines):
+            assert model.busy() == Span(1, 1)
+            assert model.write(0, index, False) is None
+        assert model.busy() == Span(0, 0)
+        assert "without need" in str(model.write(0, 0, False))
+
+
+def test_an_area_that_the_region_had_may_do_without() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    for index in range(BINARY.lines):
+        model.write(0, index, False)
+    model.committed(0, BINARY, BINARY, 8)
+    assert model.busy() == Span(0, 1)
+    other = dataclasses.replace(BINARY, state_base=0x20000)
+    model.committed(0, BINARY, other, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_a_repeated_commit_does_not_end_it() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    model.write(0, 0, False)
+    model.committed(0, BINARY, BINARY, 8)
+    assert model.busy() == Span(1, 1)
+
+
+def test_a_large_area_costs_what_is_written() -> None:
+    model = Initialiser()
+    tracemalloc.start()
+    model.committed(0, None, dataclasses.replace(BINARY, lines_log2=30), 8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10_000, "bytes"
+    assert model.write(0, (1 << 30) - 1, False) is None
+    assert "without need" in str(model.write(0, (1 << 30) - 1, False))
+    assert "without need" in str(model.write(0, 1 << 30, False))
+    assert model.busy() == Span(1, 1)
+
+
+def test_identity_needs_none() -> None:
+    model = Initialiser()
+    model.committed(0, None, BINARY, 8)
+    plain = dataclasses.replace(BINARY, mode=Mode.IDENTITY)
+    model.committed(0, BINARY, plain, 8)
+    assert model.busy() == Span(0, 0)
+    assert "without need" in str(model.write(0, 0, False))
+
+
+def test_a_write_before_the_commit_is_settled() -> None:
+    model = Initialiser()
+    assert model.write(0, 0, True) is None
+    model.committed(0, None, BINARY, 8)
+    assert model.busy() == Span(0, 1)

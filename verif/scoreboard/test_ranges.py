@@ -85,18 +85,16 @@ def test_each_bit_is_sticky_masked_and_cleared() -> None:
         assert model.check(field.mask, model.begin()) is None
         assert f"{field.name} is 0" in str(model.check(0, model.begin()))
         assert model.pin() == Span(0, 0)
-        model.enable_begin(~field.mask & ENABLE.mask(), 0xFFFF_FFFF)
-        model.enable_end()
+        list(model.enable_bits(~field.mask & ENABLE.mask(), 0xFFFF_FFFF))
         assert model.pin() == Span(0, 0), "another bit is enabled"
-        model.enable_begin(field.mask, 0xFFFF_FFFF)
+        enabling = model.enable_bits(field.mask, 0xFFFF_FFFF)
+        next(enabling)
         assert model.pin() == Span(0, 1)
-        model.enable_end()
+        list(enabling)
         assert model.pin() == Span(1, 1)
-        model.clear_begin(STATUS.mask() & ~field.mask)
-        model.clear_end(STATUS.mask() & ~field.mask)
+        list(model.clear(STATUS.mask() & ~field.mask))
         assert model.pin() == Span(1, 1), "another bit was cleared"
-        model.clear_begin(field.mask)
-        model.clear_end(field.mask)
+        list(model.clear(field.mask))
         assert model.pin() == Span(0, 0)
         assert model.check(0, model.begin()) is None
 

@@ -53,8 +53,8 @@ def test_illegal_codes_belong_to_their_region() -> None:
     assert now(bench, 1)["illegal_seen"] == Span(1, 1)
     for region in (0, 1):
         bench.scoreboard.compare_region(region, {"illegal_seen": 1})
-        assert bool(bench.scoreboard.errors) == (region == 0)
-        bench.scoreboard.errors.clear()
+        assert bool(bench.errors) == (region == 0)
+        bench.errors.clear()
 
 
 def test_a_commit_leaves_old_and_new() -> None:
@@ -111,7 +111,7 @@ def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
     same = mask == closed.ld_mask
     assert bench.scoreboard.quiescence.unjudged == (not same)
     assert bench.scoreboard.counter_range("REFUSED") == ((1, 1) if same else (0, 1))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_a_read_around_two_commits() -> None:

@@ -58,8 +58,6 @@ def test_wrong_status_is_flagged() -> None:
         ("REGION[1].EPOCH", 6),
         ("REGION[1].COMPLETE_LINES", 1),
         ("DONE", 2),
-        ("ERR_INFO", 1),
-        ("DUPLICATE", 1),
     ):
         bus = committed()
         bus.read(name, value)
@@ -242,20 +240,6 @@ def test_init_busy_follows_the_memory_port() -> None:
     bus.scoreboard.now += 20
     bus.read("STATUS", status.pack(INIT_BUSY=1))
     assert "INIT_BUSY is 1, expected 0" in bus.scoreboard.errors.pop()
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"),
-    [
-        ("IRQ_STATUS", ("IRQ_STATUS", None)),
-        ("IRQ_STATUS.DONE", ("IRQ_STATUS", "DONE")),
-        ("REGION[2].STATUS", ("REGION[2].STATUS", None)),
-        ("REGION[2].STATUS.CODE", ("REGION[2].STATUS", "CODE")),
-    ],
-)
-def test_find(name: str, parts: tuple[str, str | None]) -> None:
-    register, field = Bus().predictor.find(name)
-    assert (register.name, field and field.name) == parts
 
 
 @pytest.mark.parametrize("name", ["A.B.C", "REGION[1]", "REGION[0].STATUS.CODE.X"])

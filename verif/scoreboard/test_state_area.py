@@ -25,15 +25,9 @@ def test_a_store_that_races_with_the_commit(late: bool) -> None:
     """
     bench = Bench(FP32)
     msg = bench.begin(write(FP32.address(0, 0), ONE))
-    bench.scoreboard.commit_begin(0, AWAY, 2)
-    response = None if late else bench.device.step(msg)
-    bench.device.commit(0, AWAY, 2)
-    response = response or bench.device.step(msg)
-    assert response is not None
-    bench.scoreboard.commit_end(0)
-    bench.scoreboard.response(response)
+    bench.commit_during(msg, 0, AWAY, before=not late)
     bench.do(read(HERE))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_racing_stores_of_one_worker() -> None:
@@ -43,7 +37,7 @@ def test_racing_stores_of_one_worker() -> None:
         bench.answer(msg)
     moved(bench, AWAY)
     bench.do(read(HERE))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []
 
 
 def test_what_is_certain_is_compared() -> None:
@@ -56,7 +50,7 @@ def test_what_is_certain_is_compared() -> None:
         if wrong:
             bench.device.memory.write(HERE >> 6, TWO, None, False)
         bench.do(read(HERE))
-        assert bool(bench.scoreboard.errors) == wrong
+        assert bool(bench.errors) == wrong
 
 
 def test_ambiguous_plain_lines_in_a_claimed_area() -> None:
@@ -69,4 +63,4 @@ def test_ambiguous_plain_lines_in_a_claimed_area() -> None:
     bench.commit(1, dataclasses.replace(BINARY, state_base=0xC0000), 2)
     bench.device.memory.write(line >> 6, bytes(range(64)), None, False)  # what a record was there
     bench.do(read(line))
-    assert bench.scoreboard.errors == []
+    assert bench.errors == []

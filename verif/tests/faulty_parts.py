@@ -58,6 +58,11 @@ def without_first(counter: Callable[[Scoreboard], Any]) -> type[Scoreboard]:
     return WithoutFirst
 
 
+def unaware(*methods: str) -> type[Scoreboard]:
+    """Return a scoreboard with a Quiescence whose `methods` do nothing."""
+    return type("Unaware", (Scoreboard,), {"quiescence_type": inert(Quiescence, *methods)})
+
+
 def _another_load(number: int, msg: S2MMessage) -> list[S2MMessage]:
     is_late = number >= 40 and isinstance(msg, S2MNDR)
     return [dataclasses.replace(msg, devload=2) if is_late else msg]
@@ -77,28 +82,16 @@ RepeatingScoreboard = shown(lambda number, msg: [msg] * (2 if number == 40 else 
 """Sees one response twice."""
 MisreadingScoreboard = shown(_another_load)
 """Sees another load from one response on."""
+DeafToLoss = unaware("lose")
+"""Does not know which state records were lost."""
+DeafToRefusals = unaware("lose", "distrust")
+"""Does not know which write-backs were refused."""
+DeafToPoison = unaware("poison")
+"""Does not know what the medium has poisoned."""
 UncountingScoreboard = without_first(lambda board: board.memory.ports["MEM_POISON"])
 """Does not count the first poisoned line of the memory."""
 ForgettingEvictions = without_first(lambda board: board.memory.evictions)
 """Does not count the first record that is written back."""
-
-
-class DeafToLoss(Scoreboard):
-    """Scoreboard that does not know which state records were lost."""
-
-    quiescence_type = inert(Quiescence, "lose")
-
-
-class DeafToRefusals(Scoreboard):
-    """Scoreboard that does not know which write-backs were refused."""
-
-    quiescence_type = inert(Quiescence, "lose", "distrust")
-
-
-class DeafToPoison(Scoreboard):
-    """Scoreboard that does not know what the medium has poisoned."""
-
-    quiescence_type = inert(Quiescence, "poison")
 
 
 class LossyStore(MemStore):
@@ -149,7 +142,7 @@ class ForgetfulModel(DeviceModel):
             super()._count(name, key, amount)
 
 
-def misreading(changes: dict[str, Any]) -> type[RegisterPredictor]:
+def misreading(**changes: Any) -> type[RegisterPredictor]:
     """Return a predictor that reads some fields of every descriptor wrong."""
 
     class Misreading(RegisterPredictor):

@@ -85,14 +85,7 @@ class GatherBench:
         self.memory: dict[int, Line] = {}
         self.held = 0
         self.clock = 0
-        self._layouts = {
-            name: layout(name)
-            for name in (
-                *("gather_op_t", "resp_meta_t", "read_beat_t"),
-                *("answer_t", "gather_end_t", "region_desc_t"),
-            )
-        }
-        self._noise = (1 << sum(width for _, width in self._layouts["read_beat_t"])) - 1
+        self._noise = (1 << sum(width for _, width in layout("read_beat_t"))) - 1
 
     def place(self, worker: int, index: int) -> int:
         """Return the memory line of a worker's line (spec: controller §4)."""
@@ -118,21 +111,22 @@ class GatherBench:
                     data, error=kind < error, poison=error <= kind < error + poison
                 )
 
-    async def reset(self) -> None:
-        """Reset, with the descriptor of the region among idle ones."""
+    async def reset(self) -> GatherBench:
+        """Reset, with the descriptor of the region among idle ones; return the bench."""
         dut = self.dut
-        kind = self._layouts["region_desc_t"]
+        kind = layout("region_desc_t")
         mine = pack(kind, state_base=STATE_BASE, lines_log2=LINES_LOG2, workers=64)
         desc = mine << REGION * sum(width for _, width in kind)
         tie_inputs(dut, "nf_fp32_gather", desc=desc)
         await clock_and_reset(dut, 2)
+        return self
 
     def _stalled(self, name: str) -> bool:
         return self.rng.random() < self.stalls.get(name, 0.0)
 
     async def run(self, sums: list[Sum], limit: int) -> None:
         """Issue all requests and wait for their answers; AssertionError after `limit` clocks."""
-        dut, kinds = self.dut, self._layouts
+        dut = self.dut
         self.answers: dict[int, Taken] = {}
         self.ends: dict[int, Taken] = {}
         self.begun: dict[int, int] = {}
@@ -162,9 +156,9 @@ class GatherBench:
                 else:
                     self.held += 1
             if dut.drs_valid.value == 1 and dut.drs_ready.value == 1:
-                self._answered(unpack(kinds["answer_t"], sampled(dut.drs)))
+                self._answered(unpack("answer_t", sampled(dut.drs)))
             if dut.end_valid.value == 1 and dut.end_ready.value == 1:
-                end = unpack(kinds["gather_end_t"], sampled(dut.gather_end))
+                end = unpack("gather_end_t", sampled(dut.gather_end))
                 one = sums[end["slot"]]
                 assert end["slot"] not in self.ends, f"{one} ended twice"
                 due.update(self.places(one))
@@ -178,7 +172,7 @@ class GatherBench:
                 beat = answers[0][1]
                 line = self.memory[beat]
                 dut.r_beat.value = pack(
-                    kinds["read_beat_t"],
+                    "read_beat_t",
                     data=line.data,
                     err=int(line.error),
                     poison=int(line.poison and not line.error),
@@ -194,9 +188,9 @@ class GatherBench:
         assert asked == due, "not every line was read once for each of its requests"
 
     def _request(self, tag: int, one: Sum) -> int:
-        meta = pack(self._layouts["resp_meta_t"], tag=tag, in_region=1, region=REGION)
+        meta = pack("resp_meta_t", tag=tag, in_region=1, region=REGION)
         return pack(
-            self._layouts["gather_op_t"],
+            "gather_op_t",
             meta=meta,
             slot=tag,
             index=one.index,
@@ -207,6 +201,6 @@ class GatherBench:
         )
 
     def _answered(self, answer: dict[str, int]) -> None:
-        tag = unpack(self._layouts["resp_meta_t"], answer["meta"])["tag"]
+        tag = unpack("resp_meta_t", answer["meta"])["tag"]
         assert tag not in self.answers, f"request {tag} was answered twice"
         self.answers[tag] = Taken(self.clock, answer["data"], bool(answer["poison"]))

@@ -9,19 +9,10 @@ from typing import Any, ClassVar
 import cocotb
 from cocotb.triggers import RisingEdge
 
-from cocotbext.cxl.bus import bits_reader
+from cocotbext.cxl import faults
 from cocotbext.cxl.config import CxlConfig
-from cocotbext.cxl.faults import (
-    COUNTERS,
-    FaultInjector,
-    FaultKind,
-    FaultPlan,
-    FaultRule,
-    FaultTable,
-    judge,
-)
 from cocotbext.cxl.link.flit_event import FlitEvent
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import HostLink
 from cocotbext.cxl.wire.control import ControlFlit, encode_control
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import Direction
@@ -43,16 +34,16 @@ def control(flit: ControlFlit) -> int:
 class LinkTest(NfBaseTest):
     """Retry is on. ``rules``: faults that are injected while ``faults.armed``."""
 
-    rules: ClassVar[tuple[FaultRule, ...]] = ()
+    rules: ClassVar[tuple[faults.FaultRule, ...]] = ()
     waived: ClassVar[tuple[str, ...]] = ()
     """Link rules that the host breaks on purpose, by the names of the link checker."""
 
     def configure(self, cfg: EnvConfig) -> None:
         cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
         cfg.shape_link = self.shape
-        self.faults = FaultInjector(FaultPlan(self.plan(), cfg.seed))
+        self.faults = faults.FaultInjector(faults.FaultPlan(self.plan(), cfg.seed))
 
-    def plan(self) -> tuple[FaultRule, ...]:
+    def plan(self) -> tuple[faults.FaultRule, ...]:
         """Return the faults to inject."""
         return self.rules
 
@@ -80,7 +71,7 @@ class LinkTest(NfBaseTest):
         cocotb.start_soon(self._tick())
         await super().start()
 
-    def _injected(self, kind: FaultKind, _direction: Direction) -> None:
+    def _injected(self, kind: faults.FaultKind, _direction: Direction) -> None:
         self.env.coverage.link_fault.fault(kind, self.faults.retrying, str(self.cfg.profile))
 
     async def _tick(self) -> None:
@@ -122,21 +113,17 @@ class LinkTest(NfBaseTest):
         """Return the values of registers by name."""
         return {name: await self.env.registers.read(name) for name in names}
 
-    async def table(self, flits: tuple[int, int]) -> FaultTable:
+    async def table(self, flits: tuple[int, int]) -> faults.FaultTable:
         """Return the fault table of the run so far."""
-        device = await self.read(*COUNTERS)
-        host = {name: self.host.counters[name.lower()] for name in COUNTERS}
-        return judge(self.faults, device, host, flits)
+        device = await self.read(*faults.COUNTERS)
+        host = {name: self.host.counters[name.lower()] for name in faults.COUNTERS}
+        return faults.judge(self.faults, device, host, flits)
 
-    async def check_faults(self) -> FaultTable:
+    async def check_faults(self) -> faults.FaultTable:
         """Check that every injected fault was detected and recovered; return the table."""
         table = await self.table((0, 0))
         assert not table.problems, table.problems
         return table
-
-    def pin(self, name: str) -> Any:
-        """Return a function that reads a pin of the device."""
-        return bits_reader(getattr(self.dut, name))
 
 
 class HandMadeTest(LinkTest):
@@ -151,19 +138,3 @@ class HandMadeTest(LinkTest):
         run = self.memory()
         for addr in addresses:
             await run.fetch(addr)
-
-
-class Swap:
-    """A hook that puts flits in place of the host's own, then gets out of the way."""
-
-    def __init__(self, inner: Any = None) -> None:
-        self.inner = inner
-        self.flits: list[WireFlit] = []
-        self.done = 0
-
-    def __call__(self, wire: WireFlit) -> WireFlit:
-        if self.flits:
-            self.done += 1
-            return self.flits.pop(0)
-        out: WireFlit = self.inner(wire) if self.inner else wire
-        return out

@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
+from cocotb.clock import Clock
 from cocotb.regression import TestGenerator
 from cocotb.utils import get_sim_time
 
@@ -53,11 +54,6 @@ class LinkObserver:
             "NDR": grant_plain,
             "DRS": grant_data,
         }
-        self.reset()
-
-    def reset(self) -> None:
-        """Start again after a reset of the link."""
-        self.tracker.reset()
         self.points.link.bind(self.tracker, self._full)
         self.points.state.reset()
         self._phy = True
@@ -85,17 +81,19 @@ class LinkObserver:
 
 
 def link_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
-    """Register a test of a link bench with cocotb, which leaves its coverage when it has passed.
+    """Register a test of a link bench with cocotb: the clock runs, and coverage is left by a test
+    that has passed.
 
     A device that checks no RAM may send anything: its flits cover nothing.
     """
 
     @functools.wraps(test)
-    async def run(*args: Any, **kwargs: Any) -> None:
+    async def run(dut: Any, **kwargs: Any) -> None:
         global _points
         _points = _Points()
+        Clock(dut.clk, 2, unit="ns", impl="gpi").start(start_high=False)
         began = get_sim_time("ns")
-        await test(*args, **kwargs)
+        await test(dut, **kwargs)
         points = _points if _PARAMETERS["ECC"] else _Points()
         leave(points.model, {"cycles": round((get_sim_time("ns") - began) / CLOCK_NS)})
 

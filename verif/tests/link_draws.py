@@ -9,14 +9,7 @@ from typing import Any
 
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
-from verif.tests.link_messages import (
-    random_damage,
-    random_drs,
-    random_ndr,
-    random_req,
-    random_rwd,
-    tricky_data,
-)
+from verif.tests import link_messages
 from verif.tests.link_testbench import RetryTestbench
 
 GRANTS = (1, 2, 3, 8, 40, 64, 130, 256)
@@ -69,16 +62,18 @@ def messages(bench: RetryTestbench, count: int, tricky: float = 0.2) -> None:
     partial = rng.choice((0.0, 0.3, 1.0))
     for kind in rng.choices(range(4), weights, k=count):
         if kind == 0:
-            bench.send(random_req(rng))
+            bench.send(link_messages.random_req(rng))
         elif kind == 1:
-            rwd = random_rwd(rng, partial)
+            rwd = link_messages.random_rwd(rng, partial)
             if rng.random() < tricky:
-                rwd = M2SRwD(RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=tricky_data(rng))
+                rwd = M2SRwD(
+                    RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=link_messages.tricky_data(rng)
+                )
             bench.send(rwd)
         elif kind == 2:
-            bench.answer(random_ndr(rng))
+            bench.answer(link_messages.random_ndr(rng))
         else:
-            drs = random_drs(rng)
+            drs = link_messages.random_drs(rng)
             bench.answer(drs)
 
 
@@ -105,8 +100,8 @@ class Episodes:
         elif kind == "core held":
             bench.core_rate = 0.0
         elif kind == "damage":
-            bench.to_device = random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
-            bench.to_host = random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
+            bench.to_device = link_messages.random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
+            bench.to_host = link_messages.random_damage(rng, rng.choice((0.01, 0.05, 0.3)))
             clocks = min(clocks, 60)
         elif kind == "retrain":
             await self._retrain(clocks)

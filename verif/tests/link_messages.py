@@ -11,47 +11,28 @@ import random
 from collections.abc import Callable, Sequence
 
 from cocotbext.cxl.link.partner import WireFlit
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import (
-    ControlFlit,
-    InitParam,
-    Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    encode_control,
-)
+from cocotbext.cxl.wire import control, flits, messages
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.messages import (
-    BE_ALL,
-    S2MDRS,
-    S2MNDR,
-    M2SReq,
-    M2SRwD,
-    ReqOp,
-    RwdOp,
-)
 
 PID = flits.ProtocolCode.CACHEMEM.word
-FRAMES: list[ControlFlit] = [RetryFrame()] * 5
+FRAMES: list[control.ControlFlit] = [control.RetryFrame()] * 5
 """Start of a RETRY.Req or RETRY.Ack sequence."""
 Damage = Callable[[WireFlit], WireFlit]
 
 
-def req_word(m: M2SReq) -> int:
+def req_word(m: messages.M2SReq) -> int:
     return (m.opcode << 20 | m.tag << 4 | m.ldid) << 46 | m.addr >> 6
 
 
-def rwd_word(m: M2SRwD, illegal: bool = False, raw_be: bool = False) -> int:
+def rwd_word(m: messages.M2SRwD, illegal: bool = False, raw_be: bool = False) -> int:
     head = ((illegal << 4 | m.opcode) << 20 | m.tag << 4 | m.ldid) << 46 | m.addr >> 6
-    be = m.be if m.carries_be or raw_be else BE_ALL
+    be = m.be if m.carries_be or raw_be else messages.BE_ALL
     return ((head << 1 | m.poison) << 64 | be) << 512 | int.from_bytes(m.data, "little")
 
 
-def random_req(rng: random.Random) -> M2SReq:
-    op = rng.choice([*ReqOp, *[rng.randrange(16)] * 3])
-    return M2SReq(
+def random_req(rng: random.Random) -> messages.M2SReq:
+    op = rng.choice([*messages.ReqOp, *[rng.randrange(16)] * 3])
+    return messages.M2SReq(
         op,
         rng.getrandbits(16),
         rng.getrandbits(46) << 6 | rng.getrandbits(1) << 5,
@@ -60,27 +41,29 @@ def random_req(rng: random.Random) -> M2SReq:
     )
 
 
-def random_rwd(rng: random.Random, partial: float = 0.3) -> M2SRwD:
+def random_rwd(rng: random.Random, partial: float = 0.3) -> messages.M2SRwD:
     is_partial = rng.random() < partial
-    whole = rng.choice([*[RwdOp.MEM_WR] * 4, rng.choice((0, *range(3, 16)))])  # or reserved
-    return M2SRwD(
-        RwdOp.MEM_WR_PTL if is_partial else whole,
+    whole = rng.choice(
+        [*[messages.RwdOp.MEM_WR] * 4, rng.choice((0, *range(3, 16)))]
+    )  # or reserved
+    return messages.M2SRwD(
+        messages.RwdOp.MEM_WR_PTL if is_partial else whole,
         rng.getrandbits(16),
         rng.getrandbits(46) << 6,
         rng.getrandbits(4),
         tc=rng.getrandbits(2),
         data=rng.randbytes(64),
-        be=rng.getrandbits(64) if is_partial else BE_ALL,
+        be=rng.getrandbits(64) if is_partial else messages.BE_ALL,
         poison=rng.random() < 0.2,
     )
 
 
-def random_ndr(rng: random.Random) -> S2MNDR:
-    return S2MNDR(0, rng.getrandbits(16), rng.getrandbits(4), rng.getrandbits(2))
+def random_ndr(rng: random.Random) -> messages.S2MNDR:
+    return messages.S2MNDR(0, rng.getrandbits(16), rng.getrandbits(4), rng.getrandbits(2))
 
 
-def random_drs(rng: random.Random) -> S2MDRS:
-    return S2MDRS(
+def random_drs(rng: random.Random) -> messages.S2MDRS:
+    return messages.S2MDRS(
         0,
         rng.getrandbits(16),
         rng.getrandbits(4),
@@ -109,7 +92,7 @@ def data_flit(*chunks: int) -> int:
     return seal(sum(chunk << flits.G_BITS * k for k, chunk in enumerate(chunks)))
 
 
-def write_flits(write: M2SRwD) -> tuple[int, int]:
+def write_flits(write: messages.M2SRwD) -> tuple[int, int]:
     """Return both flits of a write whose header is in slot 0."""
     *first, last = flits.chunks_of_line(write.data)
     head = slots_flit((4, 0, 0, 0), (write.pack(), *first), sz=True)
@@ -145,16 +128,16 @@ def tricky_data(rng: random.Random) -> bytes:
     """Return a line that looks like a control flit when it is an all-data flit."""
     kind = rng.choice(
         (
-            RetryFrame(),
-            RetryFrame(),
-            RetryReq(rng.randrange(64), rng.randrange(4)),
-            RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
-            RetryIdle(),
-            Llcrd(8),
-            InitParam(63),
+            control.RetryFrame(),
+            control.RetryFrame(),
+            control.RetryReq(rng.randrange(64), rng.randrange(4)),
+            control.RetryAck(False, False, rng.randrange(4), 3, rng.randrange(64), 9),
+            control.RetryIdle(),
+            control.Llcrd(8),
+            control.InitParam(63),
         )
     )
-    return encode_control(kind).to_bytes(64, "little")
+    return control.encode_control(kind).to_bytes(64, "little")
 
 
 def random_damage(rng: random.Random, rate: float) -> Damage:

@@ -13,52 +13,30 @@ put further flits on the wire that the host accounts for.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import cocotb
-from cocotb.clock import Clock
+from cocotb.regression import TestGenerator
 from cocotb.triggers import RisingEdge, Timer
 
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.tracker import LinkTracker
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import (
-    ControlFlit,
-    Llcrd,
-    decode_control,
-    encode_control,
-    is_retryable,
-)
+from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
-from cocotbext.cxl.wire.messages import (
-    S2MDRS,
-    S2MNDR,
-    M2SReq,
-    M2SRwD,
-    RwdOp,
-    S2MMessage,
-)
+from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, RwdOp, S2MMessage
 from cocotbext.cxl.wire.packer import Credits
+from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from verif.parameters import build_parameters
-from verif.tests.link_coverage import LinkObserver
-from verif.tests.link_messages import (
-    PID,
-    Damage,
-    random_drs,
-    random_ndr,
-    random_req,
-    random_rwd,
-    req_word,
-    rwd_word,
-    tricky_data,
-)
-from verif.tests.link_rules import EVENTS, STATUS, count_events
-from verif.tests.packed_structs import sampled, unpack
+from verif.tests import link_messages
+from verif.tests.link_coverage import LinkObserver, link_test
+from verif.tests.packed_structs import layout, sampled, unpack
 from verif.tests.ports import tie_inputs
 
 PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}
@@ -69,23 +47,83 @@ RETRY_TIMEOUT, RETRY_DEPTH = PARAMETERS.get("RETRY_TIMEOUT", 4096), PARAMETERS["
 NORMAL, LLRREQ, LOCAL_IDLE, PHY_REINIT, ABORT = range(5)
 
 
+EVENTS, STATUS = layout("link_events_t"), layout("link_status_t")
+_KIND = REG_MAP.enums["LinkError"]
+_NAMES = {code: name for name, code in _KIND.items()}
+_NO_STROBE = ("NONE", "ABORT")  # ABORT is reported with any strobe of its clock
+_OWN_STROBE = {"crc_error": "CRC", "pid_uncorrectable": "PROTOCOL_ID"}
+
+
+def count_events(total: dict[str, int], events: int, kind: int) -> None:
+    """Add the strobes of one clock, port `events`, to those so far."""
+    if events or kind:
+        strobes = unpack(EVENTS, events)
+        _check_error_kind(strobes, kind)
+        for name, value in strobes.items():
+            total[name] += value
+
+
+def _check_error_kind(events: dict[str, int], kind: int) -> None:
+    """Check that the kind of error is that of the strobe: none without one, none left out.
+
+    A flit is judged once: a bad CRC or Protocol ID hides what its content would be, and everything
+    else that is wrong counts as a protocol error.
+    """
+    name = _NAMES[kind]
+    strobe = next((one for one in _OWN_STROBE if events[one]), "")
+    if strobe:
+        allowed: tuple[str, ...] = (_OWN_STROBE[strobe], "ABORT")
+    elif events["protocol_error"]:
+        own = (*_OWN_STROBE.values(), "NONE")
+        allowed = tuple(one for one in _KIND if one not in own)
+    else:
+        allowed = _NO_STROBE
+    told = [one for one, value in events.items() if value]
+    assert name in allowed, f"error kind {name} with the strobes {told}"
+
+
+@dataclass
+class Passed:
+    """Messages that were sent, or that have arrived, by channel; those to the core as words."""
+
+    req: list[int] = field(default_factory=list)
+    rwd: list[int] = field(default_factory=list)
+    ndr: list[S2MNDR] = field(default_factory=list)
+    drs: list[S2MDRS] = field(default_factory=list)
+
+    def counts(self) -> list[int]:
+        """Return the number of messages of each channel."""
+        return [len(messages) for messages in vars(self).values()]
+
+
 class RetryTestbench:
-    """One nf_link, a HostLink, and the core's side as queues."""
+    """One nf_link, a HostLink, and the core's side as queues.
+
+    Args:
+        dut: Top ``nf_link``.
+        seed: Seed of the bench.
+        delay: Clocks that a flit takes on either wire.
+        tracked: LinkTracker checks every flit at the pins.
+        config: Fields of LinkConfig; `grant` stands for the credits of both kinds.
+    """
 
     def __init__(
         self, dut: Any, seed: int = 1, delay: int = 2, tracked: bool = True, **config: Any
     ) -> None:
         self.dut = dut
         self.rng = random.Random(seed)
-        settings: dict[str, Any] = {"retry_timeout": RETRY_TIMEOUT, "rng": self.rng} | config
+        settings: dict[str, Any] = {"retry_timeout": RETRY_TIMEOUT, "rng": self.rng}
+        if "grant" in config:
+            settings["grant_plain"] = settings["grant_data"] = config.pop("grant")
+        settings |= config
         self.host = HostLink(LinkConfig(retry=True, **settings))
         self.tracker: LinkTracker | None = None  # checks every flit at the pins
         if tracked:
             waived = ("crc", "protocol_id")
             self.tracker = LinkTracker(True, lambda rule, _way: rule in waived, RETRY_DEPTH - 1)
         self.delay = delay
-        self.to_device: Damage | None = None
-        self.to_host: Damage | None = None
+        self.to_device: link_messages.Damage | None = None
+        self.to_host: link_messages.Damage | None = None
         self.ready_rate = self.core_rate = self.rx_rate = 1.0
         self.raw: deque[WireFlit] = deque()  # put on the wire before anything of the host's
         self.muted = False  # the host says nothing
@@ -93,14 +131,7 @@ class RetryTestbench:
         self._phy_back = 0
         self.events = dict.fromkeys((name for name, _ in EVENTS), 0)
         self.errors: list[int] = []  # status.error_kind
-        self.sent_req: list[int] = []
-        self.sent_rwd: list[int] = []
-        self.sent_ndr: list[S2MNDR] = []
-        self.sent_drs: list[S2MDRS] = []
-        self.got_req: list[int] = []
-        self.got_rwd: list[int] = []
-        self.got_ndr: list[S2MNDR] = []
-        self.got_drs: list[S2MDRS] = []
+        self.sent, self.got = Passed(), Passed()
         self.out_ndr: deque[S2MNDR] = deque()
         self.out_drs: deque[S2MDRS] = deque()
         self.drs_taken = 0  # DRS that the device has accepted from the core
@@ -110,17 +141,11 @@ class RetryTestbench:
         self.phy = True
 
     # ---- reset
-    async def start(self, first: bool = True, training: int = 0) -> None:
-        """Reset the device and the host; ``first`` also starts the clock.
-
-        ``training``: clocks until phy_up rises.
-        """
+    async def start(self, training: int = 0) -> None:
+        """Reset the device and the host; phy_up rises after ``training`` clocks."""
         dut = self.dut
         tie_inputs(dut, "nf_link", phy_up=not training)
         dut.rst_n.value = 0
-        if first:
-            await Timer(1, unit="ns")
-            Clock(dut.clk, 2, unit="ns", impl="gpi").start()
         await Timer(7, unit="ns")
         await RisingEdge(dut.clk)
         dut.rst_n.value = 1
@@ -142,10 +167,11 @@ class RetryTestbench:
             await RisingEdge(dut.clk)
         dut.phy_up.value = 1
 
-    async def up(self, limit: int = 600, first: bool = True) -> Self:
-        """Reset, and wait until both ends may send; return the bench. `first` as for `start`."""
-        await self.start(first=first)
-        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, limit)
+    async def up(self, settle: int = 0) -> Self:
+        """Reset, wait until both ends may send, and some more clocks; return the bench."""
+        await self.start()
+        await self.until(lambda: self.host.credits.plain > 0 and self.host.credits.data > 0, 600)
+        await self.clocks(settle)
         return self
 
     async def leave_unacknowledged(self, completions: int) -> None:
@@ -153,7 +179,7 @@ class RetryTestbench:
         self.muted = True
         await self.clocks(10)
         for _ in range(completions):
-            self.answer(random_ndr(self.rng))
+            self.answer(link_messages.random_ndr(self.rng))
             await self.clocks(2)
         await self.clocks(20)
 
@@ -162,52 +188,69 @@ class RetryTestbench:
         """Queue requests in the host."""
         for message in messages:
             if isinstance(message, M2SReq):
-                self.sent_req.append(req_word(message))
+                self.sent.req.append(link_messages.req_word(message))
             else:
-                self.sent_rwd.append(rwd_word(message))
+                self.sent.rwd.append(link_messages.rwd_word(message))
             self.host.send(message)
 
     def answer(self, *messages: S2MMessage) -> None:
         """Queue answers in the core."""
         for message in messages:
             if isinstance(message, S2MNDR):
-                self.sent_ndr.append(message)
+                self.sent.ndr.append(message)
                 self.out_ndr.append(message)
             else:
                 assert isinstance(message, S2MDRS)
-                self.sent_drs.append(message)
+                self.sent.drs.append(message)
                 self.out_drs.append(message)
 
     def answer_random(self, ndr: int = 0, drs: int = 0) -> None:
         """Queue a number of random completions and of random read answers in the core."""
-        self.answer(*(random_ndr(self.rng) for _ in range(ndr)))
-        self.answer(*(random_drs(self.rng) for _ in range(drs)))
+        self.answer(*(link_messages.random_ndr(self.rng) for _ in range(ndr)))
+        self.answer(*(link_messages.random_drs(self.rng) for _ in range(drs)))
+
+    def fill(self, count: int, tricky: float = 0.3) -> None:
+        """Queue ``count`` random messages of each kind in each end."""
+        rng = self.rng
+        for _ in range(count):
+            rwd, drs = link_messages.random_rwd(rng), link_messages.random_drs(rng)
+            if rng.random() < tricky:
+                rwd = M2SRwD(
+                    RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=link_messages.tricky_data(rng)
+                )
+            if rng.random() < tricky:
+                drs = S2MDRS(
+                    0, drs.tag, drs.ldid, drs.devload, False, link_messages.tricky_data(rng)
+                )
+            both: list[M2SReq | M2SRwD] = [link_messages.random_req(rng), rwd]
+            for message in rng.sample(both, 2):
+                self.send(message)
+            self.answer(link_messages.random_ndr(rng))
+            self.answer(drs)
 
     @property
     def complete(self) -> bool:
         """Return True if as many messages came out as went in."""
-        return (
-            len(self.got_req) >= len(self.sent_req)
-            and len(self.got_rwd) >= len(self.sent_rwd)
-            and len(self.got_ndr) >= len(self.sent_ndr)
-            and len(self.got_drs) >= len(self.sent_drs)
-        )
+        return all(got >= sent for got, sent in zip(self.got.counts(), self.sent.counts()))
 
-    async def completed(self, limit: int) -> None:
-        """Wait until as many messages came out as went in."""
+    async def completed(self, limit: int) -> tuple[int, int]:
+        """Wait until as many messages came out as went in; return flits of the device and
+        clocks."""
+        first, sent = self.now, len(self.tx_log)
         await self.until(lambda: self.complete, limit)
+        return len(self.tx_log) - sent, self.now - first
 
-    async def delivered(self, limit: int) -> None:
-        """Wait until all messages have arrived, and `check` them."""
-        await self.completed(limit)
+    async def delivered(self, limit: int, settle: int = 0) -> tuple[int, int]:
+        """Wait until all messages have arrived, and some more clocks, and `check` them."""
+        spent = await self.completed(limit)
+        await self.clocks(settle)
         self.check()
+        return spent
 
     def check(self) -> None:
         """Check that each message arrived once, in order and unchanged, without any error."""
-        assert self.got_req == self.sent_req
-        assert self.got_rwd == self.sent_rwd
-        assert self.got_ndr == self.sent_ndr
-        assert self.got_drs == self.sent_drs
+        for channel, sent in vars(self.sent).items():
+            assert vars(self.got)[channel] == sent, channel
         assert not self.host.issues, self.host.issues[:3]
         assert not self.events["protocol_error"], self.errors
         assert self.events["tx_flit"] == len(self.tx_log), "TX_FLIT is not what left"
@@ -274,7 +317,7 @@ class RetryTestbench:
             if reached():
                 return
             await self.clock()
-        counts = [len(x) for x in (self.got_req, self.got_rwd, self.got_ndr, self.got_drs)]
+        counts = self.got.counts()
         raise AssertionError(f"stuck: {counts}, LRSM {self.lrsm}, host {self.host.retry.lrsm}")
 
     def set_phy(self, up: bool) -> None:
@@ -286,6 +329,16 @@ class RetryTestbench:
             for i in range(len(line)):
                 line[i] = None
         self.arrived = len(self.tx_log)
+
+    @property
+    def write_pointer(self) -> int:
+        """Return the place of the next flit in the retry buffer of the device."""
+        return int(self.dut.u_retry_buffer.wr_q.value)
+
+    @property
+    def free(self) -> int:
+        """Return NumFreeBuf of the device."""
+        return int(self.dut.u_retry_buffer.free_q.value)
 
     @property
     def lrsm(self) -> int:
@@ -312,9 +365,9 @@ class RetryTestbench:
         self.upward.append(self._sent())
         self._deliver(self.upward.popleft())
         if self.req_ready and int(dut.req_valid.value):
-            self.got_req.append(sampled(dut.req))
+            self.got.req.append(sampled(dut.req))
         if self.rwd_ready and int(dut.rwd_valid.value):
-            self.got_rwd.append(sampled(dut.rwd))
+            self.got.rwd.append(sampled(dut.rwd))
         if self.ndr is not None and int(dut.ndr_ready.value):
             self.ndr = None
         if self.drs is not None and int(dut.drs_ready.value):
@@ -345,23 +398,31 @@ class RetryTestbench:
             self.arrived += 1
             for message in self.host.receive(*head):
                 if isinstance(message, S2MNDR):
-                    self.got_ndr.append(message)
+                    self.got.ndr.append(message)
                 elif isinstance(message, S2MDRS):
-                    self.got_drs.append(message)
+                    self.got.drs.append(message)
 
     # ---- what the device sent
-    def controls(self, since: int = 0) -> list[ControlFlit]:
+    def controls(self, since: int = 0) -> list[control.ControlFlit]:
         """Return the control flits from the ``since``-th flit on (all-data flits may look so)."""
         return [
-            decode_control(f & PAYLOAD_MASK)[0]
+            control.decode_control(f & PAYLOAD_MASK)[0]
             for _, f in self.tx_log[since:]
             if flits.is_control(f & PAYLOAD_MASK)
         ]
 
-    def put(self, *kinds: ControlFlit) -> None:
+    def requests(self, since: int = 0) -> list[control.RetryReq]:
+        """Return every RETRY.Req among the flits from the ``since``-th on."""
+        return [one for one in self.controls(since) if isinstance(one, control.RetryReq)]
+
+    def answers(self, since: int = 0) -> list[control.RetryAck]:
+        """Return every RETRY.Ack among the flits from the ``since``-th on."""
+        return [one for one in self.controls(since) if isinstance(one, control.RetryAck)]
+
+    def put(self, *kinds: control.ControlFlit) -> None:
         """Put control flits on the wire in place of the host's."""
         for kind in kinds:
-            self.raw.append((PID, seal(encode_control(kind))))
+            self.raw.append((link_messages.PID, seal(control.encode_control(kind))))
 
 
 class LinkTestbench(RetryTestbench):
@@ -377,26 +438,24 @@ class LinkTestbench(RetryTestbench):
 
     def __init__(self, dut: Any, grant: int = 64, lenient: bool = False, **config: Any) -> None:
         eager = {"ack_force_threshold": 2, "flush_retimer": 1, "retry_depth": 255}
-        settings = {"grant_plain": grant, "grant_data": grant, **eager, **config}
-        super().__init__(dut, cocotb.RANDOM_SEED, 0, tracked=False, **settings)
+        super().__init__(dut, cocotb.RANDOM_SEED, 0, tracked=False, grant=grant, **eager | config)
         self.lenient = lenient
 
-    async def up(self, limit: int = 400, first: bool = True) -> Self:
+    async def up(self, settle: int = 120) -> Self:
         """Initialise the link, wait for the full grant of credits both ways and let all settle."""
-        await self.start(first=first)
-        await self.until(
-            lambda: self.host.credits == ALL_CREDITS and not self.host.returns.initial, limit
-        )
+        await self.start()
+        returns = self.host.returns
+        await self.until(lambda: self.host.credits == ALL_CREDITS and not returns.initial, 400)
         assert int(self.dut.link_up.value)
-        await self.clocks(120)
+        await self.clocks(settle)
         return self
 
     def drive(
         self,
-        *flits_or_kinds: int | ControlFlit,
+        *flits_or_kinds: int | control.ControlFlit,
         plain: int = 0,
         data: int = 0,
-        protocol_id: int = PID,
+        protocol_id: int = link_messages.PID,
     ) -> None:
         """Put sealed flits or control flits on the wire, ahead of what the host has to say.
 
@@ -409,9 +468,9 @@ class LinkTestbench(RetryTestbench):
             protocol_id: Protocol ID of the flits.
         """
         for one in flits_or_kinds:
-            flit = one if isinstance(one, int) else seal(encode_control(one))
+            flit = one if isinstance(one, int) else seal(control.encode_control(one))
             self.raw.append((protocol_id, flit))
-            if isinstance(one, int) or is_retryable(one):
+            if isinstance(one, int) or control.is_retryable(one):
                 self.host.buffer.store(flit, False)
         self.host.credits.plain -= plain
         self.host.credits.data -= data
@@ -420,7 +479,7 @@ class LinkTestbench(RetryTestbench):
         """Grant credits to the device by an LLCRD of the test."""
         self.host.returns.peer.plain += plain
         self.host.returns.peer.data += data
-        self.drive(Llcrd(0, flits.encode_credit(plain), 0, flits.encode_credit(data)))
+        self.drive(control.Llcrd(0, flits.encode_credit(plain), 0, flits.encode_credit(data)))
 
     def hold(self, held: bool = True) -> None:
         """Let the host send messages alone: no acknowledgement and no credit."""
@@ -429,12 +488,12 @@ class LinkTestbench(RetryTestbench):
 
     def _sample(self) -> None:
         dut, host = self.dut, self.host
-        gone = self.drs_taken == len(self.got_drs) or not int(dut.drs_gone.value)
+        gone = self.drs_taken == len(self.got.drs) or not int(dut.drs_gone.value)
         assert gone, "drs_gone, though the data of a read has not left"
         owed, sent = host.unpacker.owed, len(self.tx_log)
         super()._sample()
         for _, flit in self.tx_log[sent:]:
-            assert int(dut.tx_protocol_id.value) == PID
+            assert int(dut.tx_protocol_id.value) == link_messages.PID
             assert not host.counters["crc_error"], "CRC of a sent flit"
             if owed <= 3 and not flits.is_control(flit):
                 assert flits.FlitHeader.decode(flit).rsp_crd == 0
@@ -442,18 +501,25 @@ class LinkTestbench(RetryTestbench):
         assert host.credits.plain <= REQ_CREDITS, "more requests granted than there are places"
         assert host.credits.data <= RWD_CREDITS, "more writes granted than there are places"
 
+    async def broken(self, payload: int) -> None:
+        """Drive a broken control flit; check one error and one retry, which the host ends at
+        once."""
+        errors, retries = self.events["protocol_error"], self.events["retry_local"]
+        self.raw.append((link_messages.PID, seal(payload)))
+        await self.clocks(4)
+        for _ in range(60):
+            if self.lrsm == NORMAL:
+                break
+            await self.clock()
+        assert self.events["protocol_error"] == errors + 1, f"{payload:x}h is no error, or two"
+        assert self.events["retry_local"] == retries + 1, f"{payload:x}h starts no retry"
 
-def fill(bench: RetryTestbench, count: int, tricky: float = 0.3) -> None:
-    """Queue ``count`` random messages of each kind in each end."""
-    rng = bench.rng
-    for _ in range(count):
-        rwd, drs = random_rwd(rng), random_drs(rng)
-        if rng.random() < tricky:
-            rwd = M2SRwD(RwdOp.MEM_WR, rwd.tag, rwd.addr, rwd.ldid, data=tricky_data(rng))
-        if rng.random() < tricky:
-            drs = S2MDRS(0, drs.tag, drs.ldid, drs.devload, False, tricky_data(rng))
-        both: list[M2SReq | M2SRwD] = [random_req(rng), rwd]
-        for message in rng.sample(both, 2):
-            bench.send(message)
-        bench.answer(random_ndr(rng))
-        bench.answer(drs)
+
+def link_up_test(test: Callable[..., Coroutine[Any, Any, None]]) -> TestGenerator:
+    """Register a test of a link bench with cocotb; it gets a LinkTestbench whose link is up."""
+
+    @functools.wraps(test)
+    async def run(dut: Any, **settings: Any) -> None:
+        await test(await LinkTestbench(dut).up(), **settings)
+
+    return link_test(run)

@@ -23,10 +23,10 @@ def layout(struct: str) -> Layout:
     return tuple((member.name, member.type.bitWidth) for member in members)
 
 
-def pack(layout: Layout, **values: int) -> int:
+def pack(struct: str | Layout, **values: int) -> int:
     """Return the value of a packed structure; members that are not named are 0."""
     word = 0
-    for name, width in layout:
+    for name, width in layout(struct) if isinstance(struct, str) else struct:
         value = values.pop(name, 0)
         assert 0 <= value < 1 << width, f"{name} = {value:#x}"
         word = word << width | value
@@ -34,10 +34,10 @@ def pack(layout: Layout, **values: int) -> int:
     return word
 
 
-def unpack(layout: Layout, word: int) -> dict[str, int]:
+def unpack(struct: str | Layout, word: int) -> dict[str, int]:
     """Return the members of a packed structure."""
     out = {}
-    for name, width in reversed(layout):
+    for name, width in reversed(layout(struct) if isinstance(struct, str) else struct):
         out[name] = word & ((1 << width) - 1)
         word >>= width
     return out

@@ -18,8 +18,9 @@ from models.register_map import Register
 from verif.axi import Resp
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
-from verif.tests.packed_structs import layout
+from verif.tests.packed_structs import layout, pack
 from verif.tests.ports import clock_and_reset, tie_inputs
+from verif.tests.register_checks import RegisterChecks
 
 CLOCK_NS = 10
 EVENTS = {port: layout(f"{port}_t") for port in ("core_events", "link_events", "ram_events")}
@@ -28,6 +29,17 @@ COUNTED = {
     for port, members in EVENTS.items()
 }
 """Members that a counter counts; the others say where the first of them was."""
+RAISES = {
+    "crc_error": "LINK_ERROR",
+    "pid_uncorrectable": "LINK_ERROR",
+    "protocol_error": "LINK_ERROR",
+    "mem_read_error": "MEM_ERROR",
+    "mem_write_error": "MEM_ERROR",
+    "poison_received": "POISON",
+    "mem_poison": "POISON",
+    "ram_parity": "RAM_ERROR",
+}
+"""The source of each event that has one; the others are counted only."""
 
 
 class RegsBench:
@@ -39,6 +51,7 @@ class RegsBench:
         self.regs: dict[str, Register] = REG_MAP.expand(self.params)
         self.port = AxiLitePort(dut)
         self.rng = random.Random(cocotb.RANDOM_SEED)
+        self.checks = RegisterChecks(self.port, self.regs, self.rng)
         self.closed: list[int] = []
         """Regions whose CTRL.CLOSE was written."""
         self._began = get_sim_time("ns")
@@ -74,12 +87,15 @@ class RegsBench:
         return data
 
     async def write(self, name: str, data: int, strobe: int = 0xF) -> None:
-        resp = await self.port.write(self.regs[name].address, data, strobe)
-        assert resp == Resp.OKAY, f"write of {name} answered {resp}"
+        await self.checks.write(self.regs[name], data, strobe)
 
-    async def pulse(self, name: str, value: int) -> None:
-        """Drive an event input for one clock."""
-        getattr(self.dut, name).value = value
+    def drawn(self, struct: str, **fixed: int) -> dict[str, int]:
+        """Draw the members of a packed structure, but for those that are given."""
+        return {name: self.rng.getrandbits(width) for name, width in layout(struct)} | fixed
+
+    async def pulse(self, name: str, value: int = 0, **members: int) -> None:
+        """Drive an event input for one clock, by its value or by the members of its structure."""
+        getattr(self.dut, name).value = pack(f"{name}_t", **members) if members else value
         await RisingEdge(self.dut.clk)
         getattr(self.dut, name).value = 0
 
@@ -101,84 +117,81 @@ class RegsBench:
         assert effect >= 0, "no write response"
         return moment - effect
 
+    async def _send(self, channel: str, after: int, **payload: int) -> None:
+        """Offer one beat on AW or W `after` clocks from now, until it is accepted."""
+        dut = self.dut
+        await ClockCycles(dut.clk, after) if after else None
+        for name, value in payload.items():
+            getattr(dut, f"s_axil_{channel}{name}").value = value
+        getattr(dut, f"s_axil_{channel}valid").value = 1
+        accepted = False
+        while not accepted:
+            await ReadOnly()
+            accepted = bool(int(getattr(dut, f"s_axil_{channel}ready").value))
+            await RisingEdge(dut.clk)
+        getattr(dut, f"s_axil_{channel}valid").value = 0
+        for name, value in payload.items():  # what the pins show now means nothing
+            pin = getattr(dut, f"s_axil_{channel}{name}")
+            pin.value = ~value & (1 << len(pin)) - 1
+
+    async def raw_write(
+        self, address: int, data: int, strobe: int = 0xF, aw: int = 0, w: int = 0
+    ) -> int:
+        """One write on the bare pins; the channel with the greater delay is offered that many
+        clocks after the other has been *accepted* (0 and 0: both at once). Returns the response.
+        """
+        dut = self.dut
+        beats = [(aw, "aw", {"addr": address, "prot": 0}), (w, "w", {"data": data, "strb": strobe})]
+        beats.sort(key=lambda beat: beat[0])
+        first, second = (self._send(name, after, **fields) for after, name, fields in beats)
+        begun = cocotb.start_soon(first)
+        if aw != w:
+            await begun
+        await second
+        await begun
+        await ReadOnly()
+        while not int(dut.s_axil_bvalid.value):
+            await RisingEdge(dut.clk)
+            await ReadOnly()
+        resp = int(dut.s_axil_bresp.value)
+        await RisingEdge(dut.clk)
+        dut.s_axil_bready.value = 1
+        await RisingEdge(dut.clk)
+        dut.s_axil_bready.value = 0
+        return resp
+
+    async def raw_write_held(self, address: int, data: int) -> None:
+        """Write on the bare pins until the response is there, and leave it untaken."""
+        dut = self.dut
+        await self._send("aw", 0, addr=address, prot=0)
+        await self._send("w", 0, data=data, strb=0xF)
+        while not int(dut.s_axil_bvalid.value):
+            await FallingEdge(dut.clk)
+
+    async def raw_read(self, address: int, held: int = 0) -> int:
+        """One read on the bare pins, whose data is taken `held` clocks after it came; returns the
+        data. AssertionError when it does not stay as it came.
+        """
+        dut = self.dut
+        await self._send("ar", 0, addr=address, prot=0)
+        dut.s_axil_rready.value = not held
+        await ReadOnly()
+        while not int(dut.s_axil_rvalid.value):
+            await RisingEdge(dut.clk)
+            await ReadOnly()
+        data = int(dut.s_axil_rdata.value)
+        if held:
+            await ClockCycles(dut.clk, held)
+            dut.s_axil_rready.value = 1
+            await ReadOnly()
+            assert int(dut.s_axil_rvalid.value), "the response was taken back"
+            assert int(dut.s_axil_rdata.value) == data, "the data changed while it waited"
+        await RisingEdge(dut.clk)
+        dut.s_axil_rready.value = 0
+        return data
+
     async def counters(self) -> dict[str, int]:
         return {name: await self.read(name) for name in REG_MAP.counters()}
-
-
-async def _send(dut: Any, channel: str, after: int, **payload: int) -> None:
-    """Offer one beat on AW or W `after` clocks from now, and take it back when it is accepted."""
-    await ClockCycles(dut.clk, after) if after else None
-    for name, value in payload.items():
-        getattr(dut, f"s_axil_{channel}{name}").value = value
-    getattr(dut, f"s_axil_{channel}valid").value = 1
-    accepted = False
-    while not accepted:
-        await ReadOnly()
-        accepted = bool(int(getattr(dut, f"s_axil_{channel}ready").value))
-        await RisingEdge(dut.clk)
-    getattr(dut, f"s_axil_{channel}valid").value = 0
-    for name, value in payload.items():  # what the pins show now means nothing
-        pin = getattr(dut, f"s_axil_{channel}{name}")
-        pin.value = ~value & (1 << len(pin)) - 1
-
-
-async def raw_write(dut: Any, address: int, data: int, strobe: int, aw: int, w: int) -> int:
-    """One write on the bare pins; the channel with the greater delay is offered that many clocks
-    after the other has been *accepted* (0 and 0: both at once). Returns the response.
-    """
-    address_beat = {"addr": address, "prot": 0}
-    data_beat = {"data": data, "strb": strobe}
-    if aw == w:
-        first = cocotb.start_soon(_send(dut, "aw", 0, **address_beat))
-        await _send(dut, "w", 0, **data_beat)
-        await first
-    elif aw < w:
-        await _send(dut, "aw", 0, **address_beat)
-        await _send(dut, "w", w, **data_beat)
-    else:
-        await _send(dut, "w", 0, **data_beat)
-        await _send(dut, "aw", aw, **address_beat)
-    await ReadOnly()
-    while not int(dut.s_axil_bvalid.value):
-        await RisingEdge(dut.clk)
-        await ReadOnly()
-    resp = int(dut.s_axil_bresp.value)
-    await RisingEdge(dut.clk)
-    dut.s_axil_bready.value = 1
-    await RisingEdge(dut.clk)
-    dut.s_axil_bready.value = 0
-    return resp
-
-
-async def raw_write_held(dut: Any, address: int, data: int) -> None:
-    """Write on the bare pins until the response is there, and leave it untaken."""
-    await _send(dut, "aw", 0, addr=address, prot=0)
-    await _send(dut, "w", 0, data=data, strb=0xF)
-    while not int(dut.s_axil_bvalid.value):
-        await FallingEdge(dut.clk)
-
-
-async def raw_read(dut: Any, address: int, held: int = 0) -> int:
-    """One read on the bare pins, whose data is taken `held` clocks after it came; returns the data.
-
-    AssertionError when it does not stay as it came.
-    """
-    await _send(dut, "ar", 0, addr=address, prot=0)
-    dut.s_axil_rready.value = not held
-    await ReadOnly()
-    while not int(dut.s_axil_rvalid.value):
-        await RisingEdge(dut.clk)
-        await ReadOnly()
-    data = int(dut.s_axil_rdata.value)
-    if held:
-        await ClockCycles(dut.clk, held)
-        dut.s_axil_rready.value = 1
-        await ReadOnly()
-        assert int(dut.s_axil_rvalid.value), "the response was taken back"
-        assert int(dut.s_axil_rdata.value) == data, "the data changed while it waited"
-    await RisingEdge(dut.clk)
-    dut.s_axil_rready.value = 0
-    return data
 
 
 def regs_test(

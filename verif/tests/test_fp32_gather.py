@@ -45,9 +45,8 @@ async def check(bench: GatherBench, sums: list[Sum], limit: int = 20000) -> None
 async def sums(dut: Any) -> None:
     """Sums, raw lines and empty ones, any number of workers; memory and takers slow by turns, now
     and then and nearly always: the queue of answers fills."""
-    bench = GatherBench(dut)
+    bench = await GatherBench(dut).reset()
     rng = bench.rng
-    await bench.reset()
     for slow in ("op", "ar", "r", "drs", "end", ""):
         for share in (0.1, 0.5, 0.9) if slow else (0.0,):
             bench.latency = rng.choice((0, 1, 3, 17))
@@ -59,9 +58,8 @@ async def sums(dut: Any) -> None:
 @cocotb.test()
 async def kept_inputs(dut: Any) -> None:
     """A sum is given back to be kept only if all of its lines were good, whichever was not."""
-    bench = GatherBench(dut)
+    bench = await GatherBench(dut).reset()
     rng = bench.rng
-    await bench.reset()
     for _ in range(12):
         bench.fill(error=0, poison=0)
         workers = rng.randint(2, 8)
@@ -78,9 +76,8 @@ async def kept_inputs(dut: Any) -> None:
 @cocotb.test()
 async def rates(dut: Any) -> None:
     """A sum alone takes the latency and two clocks a line; a stream takes one clock a line."""
-    bench = GatherBench(dut)
+    bench = await GatherBench(dut).reset()
     rng = bench.rng
-    await bench.reset()
     bench.fill(error=0, poison=0)
     for latency in (3, 48, 300):
         bench.latency = latency
@@ -103,8 +100,7 @@ async def rates(dut: Any) -> None:
 @cocotb.test()
 async def shared_channel(dut: Any) -> None:
     """The lines of a sum that is alone wait for nobody on the read channel."""
-    bench = GatherBench(dut)
-    await bench.reset()
+    bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     for latency in (0, 7, 48):
         bench.latency = latency
@@ -118,9 +114,8 @@ async def shared_channel(dut: Any) -> None:
 async def short_sums(dut: Any) -> None:
     """Sums of two lines at most take turns on the two sides, whenever they come and whatever waits:
     no line of theirs waits for the adder, which has the other side's operands meanwhile."""
-    bench = GatherBench(dut)
+    bench = await GatherBench(dut).reset()
     rng = bench.rng
-    await bench.reset()
     bench.fill(error=0, poison=0)
     for _ in range(4):
         bench.stalls = {"op": 0.7, "ar": rng.choice((0.3, 0.6)), "r": rng.choice((0.3, 0.6))}
@@ -134,8 +129,7 @@ async def short_sums(dut: Any) -> None:
 async def ends_pass_answers(dut: Any) -> None:
     """A request that is answered ends though nobody takes the next answer, and the other way round:
     neither side waits for the other one."""
-    bench = GatherBench(dut)
-    await bench.reset()
+    bench = await GatherBench(dut).reset()
     bench.fill(error=0, poison=0)
     sums = [Sum(1, 1 << 3, raw=True), Sum(2, 1 << 5, raw=True), Sum(3, 0b11)]
     for first, second in (("end", "drs"), ("drs", "end")):

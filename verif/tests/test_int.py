@@ -4,13 +4,8 @@
 from __future__ import annotations
 
 from verif.env.base_test import NfBaseTest
+from verif.sequences import int_codes
 from verif.sequences.events import CodesEventSequence
-from verif.sequences.int_codes import (
-    IntCodesSequence,
-    IntRefusalSequence,
-    NeighbourSumsSequence,
-    SameAsVotesSequence,
-)
 from verif.tests.decorator import faulty, nf_test
 from verif.tests.faulty_parts import misreading
 
@@ -18,28 +13,28 @@ from verif.tests.faulty_parts import misreading
 @nf_test()
 async def codes(test: NfBaseTest) -> None:
     """Sums of any subset of workers in any order, by planes, SUM16 and SUM8."""
-    await IntCodesSequence(test.env, crowded=test.cfg.hw.slots <= 8).run()
+    await int_codes.IntCodesSequence(test.env, crowded=test.cfg.hw.slots <= 8).run()
 
 
-@nf_test(SameAsVotesSequence)
+@nf_test(int_codes.SameAsVotesSequence)
 def same_as_votes() -> None:
     """Planes of a G_BINARY region give the sums that the device shows."""
 
 
-@nf_test(NeighbourSumsSequence)
+@nf_test(int_codes.NeighbourSumsSequence)
 def neighbours() -> None:
     """Sums of every code and sign, read in consecutive clocks."""
 
 
-@nf_test(IntRefusalSequence)
+@nf_test(int_codes.IntRefusalSequence)
 def refusals() -> None:
     """Selector 0, views that a mode or W has not, reserved modes, too many workers."""
 
 
 @nf_test(
-    SameAsVotesSequence,
+    int_codes.SameAsVotesSequence,
     fails="MISMATCH",
-    configure=faulty(predictor=misreading({"signed": False})),
+    configure=faulty(predictor=misreading(signed=False)),
     rounds=3,
     signs=(True,),
 )

@@ -14,30 +14,19 @@ from verif.coverage.cover_model import CoverModel
 from verif.coverage.white_box import WhiteBoxPoints
 from verif.env.run_metrics import leave
 from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import RegsBench, regs_test
+from verif.tests.regs_testbench import RAISES, RegsBench, regs_test
 
 _CORE, _LINK, _RAM = (layout(f"{name}_events_t") for name in ("core", "link", "ram"))
 EVENTS: dict[str, tuple[str, int]] = {
     "DONE": ("region_done_set", 1),
     "FALLBACK": ("fallback_set", 1),
-    "ACCESS_ERROR": ("access_error", pack(layout("access_error_t"), valid=1, cause=3)),
+    "ACCESS_ERROR": ("access_error", pack("access_error_t", valid=1, cause=3)),
     "LINK_ERROR": ("link_events", pack(_LINK, protocol_error=1)),
     "MEM_ERROR": ("core_events", pack(_CORE, mem_write_error=1)),
     "POISON": ("core_events", pack(_CORE, mem_poison=1)),
     "RAM_ERROR": ("ram_events", pack(_RAM, ram_parity=1)),
 }
 """Cause of each source: the port and its value for one clock."""
-RAISES = {
-    "crc_error": "LINK_ERROR",
-    "pid_uncorrectable": "LINK_ERROR",
-    "protocol_error": "LINK_ERROR",
-    "mem_read_error": "MEM_ERROR",
-    "mem_write_error": "MEM_ERROR",
-    "poison_received": "POISON",
-    "mem_poison": "POISON",
-    "ram_parity": "RAM_ERROR",
-}
-"""The source of each event that has one; the others are counted only."""
 
 
 @regs_test

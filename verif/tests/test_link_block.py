@@ -17,6 +17,7 @@ from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, M2SReq, M2SRwD, ReqOp
 from cocotbext.cxl.wire.packer import Credits, M2SPacker, PackOptions
 from cocotbext.cxl.wire.unpack import M2SUnpacker
+from verif.tests import link_testbench
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import (
     FRAMES,
@@ -29,13 +30,6 @@ from verif.tests.link_messages import (
     req_word,
     rwd_word,
     slots_flit,
-)
-from verif.tests.link_testbench import (
-    ALL_CREDITS,
-    REQ_CREDITS,
-    RETRY_DEPTH,
-    RWD_CREDITS,
-    LinkTestbench,
 )
 
 
@@ -55,7 +49,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
     rng = random.Random(cocotb.RANDOM_SEED + dense * 4 + stall * 2)
     slow: dict[str, Any] = {"return_delay": (0, 12), "ack_force_threshold": 16} if stall else {}
     pack = PackOptions(dense=dense, rng=rng)
-    bench = await LinkTestbench(dut, rng.choice((1, 5, 64)), pack=pack, **slow).up()
+    bench = await link_testbench.LinkTestbench(dut, rng.choice((1, 5, 64)), pack=pack, **slow).up()
     bench.rx_rate = rate
     bench.ready_rate, bench.core_rate = (0.6, 0.4) if stall else (1.0, rate)
     count = 120 * count_scale() + rng.randrange(4)  # credits come back one at a time, too
@@ -66,7 +60,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
     await bench.delivered(60 * count)
     bench.rx_rate = bench.ready_rate = bench.core_rate = 1.0
     await bench.clocks(200)
-    assert bench.host.credits == ALL_CREDITS, "credits came back"
+    assert bench.host.credits == link_testbench.ALL_CREDITS, "credits came back"
     assert bench.host.unacknowledged <= 1, "acknowledgements came back"
     bad = {k: v for k, v in bench.events.items() if v and k not in ("tx_flit", "rx_flit")}
     assert not bad, bad
@@ -75,7 +69,7 @@ async def random_traffic(dut: Any, dense: bool, rate: float, stall: bool) -> Non
 @link_test
 async def initialisation(dut: Any) -> None:
     """Only RETRY.Idle until a clean flit, one INIT.Param, RETRY.Idle until the peer's."""
-    bench = LinkTestbench(dut)
+    bench = link_testbench.LinkTestbench(dut)
     bench.muted = True
     await bench.start()
     await bench.clocks(20)
@@ -91,7 +85,7 @@ async def initialisation(dut: Any) -> None:
     bench.put(*FRAMES, control.RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq))
     await bench.clocks(20)
     wrap = [c.wrap for c in bench.controls() if isinstance(c, control.InitParam)]
-    assert wrap == [RETRY_DEPTH - 1]
+    assert wrap == [link_testbench.RETRY_DEPTH - 1]
     sent = len(bench.tx_log)
     await bench.clocks(20)
     assert set(bench.controls(sent)) == {control.RetryIdle()}
@@ -105,9 +99,12 @@ async def initialisation(dut: Any) -> None:
     bench.drive(control.InitParam(9))
     await bench.clocks(20)
     assert int(dut.link_up.value)
-    assert bench.host.credits == ALL_CREDITS, "granted without delay"
+    assert bench.host.credits == link_testbench.ALL_CREDITS, "granted without delay"
     first = next(kind for kind in bench.controls(sent) if isinstance(kind, control.Llcrd))
-    most = (flits.largest_credit(REQ_CREDITS), flits.largest_credit(RWD_CREDITS))
+    most = (
+        flits.largest_credit(link_testbench.REQ_CREDITS),
+        flits.largest_credit(link_testbench.RWD_CREDITS),
+    )
     granted = flits.decode_credit(first.req_crd), flits.decode_credit(first.data_crd)
     assert granted == most, "the largest grants that are covered"
     bench.put(control.InitParam(9))
@@ -119,50 +116,43 @@ async def initialisation(dut: Any) -> None:
     assert bench.events["tx_flit"] == silent, "a link without credits and acks is silent"
 
 
-@link_test
-async def write_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def write_rate(bench: link_testbench.LinkTestbench) -> None:
     """Writes: 4 lines per 5 flits, no stall, one flit a clock; completions go back at that rate."""
-    bench = await LinkTestbench(dut).up()
     bench.send(*(random_rwd(bench.rng, 0.0) for _ in range(400)))
     first = bench.now
-    while len(bench.got_rwd) < 400:
+    while len(bench.got.rwd) < 400:
         await bench.clock()
-        for done in range(len(bench.sent_ndr), len(bench.got_rwd)):
+        for done in range(len(bench.sent.ndr), len(bench.got.rwd)):
             bench.answer(S2MNDR(0, done))  # the core completes at once
         assert bench.now - first < 4000
-    dut._log.info("400 writes: %d clocks", bench.now - first)
-    if RWD_CREDITS >= 32:
+    bench.dut._log.info("400 writes: %d clocks", bench.now - first)
+    if link_testbench.RWD_CREDITS >= 32:
         assert bench.now - first <= 506, "400 lines are 500 flits"
     await bench.delivered(20)
 
 
-@link_test
-async def read_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def read_rate(bench: link_testbench.LinkTestbench) -> None:
     """DRS: 4 lines per 5 flits, one flit a clock, with an NDR per DRS travelling along."""
-    bench = await LinkTestbench(dut).up()
     bench.answer_random(400, 400)
-    sent, first = len(bench.tx_log), bench.now
-    await bench.delivered(600)
-    flits_sent = len(bench.tx_log) - sent
-    dut._log.info("400 DRS + 400 NDR: %d flits, %d clocks", flits_sent, bench.now - first)
-    assert flits_sent <= 501
-    assert bench.now - first <= 508
+    used, clocks = await bench.delivered(600)
+    bench.dut._log.info("400 DRS + 400 NDR: %d flits, %d clocks", used, clocks)
+    assert used <= 501
+    assert clocks <= 508
 
 
-@link_test
-async def request_rate(dut: Any) -> None:
+@link_testbench.link_up_test
+async def request_rate(bench: link_testbench.LinkTestbench) -> None:
     """Two requests in one flit leave the queue in two clocks, 2 clocks after the flit."""
-    bench = await LinkTestbench(dut).up()
-    bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(REQ_CREDITS)))
-    first = bench.now
-    await bench.delivered(REQ_CREDITS + 4)
-    dut._log.info("%d requests: %d clocks", REQ_CREDITS, bench.now - first)
+    bench.send(*(M2SReq(ReqOp.MEM_RD, i, i << 6) for i in range(link_testbench.REQ_CREDITS)))
+    _, clocks = await bench.delivered(link_testbench.REQ_CREDITS + 4)
+    bench.dut._log.info("%d requests: %d clocks", link_testbench.REQ_CREDITS, clocks)
 
 
-@link_test
-async def latencies(dut: Any) -> None:
+@link_testbench.link_up_test
+async def latencies(bench: link_testbench.LinkTestbench) -> None:
     """Clocks from the edge that samples an input to the edge that sees the output, link idle."""
-    bench = await LinkTestbench(dut).up()
 
     async def latency(seen: Sized) -> int:
         await bench.clock()  # the input is driven
@@ -174,41 +164,40 @@ async def latencies(dut: Any) -> None:
         return taken
 
     bench.send(M2SReq(ReqOp.MEM_RD, 5, 64))
-    rx_req = await latency(bench.got_req)
+    rx_req = await latency(bench.got.req)
     bench.answer(S2MDRS(0, 1))
     drs_tx = await latency(bench.tx_log)
     bench.answer(S2MNDR(0, 1))
     ndr_tx = await latency(bench.tx_log)
-    dut._log.info("latency: rx->req %d, drs->tx %d, ndr->tx %d", rx_req, drs_tx, ndr_tx)
+    bench.dut._log.info("latency: rx->req %d, drs->tx %d, ndr->tx %d", rx_req, drs_tx, ndr_tx)
     assert (rx_req, drs_tx, ndr_tx) == (2, 3, 3)
 
 
 @link_test
 async def channels_are_independent(dut: Any) -> None:
     """NDRs flow without DRS credits and the other way round."""
-    bench = LinkTestbench(dut, grant=0)
+    bench = link_testbench.LinkTestbench(dut, grant=0)
     await bench.start()
     await bench.clocks(60)
     bench.hold()
     bench.answer_random(5, 5)
-    ndrs, drss = bench.sent_ndr, bench.sent_drs
+    ndrs, drss = bench.sent.ndr, bench.sent.drs
     bench.grant(plain=4)
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], [])
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], [])
     bench.grant(data=4)
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], drss[:4])
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss[:4])
     bench.host.returns.peer.data += 1
     # Code 4 without the CXL.mem flag: CXL.cache credits.
     bench.drive(control.Llcrd(0, 4, 0, flits.encode_credit(1)))
     await bench.clocks(30)
-    assert (bench.got_ndr, bench.got_drs) == (ndrs[:4], drss)
+    assert (bench.got.ndr, bench.got.drs) == (ndrs[:4], drss)
 
 
-@link_test
-async def protocol_ids(dut: Any) -> None:
+@link_testbench.link_up_test
+async def protocol_ids(bench: link_testbench.LinkTestbench) -> None:
     """Every kind of Protocol ID: used, repaired, dropped silently, dropped and counted."""
-    bench = await LinkTestbench(dut).up()
     rng, flit = bench.rng, request_flit(M2SReq(ReqOp.MEM_RD, 1, 0))
     codes = [0x55, 0x87, 0x99, 0x4B, 0xFF, 0xD2, 0xCC, 0x1E]
     words = [c * 0x101 for c in codes] + [c | 0x12 << 8 for c in codes] + [c << 8 for c in codes]
@@ -228,15 +217,14 @@ async def protocol_ids(dut: Any) -> None:
             bench.raw.append((word, flit ^ rng.getrandbits(1) << rng.randrange(528)))
         await bench.clocks(1 if pid.code else 40)  # flits after a loss are dropped
     await bench.clocks(10)
-    assert len(bench.got_req) == taken
+    assert len(bench.got.req) == taken
     for name, count in {**expect, "crc_error": 0}.items():
         assert bench.events[name] == count, name
 
 
-@link_test
-async def crc_errors(dut: Any) -> None:
+@link_testbench.link_up_test
+async def crc_errors(bench: link_testbench.LinkTestbench) -> None:
     """A flit with 1 to 3 flipped bits is counted and dropped."""
-    bench = await LinkTestbench(dut).up()
     for n in range(150):
         flit = request_flit(random_req(bench.rng))
         for bit in bench.rng.sample(range(528), n % 3 + 1):
@@ -244,13 +232,12 @@ async def crc_errors(dut: Any) -> None:
         bench.raw.append((PID, flit))
     await bench.clocks(170)
     assert bench.events["crc_error"] == 150
-    assert not bench.got_req
+    assert not bench.got.req
 
 
-@link_test
-async def broken_flits(dut: Any) -> None:
+@link_testbench.link_up_test
+async def broken_flits(bench: link_testbench.LinkTestbench) -> None:
     """A broken rule is counted once a flit, and the rest of the flit is still used."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     raw = [M2SReq(ReqOp.MEM_RD, i, i << 6).pack() for i in range(4)]
     wr = [random_rwd(rng, 0.0) for _ in range(4)]
@@ -261,11 +248,11 @@ async def broken_flits(dut: Any) -> None:
         flit: int | control.ControlFlit, reqs: int = 0, rwds: int = 0, **events: int
     ) -> None:
         before = dict(bench.events)
-        bench.got_req.clear()
-        bench.got_rwd.clear()
+        bench.got.req.clear()
+        bench.got.rwd.clear()
         bench.drive(flit, plain=reqs)
         await bench.clocks(12)
-        assert (len(bench.got_req), len(bench.got_rwd)) == (reqs, rwds)
+        assert (len(bench.got.req), len(bench.got.rwd)) == (reqs, rwds)
         for name in ("stray_data", "cache_message", "protocol_error"):
             assert bench.events[name] - before[name] == events.get(name, 0), (name, events)
 
@@ -280,26 +267,26 @@ async def broken_flits(dut: Any) -> None:
     bench.host.credits.data -= 3
     await feed(slots_flit((4, 0, 0, 0), (wr[0].pack(), *chunks[0][:3])), protocol_error=1)
     await feed(slots_flit((5, 0, 4, 4), (0, chunks[0][3], 0, 0)), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[0], illegal=True)]
+    assert bench.got.rwd == [rwd_word(wr[0], illegal=True)]
     # MemWr with byte enables: five data slots.
     await feed(
         slots_flit((5, 4, 5, 0), (0, 0, wr[1].pack(), chunks[1][0]), True, True), protocol_error=1
     )
     await feed(data_flit(*chunks[1][1:], 5), rwds=1)
-    assert bench.got_rwd[0] >> 647 == 1
-    assert bench.got_rwd[0] & PAYLOAD_MASK == int.from_bytes(wr[1].data, "little")
+    assert bench.got.rwd[0] >> 647 == 1
+    assert bench.got.rwd[0] & PAYLOAD_MASK == int.from_bytes(wr[1].data, "little")
     # A rollover slot of another format: the data is late, the next header waits for it.
     bench.host.credits.data -= 1
     await feed(slots_flit((4, 4, 0, 0), (wr[2].pack(), 0, *chunks[2][:2]), True))
     late = (0, raw[3], chunks[2][2], wr[3].pack())
     await feed(slots_flit((5, 4, 0, 5), late, True), reqs=1, protocol_error=1)
     await feed(data_flit(chunks[2][3], *chunks[3][:3]), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[2])]
+    assert bench.got.rwd == [rwd_word(wr[2])]
     await feed(slots_flit((5, 0, 4, 4), (0, chunks[3][3], 0, 0)), rwds=1)
-    assert bench.got_rwd == [rwd_word(wr[3])]
+    assert bench.got.rwd == [rwd_word(wr[3])]
     bench.muted = False
     await bench.clocks(100)
-    assert bench.host.credits == ALL_CREDITS
+    assert bench.host.credits == link_testbench.ALL_CREDITS
     # Control flits: a static bit, an unknown code. Each starts a retry.
     errors = bench.events["protocol_error"]
     for wrong in (control.encode_control(control.RetryIdle()) | 1 << 300, 1 | 5 << 32):
@@ -319,7 +306,7 @@ async def broken_flits(dut: Any) -> None:
 @link_test
 async def random_slots(dut: Any) -> None:
     """Flits of random slots, legal or not, decode as the model decodes them."""
-    bench = await LinkTestbench(dut, lenient=True).up()
+    bench = await link_testbench.LinkTestbench(dut, lenient=True).up()
     rng, model, host = bench.rng, M2SUnpacker(), bench.host
     reqs: list[int] = []
     rwds: list[int] = []
@@ -345,8 +332,8 @@ async def random_slots(dut: Any) -> None:
             host.num_ack = 0
         await bench.clocks(rng.choice((1, 1, 1, 2, 4)))  # the wire may pause at any place
     await bench.clocks(60)
-    assert bench.got_req == reqs
-    assert bench.got_rwd == rwds
+    assert bench.got.req == reqs
+    assert bench.got.rwd == rwds
     for name, number in expect.items():
         assert bench.events[name] == number, name
     dut._log.info("%d Req, %d RwD, issues %s", len(reqs), len(rwds), expect)

@@ -3,26 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import LinkTestbench
+from verif.tests.link_testbench import LinkTestbench, link_up_test
 
 
-@link_test
-async def completions_in_pairs(dut: Any) -> None:
+@link_up_test
+async def completions_in_pairs(bench: LinkTestbench) -> None:
     """Completions that wait leave two a flit, the last two as well."""
-    bench = await LinkTestbench(dut).up()
     last = set()
     for count in (5, 6):  # how many leave alone before the wire is held is not said
         await bench.clocks(120)
         bench.ready_rate = 0.0
-        before = len(bench.got_ndr)
+        before = len(bench.got.ndr)
         bench.answer_random(ndr=count)
         await bench.clocks(20)
         bench.ready_rate = 1.0
-        while (have := len(bench.got_ndr)) < before + count:
+        while (have := len(bench.got.ndr)) < before + count:
             await bench.clock()
-            if len(bench.got_ndr) == before + count:
+            if len(bench.got.ndr) == before + count:
                 last.add(before + count - have)
     assert 2 in last, "one a flit"

@@ -18,7 +18,7 @@ from cocotbext.cxl.wire.flits import Direction, ProtocolCode, chunks_of_line
 from cocotbext.cxl.wire.messages import M2SRwD, RwdOp
 from models.nf_regs import REG_MAP
 from verif.tests.decorator import nf_test
-from verif.tests.link_base_test import HandMadeTest, LinkTest, Swap, control
+from verif.tests.link_base_test import HandMadeTest, LinkTest, control
 from verif.tests.link_messages import data_flit, slots_flit
 
 MIMICS = (
@@ -235,13 +235,14 @@ class BeforeInit(RetryAfter):
 
     def shape(self, cfg: CxlConfig) -> None:
         super().shape(cfg)
-        cfg.damage_to_device = self.swap = Swap(cfg.damage_to_device)
-        word = 0x5555
-        self.swap.flits = [(word, control(wire_control.Llcrd(0, 15, 0, 15))), (word, 0)]
+        inner, word = cfg.damage_to_device, 0x5555
+        assert inner is not None, "the injector of faults is attached"
+        self.early = [(word, control(wire_control.Llcrd(0, 15, 0, 15))), (word, 0)]
+        cfg.damage_to_device = lambda wire: self.early.pop(0) if self.early else inner(wire)
         cfg.link.eds_rate = 0.0
 
     async def scenario(self) -> None:
-        assert self.swap.done == 2
+        assert not self.early
         await self.captured(4, 2)
         await self.retries()
 
@@ -258,14 +259,14 @@ class WrapValues(RetryAfter):
         self.eseqs: list[int] = []
         cfg.link.retry_depth = 22
         inner, self.lost = cfg.damage_to_device, 0
+        assert inner is not None, "the injector of faults is attached"
         param = control(wire_control.InitParam(21))
 
         def lose(wire: WireFlit) -> WireFlit:
             if wire[1] == param and not self.lost:
                 self.lost += 1
                 return wire[0], wire[1] ^ 1 << 300
-            out: WireFlit = inner(wire) if inner else wire
-            return out
+            return inner(wire)
 
         cfg.damage_to_device = lose
 

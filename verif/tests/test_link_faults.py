@@ -8,6 +8,7 @@ losses and copies of flits are in test_link_errors.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cocotb
@@ -32,44 +33,37 @@ RATES = {"1_in_1000": 0.001, "1_in_100": 0.01, "1_in_20": 0.05}
 _RETRY_FLITS = (*LOST_KINDS, FaultKind.DAMAGED_FRAME, FaultKind.DAMAGED_REQ, FaultKind.DAMAGED_ACK)
 
 
+_COMMON = tuple(kind for kind in CAMPAIGN if kind not in _RETRY_FLITS)
+_FLIPS = (FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.FLIP_3, FaultKind.BURST)
+_CARRIER = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
+"""Starts the retries in which alone some kinds come."""
+
+
+def placed(
+    kinds: Sequence[FaultKind], rate: float, first: int = 40, step: int = 60, in_retry: bool = False
+) -> tuple[FaultRule, ...]:
+    """Return a rule for each kind: by rate, and at a place, so that a short run has all of them."""
+    return tuple(
+        FaultRule(kind, rate=rate, places=(first + step * number,), in_retry=in_retry)
+        for number, kind in enumerate(kinds)
+    )
+
+
 def rules_of(case: str) -> tuple[FaultRule, ...]:
     """Return the rules of a case by name."""
     if case == "in_retry":
-        carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
-        kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
-        # A place each here too: a run has few flits of retries.
-        return (
-            *(
-                FaultRule(kind, rate=0.004, places=(3 + 7 * number,), in_retry=True)
-                for number, kind in enumerate(kinds)
-            ),
-            carrier,
-        )
+        return *placed(_COMMON, 0.004, 3, 7, in_retry=True), _CARRIER
     if case.startswith("mixed"):
         rate = RATES[case.removeprefix("mixed_")]
-        kinds = [kind for kind in CAMPAIGN if kind not in _RETRY_FLITS]
         # RETRY flits are rare: those that come are hit more often than others.
         rare = [FaultRule(kind, rate=rate) for kind in _RETRY_FLITS]
-        # A place each, so that a short run with a low rate has all of them.
-        return (
-            *rare,
-            *(
-                FaultRule(kind, rate=rate / len(kinds), places=(40 + 60 * number,))
-                for number, kind in enumerate(kinds)
-            ),
-        )
+        return *rare, *placed(_COMMON, rate / len(_COMMON))
     if case in RATES:
-        flips = (FaultKind.FLIP_1, FaultKind.FLIP_2, FaultKind.FLIP_3, FaultKind.BURST)
-        return tuple(
-            FaultRule(kind, rate=RATES[case] / 4, places=(40 + 60 * number,))
-            for number, kind in enumerate(flips)
-        )
+        return placed(_FLIPS, RATES[case] / len(_FLIPS))
     kind = FaultKind[case.upper()]
     if kind in _RETRY_FLITS:
-        # They come in retries alone, which something has to start.
-        carrier = FaultRule(FaultKind.FLIP_1, rate=0.02, spare_retry=True)
         often = 0.02 if "Frame" in kind.value else 0.1
-        return FaultRule(kind, rate=often, places=(2,)), carrier
+        return FaultRule(kind, rate=often, places=(2,)), _CARRIER
     if kind is FaultKind.PHY_REINIT:
         return (FaultRule(kind, rate=0.004, places=(30,)),)
     return (FaultRule(kind, rate=0.02, places=(30,), clocks=(150, 600)),)

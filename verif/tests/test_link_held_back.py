@@ -27,7 +27,7 @@ class HeldBench(RetryTestbench):
     """Bench that loses single flits and finds data in the flits that left since."""
 
     def __init__(self, dut: Any, seed: int) -> None:
-        super().__init__(dut, seed, tracked=False, grant_plain=400, grant_data=400)
+        super().__init__(dut, seed, tracked=False, grant=400)
 
     def lose_one(self, to_host: bool) -> None:
         """Damage the next flit on one wire."""
@@ -52,9 +52,7 @@ async def retry_in_an_answer(dut: Any) -> None:
     """The last flit of an answer waits until a retry is over: `drs_gone` is low until it has left,
     and a CLOSE that waits for it is not answered before."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = HeldBench(dut, rng.getrandbits(32))
-    await bench.up()
-    await bench.clocks(100)
+    bench = await HeldBench(dut, rng.getrandbits(32)).up(100)
     apart = 0
     for delay in range(32):  # until the retry comes before the answer
         since, answer = len(bench.tx_log), random_drs(rng)
@@ -82,9 +80,7 @@ async def retry_in_an_answer(dut: Any) -> None:
 async def sequence_held_back(dut: Any) -> None:
     """Back-pressure at each place of a RETRY sequence: each is sent and counted once."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = HeldBench(dut, rng.getrandbits(32))
-    await bench.up()
-    await bench.clocks(100)
+    bench = await HeldBench(dut, rng.getrandbits(32)).up(100)
     for place in range(_SEQUENCE + 1):
         for to_host in (True, False):
             since, counted = len(bench.tx_log), bench.events["retry_remote"]

@@ -32,16 +32,14 @@ from cocotbext.cxl.wire.slots import S2M_G_3DRS
 from cocotbext.cxl.wire.unpack import S2MUnpacker
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import PID, count_scale, random_drs
-from verif.tests.link_rules import broken
-from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, LinkTestbench
+from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, LinkTestbench, link_up_test
 
 _FORCE, _FLUSH, _HEADER = 16, 32, 8  # acks, clocks that force an LLCRD; acks a header takes
 
 
-@link_test
-async def single_bit_errors(dut: Any) -> None:
+@link_up_test
+async def single_bit_errors(bench: LinkTestbench) -> None:
     """Each of the 528 bits alone makes a flit bad."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     for bit in rng.sample(range(528), 528):
         bench.raw.append((PID, seal(rng.getrandbits(511) << 1) ^ 1 << bit))
@@ -49,10 +47,9 @@ async def single_bit_errors(dut: Any) -> None:
     assert bench.events["crc_error"] == 528
 
 
-@link_test
-async def static_bits(dut: Any) -> None:
+@link_up_test
+async def static_bits(bench: LinkTestbench) -> None:
     """Each bit that must be 0 in a control flit makes it an error, alone."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     kinds: tuple[ControlFlit, ...] = (
         RetryIdle(), RetryFrame(), RetryReq(1), RetryAck(), Llcrd(0), InitParam(63),
@@ -63,20 +60,19 @@ async def static_bits(dut: Any) -> None:
         wrong = [one for one in payloads if "static" in "".join(decode_control(one)[1])]
         assert len(wrong) > 400, "fields are few"
         for one in rng.sample(wrong, len(wrong) * count_scale() // 5):
-            await broken(bench, one)
+            await bench.broken(one)
 
 
-@link_test
-async def control_codes(dut: Any) -> None:
+@link_up_test
+async def control_codes(bench: LinkTestbench) -> None:
     """Each LLCTRL with each SubType: a code that is reserved is an error and does nothing."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     plain = encode_control(RetryFrame()) & ~(0xFF << 32)
     payloads = [plain | code << 32 for code in rng.sample(range(256), 256)]
     reserved = [one for one in payloads if isinstance(decode_control(one)[0], UnknownControl)]
     assert len(reserved) > 240
     for one in reserved:
-        await broken(bench, one)
+        await bench.broken(one)
     assert bench.host.credits == ALL_CREDITS
 
 
@@ -118,10 +114,9 @@ def _llcrds(bench: LinkTestbench, since: int) -> list[tuple[int, Llcrd]]:
     return [(clock, kind) for clock, kind in log if isinstance(kind, Llcrd)]
 
 
-@link_test
-async def acknowledgements_saturate(dut: Any) -> None:
+@link_up_test
+async def acknowledgements_saturate(bench: LinkTestbench) -> None:
     """A host that sends on without any acknowledgement is owed 255 at most, what an LLCRD holds."""
-    bench = await LinkTestbench(dut).up()
     bench.ready_rate = 0.0
     bench.drive(*[Llcrd(0)] * 340)
     await bench.clocks(380)
@@ -133,10 +128,9 @@ async def acknowledgements_saturate(dut: Any) -> None:
     assert sum(acks) < 340, f"{acks}: more than were sent"
 
 
-@link_test
-async def many_acknowledgements(dut: Any) -> None:
+@link_up_test
+async def many_acknowledgements(bench: LinkTestbench) -> None:
     """While the wire takes nothing up to 255 acknowledgements add up; then none is missing."""
-    bench = await LinkTestbench(dut).up()
     bench.muted = True
     for count in (bench.rng.randrange(128, 192), bench.rng.randrange(192, 250)):
         bench.ready_rate = 0.0
@@ -149,11 +143,10 @@ async def many_acknowledgements(dut: Any) -> None:
         )
 
 
-@link_test
-async def largest_grants(dut: Any) -> None:
+@link_up_test
+async def largest_grants(bench: LinkTestbench) -> None:
     """Credits that came back go to the host in the largest grants that cover them, each of them
     when what is left has waited for its own time."""
-    bench = await LinkTestbench(dut).up()
     for count in bench.rng.sample(range(1, min(REQ_CREDITS, 25)), 6):
         sent = len(bench.tx_log)
         # All of them before the first flush.
@@ -189,10 +182,9 @@ async def three_reads_in_a_slot(dut: Any, completions: int) -> None:
     assert third == [False, False, True], f"G6 in the first three flits: {third}"
 
 
-@link_test
-async def one_read_in_a_flit(dut: Any) -> None:
+@link_up_test
+async def one_read_in_a_flit(bench: LinkTestbench) -> None:
     """A host that takes no H5 and G6 gets one header of a read in a flit, however many wait."""
-    bench = await LinkTestbench(dut).up()
     sent = len(bench.tx_log)
     bench.answer(*(replace(random_drs(bench.rng), data=bytes(64)) for _ in range(24)))
     await bench.clocks(30)
@@ -212,13 +204,13 @@ async def acknowledged_by_llcrd(dut: Any) -> None:
     bench = await LinkTestbench(dut, 512).up()
     bench.muted = True
     for number in range(8, 40):
-        while bench.host.num_ack < number and len(bench.sent_ndr) < 500:
+        while bench.host.num_ack < number and len(bench.sent.ndr) < 500:
             bench.answer_random(ndr=1)
             await bench.clocks(4)
         bench.drive(Llcrd(bench.host.num_ack))
         bench.host.num_ack = 0
         await bench.clocks(8)
-    assert bench.got_ndr == bench.sent_ndr, "not all have left"
+    assert bench.got.ndr == bench.sent.ndr, "not all have left"
 
 
 @link_test
@@ -248,11 +240,10 @@ async def credits_before_own_init(dut: Any) -> None:
     await bench.delivered(60)
 
 
-@link_test
-async def forced_llcrd(dut: Any) -> None:
+@link_up_test
+async def forced_llcrd(bench: LinkTestbench) -> None:
     """An LLCRD leaves with the 16th acknowledgement, or when something has waited 32 clocks; a
     header that takes nothing along starts the time anew. It takes 8 along when there are 8."""
-    bench = await LinkTestbench(dut).up()
     bench.muted = True
     await bench.clocks(80)
 
@@ -291,7 +282,7 @@ async def forced_llcrd(dut: Any) -> None:
         assert flushes, "two acknowledgements wait for ever"
         waits.append(flushes[0][0] - start - (header_after or 0))
         assert (bench.tx_log[sent][1] & PAYLOAD_MASK) & 1 == (header_after is None)
-    dut._log.info("clocks until the flush: %s", waits)
+    bench.dut._log.info("clocks until the flush: %s", waits)
     assert _FLUSH - 4 <= waits[0] <= _FLUSH + 8
     # From the header on: it takes 3 clocks more to the pins than the device needs to see the flits.
     assert all(_FLUSH - 4 <= wait <= _FLUSH + 8 for wait in waits[1:]), waits

@@ -7,11 +7,14 @@ can only be seen here; and here an answer can be put into the very clock of the 
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
 from cocotb.clock import Clock
+from cocotb.regression import TestGenerator
 from cocotb.triggers import FallingEdge, Timer
 
 from verif.tests.ports import ports, tie_inputs
@@ -36,16 +39,22 @@ class LrsmBench:
     def __init__(self, dut: Any) -> None:
         self.dut = dut
         self.edge = FallingEdge(dut.clk)
+        self.rng = random.Random(cocotb.RANDOM_SEED)
 
     async def start(self) -> LrsmBench:
         """Reset, with the physical layer up; return the bench."""
-        tie_inputs(self.dut, "nf_link_lrsm", phy_up=1)
-        self.dut.rst_n.value = 0
         Clock(self.dut.clk, EDGE_NS, unit="ns", impl="gpi").start()
-        for _ in range(2):  # the first edge may see the state before the reset
-            await self.edge
-        self.dut.rst_n.value = 1
+        await self.reset()
+        await self.reset()  # the first edge may see the state before the reset
         return self
+
+    def outputs(self) -> dict[str, int]:
+        """Return the outputs that show the state."""
+        return {name: self[name] for name in _OUTPUTS}
+
+    def __getitem__(self, output: str) -> int:
+        """Return an output."""
+        return int(getattr(self.dut, output).value)
 
     async def pulse(self, *names: str, clocks: int = 1) -> None:
         """Drive inputs high for some clocks; `got_other` with each flit but RETRY.Frame."""
@@ -64,300 +73,291 @@ class LrsmBench:
         self.dut.rst_n.value = 0
         await self.edge
         self.dut.rst_n.value = 1
-        return {name: int(getattr(self.dut, name).value) for name in _OUTPUTS}
+        return self.outputs()
 
-    async def anything(self, rng: random.Random) -> None:
+    async def anything(self) -> None:
         """Drive one clock of random events that the link may show."""
-        dut, names = self.dut, []
-        normal, want_req = int(dut.normal.value), int(dut.want_req.value)
+        dut, rng, names = self.dut, self.rng, []
+        normal, want_req = self["normal"], self["want_req"]
         flit = rng.choice([*_FLITS, "got_frame", "got_frame", ""])
         if flit and (normal or flit != "good_retryable"):
             names.append(flit)
         names += ["req_sent"] if want_req and rng.random() < 0.5 else []
         names += [name for name in ("req_held", "rx_empty", "tx_flit") if rng.random() < 0.5]
-        dut.rx_echo.value = int(dut.num_retry.value) if rng.random() < 0.5 else 0
+        dut.rx_echo.value = self["num_retry"] if rng.random() < 0.5 else 0
         dut.phy_up.value = rng.random() < 0.95
         await self.pulse(*names)
 
-    async def answer(self, empty: bool = False) -> None:
+    async def lose(self) -> None:
+        """Lose a flit, and send the RETRY.Req."""
+        await self.pulse("lost")
+        await self.pulse("req_sent")
+
+    async def retrain(self, clocks: int, after: int = 2) -> None:
+        """Let the physical layer be down for some clocks, and wait some more."""
+        self.dut.phy_up.value = 0
+        await self.pulse(clocks=clocks)
+        self.dut.phy_up.value = 1
+        await self.pulse(clocks=after)
+
+    async def request(
+        self, *beside: str, eseq: int = 0, number: int = 0, frames: int = 5, held: bool = True
+    ) -> None:
+        """Receive a RETRY.Req after some frames; `held`: the retry buffer has its flit."""
+        self.dut.rx_eseq.value, self.dut.rx_num_retry.value = eseq, number
+        await self.pulse("got_frame", clocks=frames)
+        await self.pulse("got_req", *(["req_held"] if held else []), *beside)
+
+    async def echo(self, *beside: str) -> None:
+        """Receive a RETRY.Ack with the number of the last RETRY.Req."""
+        self.dut.rx_echo.value = self["num_retry"]
+        await self.pulse("got_ack", *beside)
+
+    async def answer(self, *beside: str) -> None:
         """Answer the last RETRY.Req: five frames and RETRY.Ack."""
         await self.pulse("got_frame", clocks=5)
-        self.dut.rx_echo.value = int(self.dut.num_retry.value)
-        await self.pulse("got_ack", *(["rx_empty"] if empty else []))
+        await self.echo(*beside)
+
+    async def time_out(self) -> None:
+        """Send as many flits as end the wait for an answer."""
+        await self.pulse("tx_flit", clocks=TIMEOUT + 1)
+        await self.pulse()
 
 
-@cocotb.test
-async def reset_in_any_state(dut: Any) -> None:
+def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> TestGenerator:
+    """Register a test with cocotb; it gets the bench, out of reset."""
+
+    @functools.wraps(test)
+    async def run(dut: Any) -> None:
+        await test(await LrsmBench(dut).start())
+
+    return cocotb.test(run)
+
+
+@lrsm_test
+async def reset_in_any_state(bench: LrsmBench) -> None:
     """A reset leaves nothing over of what was: outputs, frames counted, the wrap value of ESeq."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
-    fresh = await bench.reset()
+    rng, fresh = bench.rng, await bench.reset()
     for _ in range(20):
-        dut.init_wrap.value = rng.randrange(21, 255)
+        bench.dut.init_wrap.value = rng.randrange(21, 255)
         await bench.pulse("got_init")
         for _ in range(rng.randrange(5, 80)):
-            await bench.anything(rng)
+            await bench.anything()
         assert await bench.reset() == fresh
-        await bench.pulse("got_frame", clocks=5)
-        await bench.pulse("got_req", "req_held")
-        assert int(dut.want_ack.value), "five frames are enough"
+        await bench.request()
+        assert bench["want_ack"], "five frames are enough"
         await bench.pulse("good_retryable", clocks=12)
-        assert int(dut.eseq.value) == 2, "12 flits, modulo 10"
+        assert bench["eseq"] == 2, "12 flits, modulo 10"
 
 
-@cocotb.test
-async def first_training_is_no_retrain(dut: Any) -> None:
+@lrsm_test
+async def first_training_is_no_retrain(bench: LrsmBench) -> None:
     """However long the physical layer takes to come up first, the link is as if it had been up."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
-    fresh = await bench.reset()
-    for clocks in (1, 2, rng.randrange(3, 100)):
+    dut, fresh = bench.dut, await bench.reset()
+    for clocks in (1, 2, bench.rng.randrange(3, 100)):
         dut.rst_n.value = dut.phy_up.value = 0
         await bench.edge
         dut.rst_n.value = 1
-        for _ in range(clocks):
-            await bench.edge
-        dut.phy_up.value = 1
+        await bench.retrain(clocks, after=0)
         for _ in range(4):
             await bench.edge
-            assert {name: int(getattr(dut, name).value) for name in _OUTPUTS} == fresh
+            assert bench.outputs() == fresh
 
 
-@cocotb.test
-async def eseq_wraps(dut: Any) -> None:
+@lrsm_test
+async def eseq_wraps(bench: LrsmBench) -> None:
     """0..9 until INIT.Param has come, 0..wrap afterwards; frozen from an error to RETRY.Ack."""
-    bench = await LrsmBench(dut).start()
-    pulse = bench.pulse
 
     async def count(flits: int) -> list[int]:
         seen = []
         for _ in range(flits):
-            seen.append(int(dut.eseq.value))
-            await pulse("good_retryable")
+            seen.append(bench["eseq"])
+            await bench.pulse("good_retryable")
         return seen
 
     assert await count(23) == [n % 10 for n in range(23)]
     for wrap in (21, 63, 254):
-        dut.init_wrap.value = wrap
-        await pulse("got_init")
-        start = int(dut.eseq.value)
+        bench.dut.init_wrap.value = wrap
+        await bench.pulse("got_init")
+        start = bench["eseq"]
         assert await count(600) == [(start + n) % (wrap + 1) for n in range(600)]
-    frozen = int(dut.eseq.value)
-    await pulse("lost")
-    assert not int(dut.normal.value)
-    await pulse("req_sent")
+    frozen = bench["eseq"]
+    await bench.pulse("lost")
+    assert not bench["normal"]
+    await bench.pulse("req_sent")
     await bench.answer()
-    assert int(dut.normal.value)
-    assert int(dut.eseq.value) == frozen
+    assert bench["normal"]
+    assert bench["eseq"] == frozen
 
 
-@cocotb.test
-async def answer_at_the_time_out(dut: Any) -> None:
+@lrsm_test
+async def answer_at_the_time_out(bench: LrsmBench) -> None:
     """An answer counts up to the clock of the time-out, that one included."""
-    bench = await LrsmBench(dut).start()
     for late in (-1, 0, 1):
-        await bench.pulse("lost")
-        await bench.pulse("req_sent")
+        await bench.lose()
         await bench.pulse("got_frame", clocks=5)
         await bench.pulse("tx_flit", clocks=TIMEOUT + late)
-        dut.rx_echo.value = int(dut.num_retry.value)
-        await bench.pulse("got_ack")
-        assert bool(int(dut.normal.value)) == (late <= 0), f"answer {late} flits late"
+        await bench.echo()
+        assert bool(bench["normal"]) == (late <= 0), f"answer {late} flits late"
         if late <= 0:
             await bench.pulse("good_retryable")
 
 
-@cocotb.test
-async def empty_answer_clears_counts(dut: Any) -> None:
+@lrsm_test
+async def empty_answer_clears_counts(bench: LrsmBench) -> None:
     """After a reinit an answer with Empty clears NUM_RETRY and NUM_PHY_REINIT: no flit will."""
-    bench = await LrsmBench(dut).start()
     await bench.pulse("lost")
-    while int(dut.lrsm.value) != REINIT:
+    while bench["lrsm"] != REINIT:
         await bench.pulse("req_sent")
-        await bench.pulse("tx_flit", clocks=TIMEOUT + 1)
-        await bench.pulse()
-    assert int(dut.num_phy_reinit.value) == 1
-    dut.phy_up.value = 0
-    await bench.pulse(clocks=3)
-    dut.phy_up.value = 1
-    await bench.pulse(clocks=2)
+        await bench.time_out()
+    assert bench["num_phy_reinit"] == 1
+    await bench.retrain(3)
     await bench.pulse("req_sent")
-    assert int(dut.num_retry.value) == 1
-    await bench.answer(empty=True)
-    assert int(dut.normal.value)
-    assert (int(dut.num_retry.value), int(dut.num_phy_reinit.value)) == (0, 0)
+    assert bench["num_retry"] == 1
+    await bench.answer("rx_empty")
+    assert bench["normal"]
+    assert (bench["num_retry"], bench["num_phy_reinit"]) == (0, 0)
 
 
-@cocotb.test
-async def request_waits_for_its_answer(dut: Any) -> None:
+@lrsm_test
+async def request_waits_for_its_answer(bench: LrsmBench) -> None:
     """A RETRY.Req is remembered until its RETRY.Ack begins, however long, and with its fields."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
+    dut, rng = bench.dut, bench.rng
     for _ in range(20):
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
-        dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
-        await bench.pulse("got_frame", clocks=5)
-        await bench.pulse("got_req", "req_held")
+        await bench.request(eseq=asked, number=number)
         dut.rx_eseq.value, dut.rx_num_retry.value = rng.getrandbits(8), rng.getrandbits(5)
         await bench.pulse("got_other", clocks=rng.randrange(8))
-        assert int(dut.want_ack.value)
-        assert (int(dut.ack_eseq.value), int(dut.ack_num_retry.value)) == (asked, number)
+        assert bench["want_ack"]
+        assert (bench["ack_eseq"], bench["ack_num_retry"]) == (asked, number)
         await bench.pulse("ack_begun")
-        assert not int(dut.want_ack.value)
+        assert not bench["want_ack"]
 
 
-@cocotb.test
-async def reset_forgets_the_request(dut: Any) -> None:
+@lrsm_test
+async def reset_forgets_the_request(bench: LrsmBench) -> None:
     """No RETRY.Ack is owed once the physical layer has been down, for a clock or for longer, or the
     link has asked for that: the peer, which sees it too, asks again."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
+    dut = bench.dut
 
     async def asked() -> None:
-        await bench.pulse("got_frame", clocks=5)
-        await bench.pulse("got_req", "req_held")
-        assert int(dut.want_ack.value)
+        await bench.request()
+        assert bench["want_ack"]
 
     async def forgotten(clocks: int) -> None:
         dut.phy_up.value = 0
         for clock in range(clocks + 4):
             await bench.edge
-            assert not int(dut.want_ack.value), f"{clock + 1} clocks after the physical layer fell"
+            assert not bench["want_ack"], f"{clock + 1} clocks after the physical layer fell"
             dut.phy_up.value = clock + 1 >= clocks
         await bench.pulse("req_sent")
         await bench.answer()
-        assert int(dut.normal.value)
-        assert not int(dut.want_ack.value)
+        assert bench["normal"]
+        assert not bench["want_ack"]
 
-    for clocks in (1, 2, rng.randrange(3, 20)):
+    for clocks in (1, 2, bench.rng.randrange(3, 20)):
         await asked()
         await forgotten(clocks)
     await bench.pulse("lost")
-    while int(dut.lrsm.value) != REINIT:
+    while bench["lrsm"] != REINIT:
         await bench.pulse("req_sent")
         await asked()
-        await bench.pulse("tx_flit", clocks=TIMEOUT + 1)
-        await bench.pulse()
+        await bench.time_out()
     await bench.pulse()
-    assert not int(dut.want_ack.value), "the link has given up what was before"
+    assert not bench["want_ack"], "the link has given up what was before"
     await forgotten(3)
 
 
-@cocotb.test
-async def request_beside_an_answer(dut: Any) -> None:
+@lrsm_test
+async def request_beside_an_answer(bench: LrsmBench) -> None:
     """A RETRY.Req that comes in the very clock in which the answer to the one before it begins is
     owed a second answer."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
-    for clocks in (0, 1, rng.randrange(2, 9)):
-        await bench.pulse("got_frame", clocks=5)
-        await bench.pulse("got_req", "req_held")
+    for clocks in (0, 1, bench.rng.randrange(2, 9)):
+        await bench.request()
         await bench.pulse(clocks=clocks)
-        await bench.pulse("got_frame", clocks=5)
-        asked = rng.getrandbits(8)
-        dut.rx_eseq.value = asked
-        await bench.pulse("got_req", "req_held", "ack_begun")
-        assert int(dut.want_ack.value), "the second request is forgotten"
-        assert int(dut.ack_eseq.value) == asked
+        asked = bench.rng.getrandbits(8)
+        await bench.request("ack_begun", eseq=asked)
+        assert bench["want_ack"], "the second request is forgotten"
+        assert bench["ack_eseq"] == asked
         await bench.pulse("ack_begun")
-        assert not int(dut.want_ack.value)
+        assert not bench["want_ack"]
 
 
-@cocotb.test
-async def retrains_of_others(dut: Any) -> None:
+@lrsm_test
+async def retrains_of_others(bench: LrsmBench) -> None:
     """A retrain that the link has not asked for counts in no number and asks for no other one,
     whatever state it comes in and however short it is (the table of §9: no action)."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
-    for clocks in (1, 2, rng.randrange(3, 30)):
+    for clocks in (1, 2, bench.rng.randrange(3, 30)):
         for before in ((), ("lost",), ("lost", "req_sent")):
             await bench.reset()
             await bench.pulse()  # the physical layer has been up
             for step in before:
                 await bench.pulse(step)
-            dut.phy_up.value = 0
-            await bench.pulse(clocks=clocks)
-            dut.phy_up.value = 1
+            await bench.retrain(clocks, after=0)
             for _ in range(3):
                 await bench.edge
-                assert not int(dut.retrain_request.value), f"{clocks} clocks down, after {before}"
-            assert int(dut.num_phy_reinit.value) == 0
+                assert not bench["retrain_request"], f"{clocks} clocks down, after {before}"
+            assert bench["num_phy_reinit"] == 0
             await bench.pulse("req_sent")
             await bench.answer()
-            assert int(dut.normal.value)
-            assert int(dut.num_phy_reinit.value) == 0
+            assert bench["normal"]
+            assert bench["num_phy_reinit"] == 0
 
 
-@cocotb.test
-async def refused_request_beside_another(dut: Any) -> None:
+@lrsm_test
+async def refused_request_beside_another(bench: LrsmBench) -> None:
     """A RETRY.Req that changes no state (without its frames, or for a flit that is gone) does not
     change either what the one before it is answered with."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
+    rng = bench.rng
     for frames in [0, 4, *(rng.randrange(8) for _ in range(20))]:
         asked, number = rng.getrandbits(8), rng.getrandbits(5)
-        dut.rx_eseq.value, dut.rx_num_retry.value = asked, number
-        await bench.pulse("got_frame", clocks=5)
-        await bench.pulse("got_req", "req_held")
-        dut.rx_eseq.value = asked ^ rng.randrange(1, 256)
-        dut.rx_num_retry.value = number ^ rng.randrange(1, 32)
-        await bench.pulse("got_frame", clocks=frames)
-        await bench.pulse("got_req", *(["req_held"] if frames < 5 else []))
-        assert int(dut.want_ack.value)
-        told = int(dut.ack_eseq.value), int(dut.ack_num_retry.value)
+        await bench.request(eseq=asked, number=number)
+        refused = {"eseq": asked ^ rng.randrange(1, 256), "number": number ^ rng.randrange(1, 32)}
+        await bench.request(frames=frames, held=frames < 5, **refused)
+        assert bench["want_ack"]
+        told = bench["ack_eseq"], bench["ack_num_retry"]
         assert told == (asked, number), f"changed by a request after {frames} frames"
         await bench.pulse("ack_begun")
-        assert not int(dut.want_ack.value), "the refused one is answered, too"
+        assert not bench["want_ack"], "the refused one is answered, too"
 
 
-@cocotb.test
-async def time_outs_counted(dut: Any) -> None:
+@lrsm_test
+async def time_outs_counted(bench: LrsmBench) -> None:
     """A time-out is reported once for each RETRY.Req without an answer in time; an answer in the
     clock of the time-out is in time."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
-    for late in (-1, 0, 1, rng.randrange(2, 40), 0):
+    dut = bench.dut
+    for late in (-1, 0, 1, bench.rng.randrange(2, 40), 0):
         told = 0
-        await bench.pulse("lost")
-        await bench.pulse("req_sent")
+        await bench.lose()
         await bench.pulse("got_frame", clocks=5)
-        dut.rx_echo.value = int(dut.num_retry.value)
+        dut.rx_echo.value = bench["num_retry"]
         for clock in range(TIMEOUT + late + 1):
             dut.tx_flit.value = 1
             if clock == TIMEOUT + late:
                 dut.got_ack.value = dut.got_other.value = 1
             await Timer(EDGE_NS / 4, unit="ns")  # what the edge that comes will count
-            told += int(dut.ev_timeout.value)
+            told += bench["ev_timeout"]
             await bench.edge
         dut.tx_flit.value = dut.got_ack.value = dut.got_other.value = 0
         assert told == (late > 0), f"an answer {late} flits late"
-        assert bool(int(dut.normal.value)) == (late <= 0)
-        if late <= 0:
-            await bench.pulse("good_retryable")
-            continue
-        await bench.pulse("req_sent")
-        await bench.answer()
+        assert bool(bench["normal"]) == (late <= 0)
+        if late > 0:
+            await bench.pulse("req_sent")
+            await bench.answer()
         await bench.pulse("good_retryable")
-        assert int(dut.normal.value)
+        assert bench["normal"]
 
 
-@cocotb.test
-async def time_out_starts_anew(dut: Any) -> None:
+@lrsm_test
+async def time_out_starts_anew(bench: LrsmBench) -> None:
     """TIMEOUT begins with each RETRY.Req, also where a retrain has ended the wait before it."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    bench = await LrsmBench(dut).start()
     for _ in range(5):
-        await bench.pulse("lost")
-        await bench.pulse("req_sent")
-        await bench.pulse("tx_flit", clocks=rng.randrange(10, TIMEOUT))
-        dut.phy_up.value = 0
-        await bench.pulse(clocks=rng.randrange(1, 9))
-        dut.phy_up.value = 1
-        await bench.pulse(clocks=2)
+        await bench.lose()
+        await bench.pulse("tx_flit", clocks=bench.rng.randrange(10, TIMEOUT))
+        await bench.retrain(bench.rng.randrange(1, 9))
         await bench.pulse("req_sent")
         await bench.pulse("got_frame", clocks=5)
         await bench.pulse("tx_flit", clocks=TIMEOUT)
-        dut.rx_echo.value = int(dut.num_retry.value)
-        await bench.pulse("got_ack")
-        assert int(dut.normal.value), "the time before the retrain was counted, too"
+        await bench.echo()
+        assert bench["normal"], "the time before the retrain was counted, too"
         await bench.pulse("good_retryable")

@@ -16,69 +16,48 @@ from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.wire.control import RetryAck, RetryFrame, RetryIdle, RetryReq
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
+from verif.tests import link_messages, link_testbench
 from verif.tests.link_coverage import link_test
-from verif.tests.link_messages import (
-    PID,
-    data_flit,
-    random_drs,
-    random_req,
-    random_rwd,
-    req_word,
-    rwd_word,
-    slots_flit,
-)
-from verif.tests.link_testbench import (
-    ABORT,
-    ALL_CREDITS,
-    REQ_CREDITS,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    LinkTestbench,
-    RetryTestbench,
-    fill,
-)
 
 _EMPTY = (5, 4, 4, 4)
 """Formats of slots that hold a request, or none."""
 
 
-@link_test
-async def last_credit(dut: Any) -> None:
+@link_testbench.link_up_test
+async def last_credit(bench: link_testbench.LinkTestbench) -> None:
     """Two requests in a flit, and one credit: the first is taken, the second is one error."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(3):
-        bench.got_req.clear()
+        bench.got.req.clear()
         bench.core_rate = 0.0
         errors = bench.events["protocol_error"]
-        requests = [random_req(rng) for _ in range(REQ_CREDITS)]
+        requests = [link_messages.random_req(rng) for _ in range(link_testbench.REQ_CREDITS)]
         refused = M2SReq(ReqOp.MEM_RD, rng.getrandbits(16), rng.getrandbits(46) << 6)
         bench.host.credits.plain = 0
         for request in requests[:-1]:
             bodies = [0, 0, 0, 0]
             bodies[rng.randrange(4)] = request.pack()
-            bench.drive(slots_flit(_EMPTY, bodies))
+            bench.drive(link_messages.slots_flit(_EMPTY, bodies))
         bodies = [0, 0, 0, 0]
         first, second = sorted(rng.sample(range(4), 2))
         bodies[first], bodies[second] = requests[-1].pack(), refused.pack()
-        bench.drive(slots_flit(_EMPTY, bodies))
-        await bench.clocks(REQ_CREDITS + 10)
+        bench.drive(link_messages.slots_flit(_EMPTY, bodies))
+        await bench.clocks(link_testbench.REQ_CREDITS + 10)
         assert bench.events["protocol_error"] == errors + 1, "one request had no credit"
         bench.core_rate = 1.0
-        await bench.clocks(REQ_CREDITS + 300)
-        assert bench.got_req == [req_word(request) for request in requests]
-        assert bench.host.credits == ALL_CREDITS
+        await bench.clocks(link_testbench.REQ_CREDITS + 300)
+        assert bench.got.req == [link_messages.req_word(request) for request in requests]
+        assert bench.host.credits == link_testbench.ALL_CREDITS
 
 
-@link_test
-async def second_data_header(dut: Any) -> None:
+@link_testbench.link_up_test
+async def second_data_header(bench: link_testbench.LinkTestbench) -> None:
     """A second data header in a flit is one error; the data belongs to the first all the same."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     for _ in range(30):
-        bench.got_rwd.clear()
+        bench.got.rwd.clear()
         errors = bench.events["protocol_error"]
-        write, refused = random_rwd(rng, 0.0), random_rwd(rng, 0.0)
+        write, refused = link_messages.random_rwd(rng, 0.0), link_messages.random_rwd(rng, 0.0)
         at, again = sorted(rng.sample(range(4), 2))
         chunks = list(chunks_of_line(write.data))
         formats, bodies = list(_EMPTY), [0, 0, 0, 0]
@@ -88,19 +67,19 @@ async def second_data_header(dut: Any) -> None:
                 bodies[slot] = (write if slot == at else refused).pack()
             else:
                 formats[slot], bodies[slot] = 0, chunks.pop(0)
-        bench.drive(slots_flit(formats, bodies, True))
+        bench.drive(link_messages.slots_flit(formats, bodies, True))
         if len(chunks) == 4:
-            bench.drive(data_flit(*chunks))
+            bench.drive(link_messages.data_flit(*chunks))
         else:
             rest = [0] * len(chunks) + [4] * (3 - len(chunks))
             late = (*chunks, 0, 0, 0)[:3]
-            bench.drive(slots_flit((5, *rest), (0, *late)))
+            bench.drive(link_messages.slots_flit((5, *rest), (0, *late)))
         bench.host.credits.data -= 1
         await bench.clocks(60)
-        assert bench.got_rwd == [rwd_word(write)]
+        assert bench.got.rwd == [link_messages.rwd_word(write)]
         assert bench.events["protocol_error"] == errors + 1, f"headers in slots {at} and {again}"
         assert bench.events["stray_data"] == 0
-        assert bench.host.credits == ALL_CREDITS
+        assert bench.host.credits == link_testbench.ALL_CREDITS
 
 
 @link_test
@@ -108,23 +87,21 @@ async def answer_with_all_numbers(dut: Any) -> None:
     """RETRY.Ack before a replay: NUM_RETRY and ESeq of the request, and the sender's own WrPtr and
     NumFreeBuf, each in its field."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    for again in range(3):
-        bench = RetryTestbench(
-            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
-        )
-        await bench.up(first=not again)
-        await bench.clocks(100)
+    for _ in range(3):
+        bench = await link_testbench.RetryTestbench(
+            dut, rng.getrandbits(32), grant=400, tracked=False
+        ).up(100)
         buffer = dut.u_retry_buffer
         start = int(buffer.wr_q.value)
         await bench.leave_unacknowledged(rng.randrange(8, 30))
         wr, free = int(buffer.wr_q.value), int(buffer.free_q.value)
-        held = (wr - start) % RETRY_DEPTH
+        held = (wr - start) % link_testbench.RETRY_DEPTH
         for back in (held, rng.randrange(1, held)):
-            asked, number = (wr - back) % RETRY_DEPTH, rng.getrandbits(5)
+            asked, number = (wr - back) % link_testbench.RETRY_DEPTH, rng.getrandbits(5)
             sent = len(bench.tx_log)
             bench.put(*[RetryFrame()] * 5, RetryReq(asked, number))
             await bench.clocks(held + 40)
-            answers = [one for one in bench.controls(sent) if isinstance(one, RetryAck)]
+            answers = bench.answers(sent)
             assert answers == [RetryAck(False, False, number, wr, asked, free)]
 
 
@@ -140,17 +117,17 @@ async def silent_before_the_first(dut: Any) -> None:
             flit ^= 1 << bit
         return pid, flit
 
-    for again in range(3):
-        bench = RetryTestbench(dut, rng.getrandbits(32), tracked=False)
+    for _ in range(3):
+        bench = link_testbench.RetryTestbench(dut, rng.getrandbits(32), tracked=False)
         bench.to_device = spoil
-        await bench.start(first=not again)
+        await bench.start()
         await bench.clocks(rng.randrange(20, 200))
         assert bench.events["retry_local"] == 1, "nothing was damaged"
         assert bench.tx_log, "no RETRY.Idle"
         assert set(bench.controls()) == {RetryIdle()}
         bench.to_device = None
-        fill(bench, 5)
-        await bench.delivered(60 * RETRY_TIMEOUT)
+        bench.fill(5)
+        await bench.delivered(60 * link_testbench.RETRY_TIMEOUT)
 
 
 @link_test
@@ -158,20 +135,21 @@ async def nothing_left_after_abort(dut: Any) -> None:
     """In RETRY_ABORT no answer with data is left in the device, however many were: what waits for
     that, as a CLOSE does, ends. Before, `drs_gone` is low: they might still leave."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = RetryTestbench(dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False)
-    await bench.up()
+    bench = await link_testbench.RetryTestbench(
+        dut, rng.getrandbits(32), grant=400, tracked=False
+    ).up()
     bench.host.hold_acks(True)
-    for _ in range(2 * RETRY_DEPTH):  # more than the retry buffer takes
-        bench.answer(random_drs(rng))
-    await bench.clocks(4 * RETRY_DEPTH)
+    for _ in range(2 * link_testbench.RETRY_DEPTH):  # more than the retry buffer takes
+        bench.answer(link_messages.random_drs(rng))
+    await bench.clocks(4 * link_testbench.RETRY_DEPTH)
     assert not int(dut.drs_gone.value), "answers are in the queue"
     bench.muted = True
-    bench.raw.append((PID, 1 << 520))
-    for _ in range(130 * (RETRY_TIMEOUT + 60)):
+    bench.raw.append((link_messages.PID, 1 << 520))
+    for _ in range(130 * (link_testbench.RETRY_TIMEOUT + 60)):
         await bench.clock()
-        if bench.lrsm == ABORT:
+        if bench.lrsm == link_testbench.ABORT:
             break
         assert not int(dut.drs_gone.value)
-    assert bench.lrsm == ABORT
+    assert bench.lrsm == link_testbench.ABORT
     await bench.clocks(rng.randrange(1, 20))
     assert int(dut.drs_gone.value), "answers are waited for that will never leave"

@@ -6,24 +6,26 @@ spec: link spec §3, §6, §9.
 
 from __future__ import annotations
 
-from typing import Any
-
 import cocotb
 
 from cocotbext.cxl.wire.flits import chunks_of_line
 from cocotbext.cxl.wire.messages import M2SReq, M2SRwD, ReqOp
-from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import data_flit, random_rwd, rwd_word, slots_flit, write_flits
-from verif.tests.link_testbench import ALL_CREDITS, REQ_CREDITS, RWD_CREDITS, LinkTestbench
+from verif.tests.link_testbench import (
+    ALL_CREDITS,
+    REQ_CREDITS,
+    RWD_CREDITS,
+    LinkTestbench,
+    link_up_test,
+)
 
 HELD = {"core": "core_rate", "wire": "ready_rate"}
 """Rate of the bench that is 0 while no credit may come back."""
 
 
-@link_test
-async def request_without_credit(dut: Any) -> None:
+@link_up_test
+async def request_without_credit(bench: LinkTestbench) -> None:
     """A request without a credit is counted and dropped; the ones before it are not hurt."""
-    bench = await LinkTestbench(dut).up()
     bench.core_rate = 0.0
     count = REQ_CREDITS + 1
     bench.host.credits.plain = 0
@@ -34,19 +36,18 @@ async def request_without_credit(dut: Any) -> None:
     assert bench.events["protocol_error"] == 1
     bench.core_rate = 1.0
     await bench.clocks(count + 300)  # several LLCRD, each of a power of two
-    assert [word >> 50 & 0xFFFF for word in bench.got_req] == list(range(REQ_CREDITS))
+    assert [word >> 50 & 0xFFFF for word in bench.got.req] == list(range(REQ_CREDITS))
     assert bench.host.credits == ALL_CREDITS
 
 
 @cocotb.parametrize(held_by=["core", "wire"])
-@link_test
-async def write_without_credit(dut: Any, held_by: str) -> None:
+@link_up_test
+async def write_without_credit(bench: LinkTestbench, held_by: str) -> None:
     """Writes beyond the credits are counted and dropped whole; those before them are not hurt.
 
     No credit comes back as the core takes no write (the queue is full), or as the wire takes no
     flit (the queue is empty: a write too many would find room; some grants had left before).
     """
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     setattr(bench, HELD[held_by], 0.0)
     extra = rng.randrange(1, 4) if held_by == "core" else 2 * RWD_CREDITS
@@ -63,24 +64,23 @@ async def write_without_credit(dut: Any, held_by: str) -> None:
     )  # those spent on grants that the host has not seen yet
     setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
-    assert bench.got_rwd == [rwd_word(write) for write in writes[:-dropped]]
+    assert bench.got.rwd == [rwd_word(write) for write in writes[:-dropped]]
     assert bench.host.credits == ALL_CREDITS
     after: M2SRwD = random_rwd(rng)
     bench.send(after)
     await bench.clocks(60)
-    assert bench.got_rwd[-1] == rwd_word(after), "the link goes on"
+    assert bench.got.rwd[-1] == rwd_word(after), "the link goes on"
 
 
 @cocotb.parametrize(held_by=["core", "wire"])
-@link_test
-async def refused_write_behind_another(dut: Any, held_by: str) -> None:
+@link_up_test
+async def refused_write_behind_another(bench: LinkTestbench, held_by: str) -> None:
     """The header of a refused write comes in the flit that should have brought the last data of
     the write before it (an error of the host): the data of both that follow go where they belong.
 
     The one before it has the last credit (the core takes no write), or is refused, too (the wire
     takes no flit: a refused write would find room).
     """
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     setattr(bench, HELD[held_by], 0.0)
     writes = [random_rwd(rng, 0.0) for _ in range(RWD_CREDITS - 1 if held_by == "core" else 99)]
@@ -107,5 +107,5 @@ async def refused_write_behind_another(dut: Any, held_by: str) -> None:
     bench.host.credits.data = RWD_CREDITS - len(wanted)  # grants on their way add up to all of them
     setattr(bench, HELD[held_by], 1.0)
     await bench.clocks(2 * len(writes) + 300)
-    assert bench.got_rwd == wanted
+    assert bench.got.rwd == wanted
     assert bench.host.credits == ALL_CREDITS

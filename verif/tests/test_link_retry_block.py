@@ -12,20 +12,13 @@ from typing import Any
 
 import cocotb
 
-from cocotbext.cxl.link.partner import HostLink, WireFlit
+from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.retry import Lrsm
-from cocotbext.cxl.wire import flits
-from cocotbext.cxl.wire.control import (
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    decode_control,
-    encode_control,
-)
+from cocotbext.cxl.wire import control, flits
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.messages import S2MNDR, M2SReq, M2SRwD, ReqOp, RwdOp
 from cocotbext.cxl.wire.packer import PackOptions
+from verif.tests import link_testbench
 from verif.tests.link_coverage import link_test
 from verif.tests.link_messages import (
     FRAMES,
@@ -35,17 +28,6 @@ from verif.tests.link_messages import (
     random_damage,
     random_drs,
     random_ndr,
-)
-from verif.tests.link_testbench import (
-    ABORT,
-    LOCAL_IDLE,
-    NORMAL,
-    PHY_REINIT,
-    RETRY_DEPTH,
-    RETRY_TIMEOUT,
-    RWD_CREDITS,
-    RetryTestbench,
-    fill,
 )
 
 _ERR_CRC, _ERR_ABORT = 1, 11
@@ -57,19 +39,20 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
     """Flits are damaged both ways: every message arrives once, in order, unchanged."""
     rng = random.Random(cocotb.RANDOM_SEED + int(rate * 1000) + 2 * stall + multi)
     pack = PackOptions(dense=not stall, rng=random.Random(rng.getrandbits(32)))
-    bench = RetryTestbench(dut, rng.getrandbits(32), rng.randrange(1, 12), pack=pack)
-    await bench.up()
+    bench = await link_testbench.RetryTestbench(
+        dut, rng.getrandbits(32), rng.randrange(1, 12), pack=pack
+    ).up()
     dut.multi_header.value = multi
     bench.to_device, bench.to_host = random_damage(rng, rate), random_damage(rng, rate)
     if stall:
         bench.ready_rate, bench.core_rate, bench.rx_rate = 0.8, 0.7, 0.9
     count = 200 * count_scale()
-    fill(bench, count)
-    await bench.completed(300 * count + 40 * RETRY_TIMEOUT)
+    bench.fill(count)
+    await bench.completed(300 * count + 40 * link_testbench.RETRY_TIMEOUT)
     bench.to_device = bench.to_host = None
-    await bench.clocks(3 * RETRY_TIMEOUT)
+    await bench.clocks(3 * link_testbench.RETRY_TIMEOUT)
     bench.check()
-    assert bench.lrsm == NORMAL
+    assert bench.lrsm == link_testbench.NORMAL
     assert bench.host.retry.lrsm is Lrsm.NORMAL
     assert bench.host.unacknowledged <= 1
     seen = {k: v for k, v in bench.events.items() if v}
@@ -83,15 +66,15 @@ async def damaged_flits(dut: Any, rate: float, stall: bool, multi: bool) -> None
 async def damaged_from_the_start(dut: Any) -> None:
     """Also before the first clean flit and during INIT nothing that was lost stays lost."""
     for seed in range(6 * count_scale()):
-        bench = RetryTestbench(dut, seed, 1 + seed % 7, tracked=False)
+        bench = link_testbench.RetryTestbench(dut, seed, 1 + seed % 7, tracked=False)
         rng = random.Random(seed)
         bench.to_device = random_damage(rng, 0.3)
         bench.to_host = random_damage(rng, (0.0, 0.3, 1.0)[seed % 3])
-        await bench.start(seed == 0)
-        fill(bench, 5)
+        await bench.start()
+        bench.fill(5)
         await bench.clocks(rng.randrange(20, 300))
         bench.to_device = bench.to_host = None
-        await bench.delivered(60 * RETRY_TIMEOUT)
+        await bench.delivered(60 * link_testbench.RETRY_TIMEOUT)
 
 
 @cocotb.parametrize(multi=[False, True])
@@ -99,13 +82,13 @@ async def damaged_from_the_start(dut: Any) -> None:
 async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
     """The physical layer goes down every few clocks, in every state of the retry."""
     rng = random.Random(cocotb.RANDOM_SEED + multi)
-    bench = RetryTestbench(dut, rng.getrandbits(32), 3)
+    bench = link_testbench.RetryTestbench(dut, rng.getrandbits(32), 3)
     bench.tracker, bench.auto_phy = None, False
     await bench.up()
     dut.multi_header.value = multi
     bench.to_device, bench.to_host = random_damage(rng, 0.02), random_damage(rng, 0.02)
     bench.ready_rate = 0.4 if multi else 1.0
-    fill(bench, 60 * count_scale())
+    bench.fill(60 * count_scale())
     states: set[int] = set()
     drops = 0
     for _ in range(4000):
@@ -121,12 +104,12 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
         drops += 1
         await bench.clocks(rng.randrange(1, 6))
         bench.set_phy(True)
-    await bench.completed(60 * RETRY_TIMEOUT)
+    await bench.completed(60 * link_testbench.RETRY_TIMEOUT)
     bench.to_device = bench.to_host = None
-    await bench.clocks(3 * RETRY_TIMEOUT)
+    await bench.clocks(3 * link_testbench.RETRY_TIMEOUT)
     bench.check()
-    assert bench.lrsm == NORMAL
-    assert {NORMAL, LOCAL_IDLE} <= states
+    assert bench.lrsm == link_testbench.NORMAL
+    assert {link_testbench.NORMAL, link_testbench.LOCAL_IDLE} <= states
     assert bench.events["phy_reinit"] >= drops // 2
     dut._log.info("%d drops, states %s, %s", drops, states, bench.events)
 
@@ -134,10 +117,10 @@ async def phy_reinit_at_any_moment(dut: Any, multi: bool) -> None:
 @link_test
 async def exhaustion_and_reset(dut: Any) -> None:
     """10 retries, a retrain, ten times over: ABORT, quiet; reset brings everything back."""
-    bench = RetryTestbench(dut, 5)
+    bench = link_testbench.RetryTestbench(dut, 5)
     bench.tracker, bench.auto_phy = None, False
     await bench.up()
-    fill(bench, 40)
+    bench.fill(40)
     await bench.clocks(20)
     bench.muted = True
     bench.raw.append((PID, 1 << 520))  # a bad CRC; nobody answers the requests
@@ -145,12 +128,12 @@ async def exhaustion_and_reset(dut: Any) -> None:
         bench.answer(random_drs(bench.rng))
         bench.answer(random_ndr(bench.rng))
     start, retrains, down_for, before = len(bench.tx_log), 0, 0, bench.events["phy_reinit"]
-    for _ in range(130 * (RETRY_TIMEOUT + 60)):
+    for _ in range(130 * (link_testbench.RETRY_TIMEOUT + 60)):
         await bench.clock()
-        if bench.lrsm == ABORT:
+        if bench.lrsm == link_testbench.ABORT:
             break
         if int(dut.retrain_request.value) and bench.phy:
-            assert bench.lrsm == PHY_REINIT
+            assert bench.lrsm == link_testbench.PHY_REINIT
             retrains += 1
             await bench.clocks(3)
             assert int(dut.retrain_request.value), "held until the physical layer answers"
@@ -161,8 +144,8 @@ async def exhaustion_and_reset(dut: Any) -> None:
             if not down_for:
                 bench.phy = True
                 dut.phy_up.value = 1
-    assert bench.lrsm == ABORT
-    asked = [c for c in bench.controls(start) if isinstance(c, RetryReq)]
+    assert bench.lrsm == link_testbench.ABORT
+    asked = bench.requests(start)
     assert retrains == 10
     assert bench.events["phy_reinit"] - before == 10
     assert [(c.num_retry, c.num_phy_reinit) for c in asked] == [
@@ -174,7 +157,7 @@ async def exhaustion_and_reset(dut: Any) -> None:
     await bench.clocks(5)
     # Quiet, whatever comes in; the core can get rid of its answers.
     sent = len(bench.tx_log)
-    bench.put(*FRAMES, RetryAck(False, False, 10, 0, 0, 60), RetryIdle())
+    bench.put(*FRAMES, control.RetryAck(False, False, 10, 0, 0, 60), control.RetryIdle())
     for _ in range(20):
         bench.answer(random_ndr(bench.rng))
         bench.answer(random_drs(bench.rng))
@@ -184,11 +167,11 @@ async def exhaustion_and_reset(dut: Any) -> None:
     assert not bench.out_drs
     assert not int(dut.retrain_request.value)
     assert bench.errors == [_ERR_CRC, _ERR_ABORT], "told once"
-    fresh = RetryTestbench(dut, 6)
-    await fresh.start(first=False)
-    fill(fresh, 30)
+    fresh = link_testbench.RetryTestbench(dut, 6)
+    await fresh.start()
+    fresh.fill(30)
     await fresh.delivered(2000)
-    assert fresh.lrsm == NORMAL
+    assert fresh.lrsm == link_testbench.NORMAL
     assert fresh.events["retry_local"] == 0
 
 
@@ -196,19 +179,15 @@ async def exhaustion_and_reset(dut: Any) -> None:
 async def replay_begins_with_adf(dut: Any) -> None:
     """A lost all-data flit, also while the device itself wants a retry, either way round."""
     hits: Counter[str] = Counter()
-    frame = seal(encode_control(RetryFrame()))
-    for seed in range(4 * count_scale()):
-        bench = RetryTestbench(dut, seed, 1 + seed % 6)
-        await bench.start(seed == 0)
+    frame = seal(control.encode_control(control.RetryFrame()))
+
+    async def play(seed: int) -> None:
+        bench = link_testbench.RetryTestbench(dut, seed, 1 + seed % 6)
+        await bench.start()
         host = bench.host
         places: list[int] = []
 
-        def to_host(
-            wire: WireFlit,
-            bench: RetryTestbench = bench,
-            host: HostLink = host,
-            places: list[int] = places,
-        ) -> WireFlit:
+        def to_host(wire: WireFlit) -> WireFlit:
             if host.unpacker.owed <= 3:
                 return wire
             if host.retry.lrsm is Lrsm.NORMAL:
@@ -216,15 +195,13 @@ async def replay_begins_with_adf(dut: Any) -> None:
                     hits["lost by the host"] += 1
                     return wire[0], wire[1] ^ 1 << bench.rng.randrange(528)
             elif host.retry._frames >= 5 and flits.is_control(wire[1]):
-                kind, wrong = decode_control(wire[1] & PAYLOAD_MASK)
-                if isinstance(kind, RetryAck) and not wrong:
+                kind, wrong = control.decode_control(wire[1] & PAYLOAD_MASK)
+                if isinstance(kind, control.RetryAck) and not wrong:
                     hits["replays from data"] += 1
                     places.append(bench.arrived)
             return wire
 
-        def to_device(
-            wire: WireFlit, bench: RetryTestbench = bench, host: HostLink = host
-        ) -> WireFlit:
+        def to_device(wire: WireFlit) -> WireFlit:
             newest = host.buffer._entries[host.buffer.wr_ptr - 1]
             data = newest == (wire[1], True) and host.retry.lrsm is Lrsm.NORMAL
             # While the host waits for its replay the device gets an error, too.
@@ -235,14 +212,17 @@ async def replay_begins_with_adf(dut: Any) -> None:
             return wire
 
         bench.to_host, bench.to_device = to_host, to_device
-        fill(bench, 60, tricky=0.8)
-        await bench.delivered(100 * RETRY_TIMEOUT)
+        bench.fill(60, tricky=0.8)
+        await bench.delivered(100 * link_testbench.RETRY_TIMEOUT)
         # The device sends after such a RETRY.Ack: the data, then its own sequence.
         log = [flit for _, flit in bench.tx_log]
         for i in places:
             # The data may look like a sixth RETRY.Frame.
             assert log[i + 1 : i + 6] != [frame] * 5 or log[i + 6] == frame
             hits["own retry pending"] += log[i + 2 : i + 7] == [frame] * 5
+
+    for seed in range(4 * count_scale()):
+        await play(seed)
     dut._log.info("%s", dict(hits))
     assert hits["lost by the device"]
     assert hits["replays from data"] >= hits["lost by the host"] > 0
@@ -253,36 +233,31 @@ async def replay_begins_with_adf(dut: Any) -> None:
 @link_test
 async def rates(dut: Any, multi: bool) -> None:
     """Without faults: 4 lines per 5 flits both ways, 8 per 9 for reads with multi-headers."""
-    bench = RetryTestbench(dut, 2)
-    await bench.up()
+    bench = await link_testbench.RetryTestbench(dut, 2).up()
     dut.multi_header.value = multi
     await bench.clocks(60)
     lines = 400
-    first, sent = bench.now, len(bench.tx_log)
     bench.answer_random(drs=lines)
-    await bench.completed(8 * lines)
-    data = [f for _, f in bench.tx_log[sent:]]
-    dut._log.info("read: %d lines in %d flits, %d clocks", lines, len(data), bench.now - first)
+    used, clocks = await bench.completed(8 * lines)
+    dut._log.info("read: %d lines in %d flits, %d clocks", lines, used, clocks)
     best = lines * 9 // 8 if multi else lines * 5 // 4
     # With a small buffer or few credits they come back too late.
-    slack = 0 if RETRY_DEPTH >= 64 and RWD_CREDITS >= 32 else 2 * lines
-    assert len(data) <= best + 6 + slack
-    assert bench.now - first <= best + 16 + slack
+    slack = (
+        0 if link_testbench.RETRY_DEPTH >= 64 and link_testbench.RWD_CREDITS >= 32 else 2 * lines
+    )
+    assert used <= best + 6 + slack
+    assert clocks <= best + 16 + slack
     if not multi:
-        first = bench.now
         for _ in range(lines):
             rwd = M2SRwD(RwdOp.MEM_WR, 1, 64, data=bench.rng.randbytes(64))
             bench.send(rwd)
-        await bench.completed(8 * lines)
-        dut._log.info("write: %d lines in %d clocks", lines, bench.now - first)
-        assert bench.now - first <= best + 16 + slack
+        _, clocks = await bench.completed(8 * lines)
+        dut._log.info("write: %d lines in %d clocks", lines, clocks)
+        assert clocks <= best + 16 + slack
     # Mixed with NDRs.
-    first, sent = bench.now, len(bench.tx_log)
     bench.answer_random(lines, lines)
-    await bench.completed(8 * lines)
-    flits_used = len(bench.tx_log) - sent
-    clocks = bench.now - first
-    dut._log.info("mixed: %d DRS + NDR in %d flits, %d clocks", lines, flits_used, clocks)
+    used, clocks = await bench.completed(8 * lines)
+    dut._log.info("mixed: %d DRS + NDR in %d flits, %d clocks", lines, used, clocks)
     assert clocks <= lines * 5 // 4 + 16 + slack
     bench.check()
     assert not any(v for k, v in bench.events.items() if k not in ("rx_flit", "tx_flit"))
@@ -291,8 +266,7 @@ async def rates(dut: Any, multi: bool) -> None:
 @link_test
 async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
     """The last flit of a burst is hit: the error alone starts the retry, nothing else follows."""
-    bench = RetryTestbench(dut, 8)
-    await bench.up()
+    bench = await link_testbench.RetryTestbench(dut, 8).up()
     for n in range(30 * count_scale()):
         await bench.clocks(bench.rng.randrange(1, 80))
         hit = bench.rng.random() < 0.5
@@ -306,4 +280,4 @@ async def no_answer_is_lost_in_the_last_flit(dut: Any) -> None:
         bench.to_device, bench.to_host = (first_only, None) if hit else (None, first_only)
         bench.send(M2SReq(ReqOp.MEM_RD, n, n << 6))
         bench.answer(S2MNDR(0, n))
-        await bench.delivered(10 * RETRY_TIMEOUT)
+        await bench.delivered(10 * link_testbench.RETRY_TIMEOUT)

@@ -13,16 +13,7 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.link.partner import WireFlit
-from cocotbext.cxl.wire.control import (
-    ControlFlit,
-    Llcrd,
-    RetryAck,
-    RetryFrame,
-    RetryIdle,
-    RetryReq,
-    decode_control,
-    encode_control,
-)
+from cocotbext.cxl.wire import control
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK, seal
 from cocotbext.cxl.wire.flits import is_control
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
@@ -43,7 +34,6 @@ from verif.tests.link_testbench import (
     RETRY_DEPTH,
     RETRY_TIMEOUT,
     RetryTestbench,
-    fill,
 )
 
 _ERR_CRC, _ERR_CONTROL, _ERR_ACK, _ERR_REQ, _ERR_RETRY_ACK = 1, 3, 8, 9, 10
@@ -54,8 +44,8 @@ async def num_free_buf(dut: Any) -> None:
     """NumFreeBuf 2: only a flit that acknowledges; 1: none; no all-data run is cut short."""
     left: set[int] = set()
     for seed in range(12):
-        bench = RetryTestbench(dut, seed, grant_plain=400, grant_data=400, credits_in_headers=False)
-        await bench.start(first=not seed)
+        bench = RetryTestbench(dut, seed, grant=400, credits_in_headers=False)
+        await bench.start()
         dut.multi_header.value = seed & 1
         await bench.clocks(200)
         free = dut.u_retry_buffer.free_q
@@ -94,22 +84,20 @@ async def num_free_buf(dut: Any) -> None:
 @link_test
 async def sequences(dut: Any) -> None:
     """Four Frames are not enough, seven are; what breaks a sequence; odd RETRY flits."""
-    bench = RetryTestbench(dut, 3, tracked=False)
-    await bench.up()
-    await bench.clocks(100)
+    bench = await RetryTestbench(dut, 3, tracked=False).up(100)
     bench.muted = True
-    frame, idle = RetryFrame(), RetryIdle()
-    wr = int(dut.u_retry_buffer.wr_q.value)
+    frame, idle = control.RetryFrame(), control.RetryIdle()
+    wr = bench.write_pointer
 
-    async def feed(*kinds: ControlFlit) -> list[ControlFlit]:
+    async def feed(*kinds: control.ControlFlit) -> list[control.ControlFlit]:
         sent = len(bench.tx_log)
         bench.put(*kinds)
         await bench.clocks(len(kinds) + 24)
         return bench.controls(sent)
 
-    request = RetryReq(wr, 3)
-    free = int(dut.u_retry_buffer.free_q.value)
-    answer = [*FRAMES, RetryAck(True, False, 3, wr, wr, free)]
+    request = control.RetryReq(wr, 3)
+    free = bench.free
+    answer = [*FRAMES, control.RetryAck(True, False, 3, wr, wr, free)]
     assert await feed(*[frame] * 4, request) == []
     assert await feed(*[frame] * 5, request) == answer
     assert await feed(*[frame] * 7, request) == answer
@@ -122,18 +110,18 @@ async def sequences(dut: Any) -> None:
     await bench.clocks(20)
     for asked in ((wr + 9) % RETRY_DEPTH, 255, wr + RETRY_DEPTH):
         sent = len(bench.tx_log)
-        bench.put(*FRAMES, RetryReq(asked, 1))
+        bench.put(*FRAMES, control.RetryReq(asked, 1))
         for _ in range(30):
             await bench.clock()
             assert not bench.controls(sent), f"an answer to a request for {asked}"
     assert bench.errors == [_ERR_REQ] * 3
     # A RETRY.Ack that nobody asked for; one outside a sequence is nothing.
-    assert await feed(*FRAMES, RetryAck(True)) == []
-    assert await feed(RetryAck(True)) == []
+    assert await feed(*FRAMES, control.RetryAck(True)) == []
+    assert await feed(control.RetryAck(True)) == []
     assert bench.errors == [_ERR_REQ] * 3 + [_ERR_RETRY_ACK]
     assert bench.lrsm == NORMAL
     # A static bit counts in NORMAL only, where it starts a retry.
-    bad = seal(encode_control(idle) | 1 << 300)
+    bad = seal(control.encode_control(idle) | 1 << 300)
     sent = len(bench.tx_log)
     bench.raw.extend([(PID, bad), (PID, bad), (PID, 1 << 520), (PID, bad)])
     await bench.clocks(30)
@@ -141,31 +129,31 @@ async def sequences(dut: Any) -> None:
     assert bench.lrsm == LOCAL_IDLE
     # The answer must echo NUM_RETRY; a broken sequence is no answer.
     eseq = bench.controls(sent)[5]
-    assert isinstance(eseq, RetryReq)
+    assert isinstance(eseq, control.RetryReq)
     assert eseq.num_retry == 1
     for other in (1 ^ 1 << bit for bit in range(5)):
-        bench.put(*FRAMES, RetryAck(True, False, other, 0, eseq.eseq, 60))
-    await feed(*FRAMES[:4], RetryAck(True, False, 1, 0, eseq.eseq, 60))
+        bench.put(*FRAMES, control.RetryAck(True, False, other, 0, eseq.eseq, 60))
+    await feed(*FRAMES[:4], control.RetryAck(True, False, 1, 0, eseq.eseq, 60))
     assert bench.lrsm == LOCAL_IDLE
     # New flits go before RETRY.Idle: what the device has to say does not wait for the answer.
     bench.answer(random_ndr(bench.rng))
-    await bench.until(lambda: len(bench.got_ndr) == 2, 30)
+    await bench.until(lambda: len(bench.got.ndr) == 2, 30)
     # TIMEOUT is counted in flits: RETRY.Idle is sent, and then the next request.
     await bench.clocks(RETRY_TIMEOUT)
-    reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, RetryReq)]
+    reqs = [i for i, c in enumerate(bench.controls(sent)) if isinstance(c, control.RetryReq)]
     assert len(reqs) == 2
     assert reqs[1] - reqs[0] - 6 in (RETRY_TIMEOUT, RETRY_TIMEOUT + 1)
     second = bench.controls(sent)[reqs[1]]
-    assert second == RetryReq(eseq.eseq, 2)
-    await feed(*FRAMES, RetryAck(True, False, 2, 0, eseq.eseq, 60))
+    assert second == control.RetryReq(eseq.eseq, 2)
+    await feed(*FRAMES, control.RetryAck(True, False, 2, 0, eseq.eseq, 60))
     assert bench.lrsm == NORMAL
     assert bench.events["retry_timeout"] == 1
     # More acknowledged than outstanding.
     for ack in (200, 64):
-        bench.put(Llcrd(ack))
+        bench.put(control.Llcrd(ack))
         await bench.clocks(8)
     assert bench.errors[6:] == [_ERR_ACK] * 2
-    assert int(dut.u_retry_buffer.free_q.value) == RETRY_DEPTH
+    assert bench.free == RETRY_DEPTH
 
 
 @link_test
@@ -178,19 +166,19 @@ async def wrap_values(dut: Any) -> None:
     bench.muted = True
     await bench.clocks(10)
     # Nothing before INIT.Param moves ESeq: it is an error.
-    bench.put(RetryIdle(), Llcrd(0))
+    bench.put(control.RetryIdle(), control.Llcrd(0))
     bench.raw.append((PID, 0))
     await bench.clocks(10)
     assert bench.errors == [4, 4]
     assert int(dut.u_lrsm.eseq_q.value) == 0
     assert int(dut.u_lrsm.wrap_q.value) == 9
     bench = RetryTestbench(dut, 4, retry_depth=22)
-    await bench.start(first=False)
+    await bench.start()
     await bench.until(lambda: bench.host.active, 200)
     await bench.clocks(20)
     assert int(dut.u_lrsm.wrap_q.value) == 21
     seen = set()
-    fill(bench, 60)
+    bench.fill(60)
     for _ in range(2000):
         await bench.clock()
         seen.add(int(dut.u_lrsm.eseq_q.value))
@@ -209,7 +197,7 @@ async def full_at_any_place(dut: Any) -> None:
         few = rng.randrange(2, 16)
         settings: dict[str, Any] = {"grant_plain": 200, "grant_data": rng.choice((200, 200, few))}
         bench = RetryTestbench(dut, rng.getrandbits(32), 1, credits_in_headers=False, **settings)
-        await bench.start(first=not number)
+        await bench.start()
         dut.multi_header.value = 1
         await bench.clocks(50)
         bench.muted = True
@@ -224,7 +212,7 @@ async def full_at_any_place(dut: Any) -> None:
                 bench.answer(random_ndr(rng))
             await bench.clock()
         assert bench.host.unpacker.owed <= 3, "a run was cut short"
-        assert int(dut.u_retry_buffer.free_q.value) >= 2
+        assert bench.free >= 2
         if number % 8:
             continue
         bench.muted, bench.ready_rate = False, 1.0
@@ -236,18 +224,14 @@ async def many_at_once(dut: Any) -> None:
     """Full_Ack by all of its bits, both ways, and long replays: a buffer full of each."""
     rng = random.Random(cocotb.RANDOM_SEED)
     settings: dict[str, Any] = {"grant_plain": 256, "grant_data": 256, "ak_in_headers": False}
-    bench = RetryTestbench(dut, rng.getrandbits(32), retry_depth=255, **settings)
-    await bench.up()
-    await bench.clocks(100)
+    bench = await RetryTestbench(dut, rng.getrandbits(32), retry_depth=255, **settings).up(100)
     bench.host.hold_acks(True)
     bench.answer_random(drs=RETRY_DEPTH)
     await bench.clocks(2 * RETRY_DEPTH)
     free = dut.u_retry_buffer.free_q
     assert int(free.value) < RETRY_DEPTH // 4
     bench.host.hold_acks(False)
-    await bench.completed(2000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(2000, settle=300)
     assert int(free.value) >= RETRY_DEPTH - 1, "acknowledgements were not counted"
     # The other way round: back-pressure keeps what the device has to acknowledge.
     bench.ready_rate = 0.0
@@ -257,9 +241,7 @@ async def many_at_once(dut: Any) -> None:
     await bench.clocks(2 * RETRY_DEPTH)
     assert bench.host.unacknowledged > RETRY_DEPTH // 2
     bench.ready_rate = 1.0
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
     assert bench.host.unacknowledged <= 1, "acknowledgements of the device were lost"
     # A long replay: the host has lost a flit, and asks for it half a buffer later.
     bench.answer_random(drs=RETRY_DEPTH // 2)
@@ -269,9 +251,7 @@ async def many_at_once(dut: Any) -> None:
     bench.to_host, bench.muted = None, True
     await bench.clocks(RETRY_DEPTH // 2)
     bench.muted = False
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
     # The device has lost a flit, and back-pressure keeps its request for half a buffer.
     for _ in range(RETRY_DEPTH):
         bench.send(random_req(rng))
@@ -282,9 +262,7 @@ async def many_at_once(dut: Any) -> None:
     bench.to_device = None
     await bench.clocks(RETRY_DEPTH // 2)
     bench.ready_rate = 1.0
-    await bench.completed(3000)
-    await bench.clocks(300)
-    bench.check()
+    await bench.delivered(3000, settle=300)
 
 
 @link_test
@@ -292,14 +270,16 @@ async def broken_control_flit(dut: Any) -> None:
     """A control flit with a static bit set starts a retry: whether it was a retryable one, and so
     counts in ESeq, nobody can know. Otherwise the next retry would begin a flit too early."""
     for bit in (19, 300):
-        bench = RetryTestbench(dut, bit, tracked=False)
-        await bench.up(first=bit == 19)
-        await bench.clocks(100)
+        bench = await RetryTestbench(dut, bit, tracked=False).up(100)
         spoilt: list[int] = []
 
         def spoil(wire: WireFlit, bit: int = bit, spoilt: list[int] = spoilt) -> WireFlit:
             payload = wire[1] & PAYLOAD_MASK
-            if spoilt or not isinstance(decode_control(payload)[0], Llcrd) or not payload & 1:
+            if (
+                spoilt
+                or not isinstance(control.decode_control(payload)[0], control.Llcrd)
+                or not payload & 1
+            ):
                 return wire
             spoilt.append(payload)
             return PID, seal(payload | 1 << bit)
@@ -320,8 +300,8 @@ async def broken_control_flit(dut: Any) -> None:
         bench.to_device = None
         await bench.completed(400)
         await bench.clocks(100)
-        assert bench.got_req == bench.sent_req
-        assert bench.got_rwd == bench.sent_rwd
+        assert bench.got.req == bench.sent.req
+        assert bench.got.rwd == bench.sent.rwd
         assert bench.lrsm == NORMAL
 
 
@@ -329,15 +309,13 @@ async def broken_control_flit(dut: Any) -> None:
 async def dirty_request(dut: Any) -> None:
     """A RETRY.Req after its Frames with one static bit set is not obeyed: no RETRY.Ack."""
     for number, dirt in enumerate((1 << 300, 0)):
-        bench = RetryTestbench(dut, number, tracked=False)
-        await bench.up(first=not number)
-        await bench.clocks(100)
+        bench = await RetryTestbench(dut, number, tracked=False).up(100)
         sent = len(bench.tx_log)
         bench.put(*FRAMES)
-        request = encode_control(RetryReq(bench.host.retry.eseq, 1))
+        request = control.encode_control(control.RetryReq(bench.host.retry.eseq, 1))
         bench.raw.append((PID, seal(request | dirt)))
         await bench.clocks(100)
-        acks = [c for c in bench.controls(sent) if isinstance(c, RetryAck)]
+        acks = bench.answers(sent)
         assert len(acks) == number, f"{len(acks)} RETRY.Ack"
 
 
@@ -345,25 +323,21 @@ async def dirty_request(dut: Any) -> None:
 async def acknowledged_in_replay(dut: Any) -> None:
     """Acknowledgements that come while the device replays free their places, too."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    for again in range(3):
-        bench = RetryTestbench(
-            dut, rng.getrandbits(32), grant_plain=400, grant_data=400, tracked=False
-        )
-        await bench.up(first=not again)
-        await bench.clocks(100)
+    for _ in range(3):
+        bench = await RetryTestbench(dut, rng.getrandbits(32), grant=400, tracked=False).up(100)
         # Some flits leave, which nobody acknowledges; then the host asks for all of them.
-        start, free = int(dut.u_retry_buffer.wr_q.value), dut.u_retry_buffer.free_q
+        start, free = bench.write_pointer, dut.u_retry_buffer.free_q
         before = int(free.value)
         await bench.leave_unacknowledged(rng.randrange(16, 40))
         held = before - int(free.value)
         assert held >= 8, "too few to see a replay"
         sent = len(bench.tx_log)
-        bench.put(*FRAMES, RetryReq(start, 1))
+        bench.put(*FRAMES, control.RetryReq(start, 1))
         await bench.until(lambda b=bench, s=sent: len(b.tx_log) > s + 6, 60)  # type: ignore[misc]
         # It stands still in the middle of the replay, and the first few are acknowledged.
         bench.ready_rate, number = 0.0, rng.randrange(1, held // 2)
         await bench.clocks(4)
-        bench.put(Llcrd(number))
+        bench.put(control.Llcrd(number))
         await bench.clocks(8)
         assert len(bench.tx_log) < sent + held, "the replay is over"
         assert int(free.value) == before - held + number, "acknowledged in a replay, not freed"

@@ -8,7 +8,7 @@ write pointer (nf_link_lrsm.eseq_q, nf_link_retry_buffer.wr_q) are public.
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Self
 
 import cocotb
 
@@ -37,7 +37,6 @@ from verif.tests.link_testbench import (
     PHY_REINIT,
     RETRY_TIMEOUT,
     RetryTestbench,
-    fill,
 )
 
 _NULLS = (ProtocolCode.NULL, ProtocolCode.NULL_EDS)
@@ -50,13 +49,18 @@ _BROKEN = "broken control flit"  # an error in NORMAL alone
 class StateBench(RetryTestbench):
     """Bench whose host is silent: the test puts all flits on the wire."""
 
-    async def bring_up(self, first: bool) -> None:
+    async def up(self, settle: int = 80) -> Self:
         """Bring the link up, wait until it is quiet, and mute the host."""
         self.tracker, self.auto_phy = None, False
-        await self.up(first=first)
-        await self.clocks(80)
+        await super().up(settle)
         self.muted = True
         await self.clocks(10)
+        return self
+
+    @property
+    def eseq(self) -> int:
+        """Return ESeq of the device."""
+        return int(self.dut.u_lrsm.eseq_q.value)
 
     def bad(self) -> WireFlit:
         """Return a flit with one to three wrong bits."""
@@ -85,14 +89,6 @@ class StateBench(RetryTestbench):
         await self.until(lambda: self.lrsm == LOCAL_IDLE, 60)
         await self.clocks(4)
         return self.requests(sent)[-1]
-
-    def requests(self, since: int = 0) -> list[RetryReq]:
-        """Return every RETRY.Req among the flits from the ``since``-th on."""
-        return [c for c in self.controls(since) if isinstance(c, RetryReq)]
-
-    def answers(self, since: int = 0) -> list[RetryAck]:
-        """Return every RETRY.Ack among the flits from the ``since``-th on."""
-        return [c for c in self.controls(since) if isinstance(c, RetryAck)]
 
     async def reach(self, state: int) -> None:
         """Bring the device from NORMAL into a state, in which it stays for a while."""
@@ -144,8 +140,8 @@ class StateBench(RetryTestbench):
 async def _event(bench: StateBench, state: int, event: str, echo: int, fits: bool) -> None:
     """Let the event happen in the state that was reached, and check the consequences."""
     dut = bench.dut
-    eseq, taken = int(dut.u_lrsm.eseq_q.value), len(bench.got_req)
-    pointer, wrap = int(dut.u_retry_buffer.wr_q.value), int(dut.u_lrsm.wrap_q.value)
+    eseq, taken = bench.eseq, len(bench.got.req)
+    pointer, wrap = bench.write_pointer, int(dut.u_lrsm.wrap_q.value)
     bench.errors.clear()
     sent = len(bench.tx_log)
     where = f"{event} in state {state}"
@@ -155,11 +151,11 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
         bench.raw.extend(bench.flits_of(event, echo, pointer))
     await bench.clocks(24)
     errors = [ERRORS[kind - 1] for kind in bench.errors]
-    good = int(dut.u_lrsm.eseq_q.value) != eseq
+    good = bench.eseq != eseq
     assert good == (state == NORMAL and event in _GOOD), f"{where}: ESeq moved: {good}"
-    assert (len(bench.got_req) > taken) == (state == NORMAL and event == "data or header"), where
+    assert (len(bench.got.req) > taken) == (state == NORMAL and event == "data or header"), where
     if good:
-        assert int(dut.u_lrsm.eseq_q.value) == (eseq + 1 if eseq < wrap else 0), where
+        assert bench.eseq == (eseq + 1 if eseq < wrap else 0), where
     answers = bench.answers(sent)
     assert len(answers) == (event == "RETRY.Req" and state in (NORMAL, LOCAL_IDLE)), where
     if answers:
@@ -194,22 +190,17 @@ async def _event(bench: StateBench, state: int, event: str, echo: int, fits: boo
 async def states(dut: Any) -> None:
     """Each state against each flit and a fall of phy_up."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN]
-    events.append("phy down")
-    first = True
+    events = [*_GOOD, *_SILENT, "RETRY.Req", "RETRY.Ack", *_BAD, _BROKEN, "phy down"]
     for state in (NORMAL, LLRREQ, LOCAL_IDLE):
         for event in rng.sample(events, len(events)):
             # NUM_RETRY is 1 then: an echo that fits, and each that differs in one bit.
             others = [1 ^ 1 << bit for bit in range(5)] if event == "RETRY.Ack" else []
             for echo in (1, *others):
-                bench = StateBench(dut, rng.getrandbits(32))
-                await bench.bring_up(first)
-                first = False
+                bench = await StateBench(dut, rng.getrandbits(32)).up()
                 await bench.reach(state)
                 await _event(bench, state, event, echo, echo == 1 and state == LOCAL_IDLE)
     for state in (PHY_REINIT, ABORT):
-        bench = StateBench(dut, rng.getrandbits(32))
-        await bench.bring_up(False)
+        bench = await StateBench(dut, rng.getrandbits(32)).up()
         await bench.reach(state)
         asked = state == PHY_REINIT
         assert int(dut.retrain_request.value) == asked
@@ -222,9 +213,8 @@ async def frames_in_a_row(dut: Any) -> None:
     """Whatever flit stands between RETRY.Frame flits ends their run, also what is discarded; NULL
     is no flit of the link, and a clock without a flit is nothing."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    for number in range(6):
-        bench = StateBench(dut, rng.getrandbits(32))
-        await bench.bring_up(not number)
+    for _ in range(6):
+        bench = await StateBench(dut, rng.getrandbits(32)).up()
         asked = await bench.lose()
         before = rng.randrange(1, 5)
         answer = RetryAck(True, num_retry=asked.num_retry, eseq=asked.eseq)
@@ -234,7 +224,7 @@ async def frames_in_a_row(dut: Any) -> None:
         await bench.clocks(30)
         assert bench.lrsm == LOCAL_IDLE, f"{before} frames, a discarded flit, {5 - before} frames"
         # Frames do not count together with those after a retrain.
-        wr = int(dut.u_retry_buffer.wr_q.value)
+        wr = bench.write_pointer
         bench.put(*FRAMES[:before])
         await bench.clocks(before + 3)
         await bench.cycle_phy()
@@ -257,13 +247,12 @@ async def answers_and_requests(dut: Any) -> None:
     """RETRY.Ack goes before RETRY.Req, and each RETRY.Req that comes gets its answer."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(4):
-        bench = StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8)
-        await bench.bring_up(not number)
+        bench = await StateBench(dut, rng.getrandbits(32), grant_plain=8, grant_data=8).up()
         bench.ready_rate = 0.0
         for _ in range(3):  # both stages in front of the pins are full
             bench.answer(random_ndr(rng))
         await bench.clocks(8)
-        wr = int(dut.u_retry_buffer.wr_q.value)
+        wr = bench.write_pointer
         kinds: list[ControlFlit] = [*FRAMES, RetryReq(wr, 7)]
         sequence = [(PID, seal(encode_control(kind))) for kind in kinds]
         lost = bench.bad() if number < 2 else bench.bad_id()
@@ -312,8 +301,7 @@ async def counts_are_cleared(dut: Any) -> None:
     """NUM_RETRY by an answer with Empty; both counts by a good flit, by no answer without Empty;
     TIMEOUT counts flits alone."""
     rng = random.Random(cocotb.RANDOM_SEED)
-    bench = StateBench(dut, rng.getrandbits(32))
-    await bench.bring_up(True)
+    bench = await StateBench(dut, rng.getrandbits(32)).up()
     first = await bench.lose()
     assert (first.num_retry, first.num_phy_reinit) == (1, 0)
     # Back-pressure: nothing leaves, so that no time passes for TIMEOUT.
@@ -355,15 +343,14 @@ async def retrain_at_a_sequence(dut: Any) -> None:
     """A retrain that cuts a sequence off: after it the sequence begins anew, with five frames."""
     rng = random.Random(cocotb.RANDOM_SEED)
     for number in range(12):
-        bench = StateBench(dut, rng.getrandbits(32))
-        await bench.bring_up(not number)
+        bench = await StateBench(dut, rng.getrandbits(32)).up()
         bench.ready_rate = float(number % 2)  # two flits of the sequence may wait at the pins
         bench.raw.append(bench.bad())
         await bench.until(lambda b=bench: b.lrsm == LLRREQ, 20)  # type: ignore[misc]
         await bench.clocks(number % 6)
         # Nothing is a flit while the physical layer is down.
         bench.set_phy(False)
-        crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got_req)
+        crc, seen, taken = bench.events["crc_error"], bench.driven_flits, len(bench.got.req)
         raw = M2SReq(ReqOp.MEM_RD, 1, 64).pack()
         bench.raw.extend([bench.bad(), (PID, slots_flit((5, 4, 4, 4), (raw, 0, 0, 0)))])
         await bench.clocks(rng.randrange(6, 9))
@@ -380,8 +367,8 @@ async def retrain_at_a_sequence(dut: Any) -> None:
         while frames < place and log[place - 1 - frames] == RetryFrame():
             frames += 1
         assert 5 <= frames <= 7, f"{frames} frames before RETRY.Req after a retrain"
-        assert len(bench.got_req) == taken
+        assert len(bench.got.req) == taken
     fresh = RetryTestbench(dut, rng.getrandbits(32))
-    await fresh.start(first=False)
-    fill(fresh, 20)
+    await fresh.start()
+    fresh.fill(20)
     await fresh.delivered(2000)

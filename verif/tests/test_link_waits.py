@@ -8,17 +8,16 @@ from typing import Any
 from cocotbext.cxl.wire.control import InitParam, Llcrd
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, ReqOp
 from verif.tests.link_coverage import link_test
-from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, fill
+from verif.tests.link_testbench import REQ_CREDITS, LinkTestbench, RetryTestbench, link_up_test
 
 _FLUSH = 32
 """FlushRetimer, in clocks."""
 
 
-@link_test
-async def credits_that_wait(dut: Any) -> None:
+@link_up_test
+async def credits_that_wait(bench: LinkTestbench) -> None:
     """Credits come back within the flush time where nothing else does: no acknowledgement that
     would force an LLCRD, no header that would take them along."""
-    bench = await LinkTestbench(dut).up()
     bench.hold()
     for count in range(1, 5):
         bench.core_rate = 0.0
@@ -36,15 +35,14 @@ async def credits_that_wait(dut: Any) -> None:
         assert bench.now - start >= _FLUSH - 4, "flushed before its time"
 
 
-@link_test
-async def llcrd_goes_last(dut: Any) -> None:
+@link_up_test
+async def llcrd_goes_last(bench: LinkTestbench) -> None:
     """LLCRD has the lowest priority: none leaves while there is a message to send, however much
     there is to acknowledge and to grant; all of it leaves after the last."""
-    bench = await LinkTestbench(dut).up()
     rng = bench.rng
     bench.muted = True
     for _ in range(3):
-        sent, done = len(bench.tx_log), len(bench.got_drs)
+        sent, done = len(bench.tx_log), len(bench.got.drs)
         for _ in range(rng.randrange(8, 14)):
             bench.answer(S2MDRS(0, rng.getrandbits(16), 0, 0, False, bytes(64)))
             bench.answer_random(ndr=1)
@@ -59,7 +57,7 @@ async def llcrd_goes_last(dut: Any) -> None:
         last = max(at for at, flit in enumerate(log) if not flit & 1)
         early = [at for at, flit in enumerate(log[:last]) if flit & 1]
         assert not early, f"LLCRD at {early} of {last} flits that messages need"
-        assert len(bench.got_drs) > done
+        assert len(bench.got.drs) > done
         assert bench.host.unacknowledged <= 1
         # Acknowledge, and give the credits back.
         bench.muted = False
@@ -70,14 +68,14 @@ async def llcrd_goes_last(dut: Any) -> None:
 @link_test
 async def first_credits_at_once(dut: Any) -> None:
     """The first credits do not wait for the flush timer, after whichever reset (§8)."""
-    for again in range(3):
+    for _ in range(3):
         bench = RetryTestbench(dut, 1)
-        await bench.start(first=not again)
+        await bench.start()
         await bench.until(lambda b=bench: b.host.credits.plain > 0, 600)  # type: ignore[misc]
         kinds = bench.controls()
         first = next(at for at, kind in enumerate(kinds) if isinstance(kind, Llcrd))
         up = next(at for at, kind in enumerate(kinds) if isinstance(kind, InitParam))
         wait = bench.tx_log[first][0] - bench.tx_log[up][0]
         assert wait < _FLUSH // 2, f"{wait} clocks from INIT.Param to the first credits"
-        fill(bench, 10)
+        bench.fill(10)
         await bench.delivered(600)

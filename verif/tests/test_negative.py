@@ -128,18 +128,13 @@ TWINS = {
     "ForgedState": Twin("MISMATCH", GarbageSequence, model=faulty.BelievingModel),
     # The predictor reads one field of each descriptor wrong.
     "OtherTie": Twin(
-        "MISMATCH", AggregateSequence, predictor=faulty.misreading({"tie_minus": True}), workers=4
+        "MISMATCH", AggregateSequence, predictor=faulty.misreading(tie_minus=True), workers=4
     ),
     "OtherThreshold": Twin(
-        "MISMATCH",
-        AggregateSequence,
-        predictor=faulty.misreading({"threshold": 2}),
-        mode=Mode.G_TERNARY,
+        "MISMATCH", AggregateSequence, predictor=faulty.misreading(threshold=2), mode=Mode.G_TERNARY
     ),
-    "OtherStrict": Twin("Poison", EarlyReadSequence, predictor=faulty.misreading({"strict": True})),
-    "OtherMask": Twin(
-        "MISMATCH", ProtectionSequence, predictor=faulty.misreading({"ld_mask": 0xFFFF})
-    ),
+    "OtherStrict": Twin("Poison", EarlyReadSequence, predictor=faulty.misreading(strict=True)),
+    "OtherMask": Twin("MISMATCH", ProtectionSequence, predictor=faulty.misreading(ld_mask=0xFFFF)),
     # The model has half of the memory and refuses commits that the device accepts.
     "SmallerDevice": Twin("REGION", DescriptorErrorSequence, model=faulty.HalfModel),
     # A response is lost, seen twice, or reports another load.

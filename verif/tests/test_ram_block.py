@@ -8,16 +8,15 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, ReadOnly, Timer
 
 from verif.parameters import build_parameters
-from verif.tests.packed_structs import layout, pack, unpack
+from verif.tests.packed_structs import pack, unpack
 
-FLIP, FAULT = layout("ram_flip_t"), layout("ram_fault_t")
 PARAMETERS = {"RAM": 0, "ECC": 1, "WIDTH": 520, "DATA_W": 512, "DEPTH": 2, **build_parameters()}
 ECC, WIDTH, DATA_W, DEPTH = (PARAMETERS[name] for name in ("ECC", "WIDTH", "DATA_W", "DEPTH"))
 WORDS = -(-DATA_W // 64)
@@ -73,7 +72,8 @@ class RamBench:
         self.pushed = self.popped = 0
         self.seen = {"clean": 0, "bad": 0, "corrected": 0}
 
-    async def start(self) -> None:
+    async def start(self) -> Self:
+        """Reset, and return the bench."""
         dut = self.dut
         dut.rst_n.value, dut.flip.value = 0, 0
         dut.in_valid.value, dut.in_data.value, dut.out_ready.value = 0, 0, 0
@@ -82,6 +82,7 @@ class RamBench:
         await FallingEdge(dut.clk)
         dut.rst_n.value = 1
         await FallingEdge(dut.clk)
+        return self
 
     async def push(self) -> RamRow:
         row = RamRow(self.rng.choice((0, (1 << WIDTH) - 1, self.rng.getrandbits(WIDTH))))
@@ -99,14 +100,16 @@ class RamBench:
 
     async def push_beside(self, row: int, place: int) -> RamRow:
         """Push a message in the clock in which a bit of a row flips."""
-        self.dut.flip.value = pack(FLIP, valid=1, ram=PARAMETERS["RAM"], row=row, place=place)
+        self.dut.flip.value = pack(
+            "ram_flip_t", valid=1, ram=PARAMETERS["RAM"], row=row, place=place
+        )
         pushed = await self.push()
         self.dut.flip.value = 0
         return pushed
 
     async def flip_row(self, row: int, place: int, ram: int = PARAMETERS["RAM"]) -> None:
         """Flip a bit of a row, if the RAM has this row."""
-        self.dut.flip.value = pack(FLIP, valid=1, ram=ram, row=row, place=place)
+        self.dut.flip.value = pack("ram_flip_t", valid=1, ram=ram, row=row, place=place)
         await FallingEdge(self.dut.clk)
         self.dut.flip.value = 0
 
@@ -115,10 +118,12 @@ class RamBench:
         dut, row = self.dut, self.rows.popleft()
         await Timer(1, "ns")
         assert int(dut.out_valid.value)
-        assert not unpack(FAULT, int(dut.fault.value))["bad"], "a fault of what nobody takes"
+        assert not unpack("ram_fault_t", int(dut.fault.value))["bad"], (
+            "a fault of what nobody takes"
+        )
         dut.out_ready.value = 1
         await ReadOnly()
-        fault, out = unpack(FAULT, int(dut.fault.value)), int(dut.out_data.value)
+        fault, out = unpack("ram_fault_t", int(dut.fault.value)), int(dut.out_data.value)
         assert out == row.data, f"{row.flips}: {out ^ row.word:#x} is wrong"
         assert int(dut.out_bad.value) == row.bad, f"{row.flips}: bad is {dut.out_bad.value}"
         assert fault["bad"] == row.bad, f"{row.flips}: {fault}"
@@ -144,8 +149,7 @@ def pairs(rng: random.Random) -> Iterator[tuple[int, int]]:
 @cocotb.test()
 async def every_bit(dut: Any) -> None:
     """Each bit of a row, data and check: it is seen (parity) or put right (SECDED)."""
-    bench = RamBench(dut)
-    await bench.start()
+    bench = await RamBench(dut).start()
     for place in range(TOTAL):
         row = await bench.push()
         await bench.flip(bench.pushed - 1, place)
@@ -158,8 +162,7 @@ async def every_bit(dut: Any) -> None:
 @cocotb.test()
 async def two_bits(dut: Any) -> None:
     """Two bits of a row: bad under SECDED if they are of one word, else both are put right."""
-    bench = RamBench(dut)
-    await bench.start()
+    bench = await RamBench(dut).start()
     for places in itertools.islice(pairs(bench.rng), 400):
         row = await bench.push()
         for place in places:
@@ -253,8 +256,7 @@ class FlipLife(RamBench):
 @cocotb.test()
 async def life_of_a_flip(dut: Any) -> None:
     """A flipped bit is of one row of one RAM, stays until the row is written, and no longer."""
-    bench = FlipLife(dut)
-    await bench.start()
+    bench = await FlipLife(dut).start()
     steps = (
         (0.4, bench.write),
         (0.6, bench.read),

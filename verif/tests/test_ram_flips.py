@@ -7,25 +7,13 @@ from typing import ClassVar
 
 import cocotb
 
-from cocotbext.cxl.config import CxlConfig
 from models.line_packing import Mode
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
 from verif.scoreboard.lenient import LenientScoreboard
 from verif.scoreboard.ram_faults import NONE, PARITY, SECDED
-from verif.sequences.ram_flips import (
-    DamagedMarksSequence,
-    FlipTrafficSequence,
-    ForwardedSequence,
-    HeldDataSequence,
-    KeptOverDamageSequence,
-    LastMarksSequence,
-    LossAtOnceSequence,
-    LostKeptSequence,
-    LostSlotSequence,
-    MendedSequence,
-)
-from verif.tests.decorator import nf_test
+from verif.sequences import ram_flips
+from verif.tests.decorator import host_link, nf_test
 
 
 class FlipTrafficTest(NfBaseTest):
@@ -39,17 +27,13 @@ class FlipTrafficTest(NfBaseTest):
         cfg.parts.scoreboard = LenientScoreboard
         cfg.check_counters = False  # a poisoned contribution is not one
         cfg.mem.latency = (5, 30)
-
-        def shape(link: CxlConfig) -> None:
-            link.link.grant_data = 4  # so that answers wait
-
-        cfg.shape_link = shape
+        host_link(grant_data=4)(cfg)  # so that answers wait
 
     async def scenario(self) -> None:
         # The default protection has the most; without one the first wrong answers say it all.
         share = 0.1 if self.double else {NONE: 0.05, PARITY: 1.0, SECDED: 0.25}[self.cfg.hw.ecc]
         flips = max(self.least[self.cfg.hw.ecc], self.cfg.count(round(60 * share)))
-        self.run = FlipTrafficSequence(self.env, double=self.double, flips=flips)
+        self.run = ram_flips.FlipTrafficSequence(self.env, double=self.double, flips=flips)
         await self.run.run()
 
     async def finish(self) -> None:
@@ -69,12 +53,6 @@ class FlipTrafficTest(NfBaseTest):
             assert sum(run.total), "no flipped bit was ever read: nothing was tested"
 
 
-def few_credits(config: CxlConfig) -> None:
-    """Let the host return credits for answers rarely, so that other answers wait."""
-    config.link.grant_data = 2
-    config.link.return_delay = (150, 200)
-
-
 class HeldDataTest(NfBaseTest):
     """Flips in data that waits."""
 
@@ -82,10 +60,11 @@ class HeldDataTest(NfBaseTest):
         cfg.parts.scoreboard = LenientScoreboard
         cfg.check_counters = False
         if self.settings["ram"] == "ANSWERS":
-            cfg.shape_link = few_credits
+            # The host returns credits for answers rarely, so that other answers wait.
+            host_link(grant_data=2, return_delay=(150, 200))(cfg)
 
     async def scenario(self) -> None:
-        await HeldDataSequence(self.env, ram=self.settings["ram"]).run()
+        await ram_flips.HeldDataSequence(self.env, ram=self.settings["ram"]).run()
 
     async def finish(self) -> None:
         await self.env.host.drain()
@@ -123,30 +102,30 @@ async def lost_slots(test: NfBaseTest) -> None:
     if test.settings["lines"] == "counts":
         mode = test.env.rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4))
     rams = ("BOOK",) if mode is Mode.FP32 else ("BOOK", "PLANES")
-    await LostSlotSequence(test.env, mode=mode, rams=rams).run()
+    await ram_flips.LostSlotSequence(test.env, mode=mode, rams=rams).run()
 
 
-@nf_test(LossAtOnceSequence)
+@nf_test(ram_flips.LossAtOnceSequence)
 def lost_at_once() -> None:
     """Whoever comes while a loss is written sees the line lost, and nothing of what it was."""
 
 
-@nf_test(MendedSequence, shows="test_ram_flips::mended")
+@nf_test(ram_flips.MendedSequence, shows="test_ram_flips::mended")
 def mended() -> None:
     """A corrected word is mended in its RAM."""
 
 
-@nf_test(ForwardedSequence)
+@nf_test(ram_flips.ForwardedSequence)
 def forwarded() -> None:
     """Forwarded state is right, whatever flips in the slot meanwhile."""
 
 
-@nf_test(KeptOverDamageSequence)
+@nf_test(ram_flips.KeptOverDamageSequence)
 def kept_over_damage() -> None:
     """A sum to keep finds its line lost; nothing of the damaged state is handed on."""
 
 
-@nf_test(LostKeptSequence)
+@nf_test(ram_flips.LostKeptSequence)
 def lost_kept() -> None:
     """A line that is lost on its way out takes no sum along."""
 
@@ -154,11 +133,11 @@ def lost_kept() -> None:
 @nf_test()
 async def damaged_marks(test: NfBaseTest) -> None:
     """Damaged marks: the records are fetched, counted once, and nothing is lost."""
-    await DamagedMarksSequence(test.env).run()
+    await ram_flips.DamagedMarksSequence(test.env).run()
     # As many as reach every plane, which a row that was mended must still tell.
-    await DamagedMarksSequence(test.env, workers=16, rounds=1).run()
+    await ram_flips.DamagedMarksSequence(test.env, workers=16, rounds=1).run()
 
 
-@nf_test(LastMarksSequence, shows="test_ram_flips::last_marks")
+@nf_test(ram_flips.LastMarksSequence, shows="test_ram_flips::last_marks")
 def last_marks() -> None:
     """The last row of marks of a region, with another region of fewer workers."""

@@ -180,11 +180,7 @@ async def flooded(test: NfBaseTest) -> None:
     lines_log2 = 4
     region = run.layout.region(Mode.G_BINARY, lines_log2, 3)
     run.env.cfg.mem.w_stall = 0.6
-    flood = cocotb.start_soon(
-        _flood(
-            run,
-        )
-    )
+    flood = cocotb.start_soon(_flood(run))
     await run.env.clocks(60)
     await run.commit(0, region)
     await run.initialised()

@@ -13,24 +13,20 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
-from pyuvm import ConfigDB, uvm_root, uvm_test
 
-from models.device import DeviceModel
 from models.line_packing import Mode
 from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import CommitCode, RegionConfig
 from models.register_map import FieldAccess, Register
 from verif.axi import Resp
-from verif.env.env import Sink
-from verif.env.registers import Registers
+from verif.env.base_test import NfBaseTest
 from verif.parameters import device_params
 from verif.regs.axil import AxiLitePort
-from verif.regs.axil_agent import AxiLiteAgent
-from verif.scoreboard.register_predictor import RegisterPredictor
-from verif.scoreboard.scoreboard import Scoreboard
-from verif.tests import register_checks as checks
+from verif.sequences.mixed import PlainMemorySequence
+from verif.tests.decorator import nf_test
 from verif.tests.ports import clock_and_reset, ports, tie_inputs
+from verif.tests.register_checks import RegisterChecks
 
 INIT_LIMIT = 20_000  # reads of STATUS until INIT_BUSY must be 0
 
@@ -56,70 +52,60 @@ async def reset(dut: Any) -> None:
     await clock_and_reset(dut, 4)
 
 
-async def start(dut: Any) -> AxiLitePort:
-    """Reset the device and wait until it has initialised; returns its register port."""
-    port = AxiLitePort(dut)
+async def start(dut: Any) -> RegisterChecks:
+    """Reset the device and wait until it has initialised; returns the checks of its registers."""
+    checks = RegisterChecks(AxiLitePort(dut), registers(), random.Random(cocotb.RANDOM_SEED))
     await reset(dut)
-    status = registers()["STATUS"]
+    status = checks.registers["STATUS"]
     for _ in range(INIT_LIMIT):
-        data, _ = await port.read(status.address)
+        data, _ = await checks.port.read(status.address)
         if not status.field("INIT_BUSY").extract(data):
-            return port
+            return checks
     raise AssertionError(f"STATUS.INIT_BUSY is still set after {INIT_LIMIT} reads")
-
-
-def report(differences: list[str]) -> None:
-    """Fail with the number of differences and the first of them."""
-    for line in differences[:20]:
-        cocotb.log.error(line)
-    assert not differences, f"{len(differences)} differences from the RDL, first: {differences[0]}"
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def reset_values(dut: Any) -> None:
     """Every register reads its reset value."""
-    report(await checks.reset_values(await start(dut), registers()))
+    await (await start(dut)).reset_values()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_write(dut: Any) -> None:
     """RW bits read back what was written, reserved bits read 0."""
-    report(await checks.read_write(await start(dut), registers()))
+    await (await start(dut)).read_write()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def no_aliases(dut: Any) -> None:
     """All registers hold their own values at once."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    report(await checks.no_aliases(await start(dut), registers(), rng))
+    await (await start(dut)).no_aliases()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def byte_strobes(dut: Any) -> None:
     """A write changes the enabled bytes only."""
-    rng = random.Random(cocotb.RANDOM_SEED)
     strobes = (0b0001, 0b0010, 0b0100, 0b1000, 0b0011, 0b1100, 0b0110, 0b0111, 0b1110)
-    report(await checks.byte_strobes(await start(dut), registers(), strobes, rng))
+    await (await start(dut)).byte_strobes(strobes)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def read_only(dut: Any) -> None:
     """Writes to read-only, W1C and command registers change nothing."""
-    report(await checks.read_only(await start(dut), registers()))
+    await (await start(dut)).read_only()
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def unmapped(dut: Any) -> None:
     """Addresses that are no register answer SLVERR and change nothing."""
-    rng = random.Random(cocotb.RANDOM_SEED)
-    report(await checks.unmapped(await start(dut), registers(), 64, rng))
+    await (await start(dut)).unmapped(64)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def write_one_to_clear(dut: Any) -> None:
     """A link error sets a W1C bit, raises the interrupt and counts; then each is cleared."""
-    port = await start(dut)
-    regs = registers()
+    checks = await start(dut)
+    regs = checks.registers
     irq_status, irq_enable = regs["IRQ_STATUS"], regs["IRQ_ENABLE"]
     crc_error, ctrl = regs["CRC_ERROR"], regs["CTRL"]
     link_error = irq_status.field("LINK_ERROR").mask
@@ -134,70 +120,53 @@ async def write_one_to_clear(dut: Any) -> None:
     await ClockCycles(dut.clk, 20)
 
     assert dut.irq.value == 0, "interrupt without an enabled bit"
-    assert (await port.read(crc_error.address))[0] == 1, "CRC_ERROR did not count one flit"
-    await port.write(irq_enable.address, irq_enable.mask() & ~link_error)
+    await checks.expect(crc_error, 1, "after one bad flit")
+    await checks.write(irq_enable, irq_enable.mask() & ~link_error)
     assert dut.irq.value == 0, "interrupt although the bit is not enabled"
-    await port.write(irq_enable.address, link_error)
+    await checks.write(irq_enable, link_error)
     assert dut.irq.value == 1, "no interrupt although the bit is set and enabled"
-    report(await checks.write_one_to_clear(port, irq_status, link_error))
+    await checks.write_one_to_clear(irq_status, link_error)
     assert dut.irq.value == 0, "interrupt stays after the bit was cleared"
-
-    await port.write(crc_error.address, 0)
-    assert (await port.read(crc_error.address))[0] == 1, "a write changed a counter"
-    await port.write(ctrl.address, 0)
-    assert (await port.read(crc_error.address))[0] == 1, "writing 0 to CTRL cleared a counter"
-    await port.write(ctrl.address, 1)
-    assert (await port.read(crc_error.address))[0] == 0, "CLEAR_COUNTERS did not clear"
-    assert (await port.read(ctrl.address))[0] == 0, "CTRL does not read 0"
+    for written, value, count in ((crc_error, 0, 1), (ctrl, 0, 1), (ctrl, 1, 0)):
+        await checks.write(written, value)
+        await checks.expect(crc_error, count, f"after a write of {value} to {written.name}")
+    await checks.expect(ctrl, 0, "after CLEAR_COUNTERS")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def commit(dut: Any) -> None:
     """EPOCH reads the last accepted commit, STATUS.CODE the result of the last attempt."""
-    port = await start(dut)
-    regs = registers()
-    params = device_params()
-    last = params.regions - 1
+    checks, params = await start(dut), device_params()
 
-    async def write(name: str, value: int) -> None:
-        resp = await port.write(regs[f"REGION[{last}].{name}"].address, value)
-        assert resp == Resp.OKAY, f"write of {name} answered {resp}"
+    def region(name: str) -> Register:
+        return checks.registers[f"REGION[{params.regions - 1}].{name}"]
 
-    async def read(name: str) -> int:
-        data, resp = await port.read(regs[f"REGION[{last}].{name}"].address)
-        assert resp == Resp.OKAY, f"read of {name} answered {resp}"
-        return data
+    async def shows(epoch: int, code: CommitCode, committed: int, when: str) -> None:
+        await checks.expect(region("EPOCH"), epoch, when)
+        status = region("STATUS")
+        await checks.expect(status, status.pack(CODE=code, COMMITTED=committed), when)
 
-    status = regs[f"REGION[{last}].STATUS"]
-    code, committed = status.field("CODE"), status.field("COMMITTED")
-
-    await write("EPOCH", 0x1111)  # WORKERS is 0 after reset
-    assert code.extract(await read("STATUS")) == CommitCode.WORKERS
-    assert not committed.extract(await read("STATUS"))
-    assert await read("EPOCH") == 0, "EPOCH shows a refused commit"
+    await checks.write(region("EPOCH"), 0x1111)  # WORKERS is 0 after reset
+    await shows(0, CommitCode.WORKERS, 0, "after a refused commit")
 
     # No state to initialise, as the memory is tied: IDENTITY.
     for name, value in identity_region(params, workers=2).register_values().items():
-        await write(name, value)
-    await write("EPOCH", 0xCAFE_0001)
-    assert code.extract(await read("STATUS")) == CommitCode.OK
-    assert committed.extract(await read("STATUS"))
-    assert await read("EPOCH") == 0xCAFE_0001
+        await checks.write(region(name), value)
+    await checks.write(region("EPOCH"), 0xCAFE_0001)
+    await shows(0xCAFE_0001, CommitCode.OK, 1, "after a commit")
 
-    await write("THRESHOLD", 0)
-    await write("EPOCH", 0x2222)
-    assert code.extract(await read("STATUS")) == CommitCode.THRESHOLD
-    assert committed.extract(await read("STATUS")), "a refused commit took the region away"
-    assert await read("EPOCH") == 0xCAFE_0001, "EPOCH shows a refused commit"
-    assert await read("THRESHOLD") == 0, "a shadow register lost what was written"
+    await checks.write(region("THRESHOLD"), 0)
+    await checks.write(region("EPOCH"), 0x2222)
+    await shows(0xCAFE_0001, CommitCode.THRESHOLD, 1, "after a commit that is refused")
+    await checks.expect(region("THRESHOLD"), 0, "after a commit that is refused")
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def back_pressure(dut: Any) -> None:
     """Random accesses with random pauses on all channels, reads in parallel with writes."""
-    port = await start(dut)
-    rng = random.Random(cocotb.RANDOM_SEED)
-    targets = [r for r in registers().values() if r.mask(FieldAccess.RW) == r.mask()]
+    checks = await start(dut)
+    port, rng = checks.port, checks.rng
+    targets = [r for r in checks.registers.values() if r.mask(FieldAccess.RW) == r.mask()]
     mirror = {reg.name: reg.reset for reg in targets}
 
     def pauses() -> Any:
@@ -206,7 +175,6 @@ async def back_pressure(dut: Any) -> None:
             yield rng.random() < share
 
     await port.pause(**{channel: pauses() for channel in ("aw", "w", "b", "ar", "r")})
-    differences: list[str] = []
     for _ in range(150):
         written, other = rng.sample(targets, 2)
         data = rng.getrandbits(32)
@@ -214,64 +182,36 @@ async def back_pressure(dut: Any) -> None:
         await port.write(written.address, data)
         mirror[written.name] = written.stored(mirror[written.name], data)
         for reg, got in ((other, await read), (written, await port.read(written.address))):
-            if got != (mirror[reg.name], Resp.OKAY):
-                differences.append(f"{reg.name}: {got}, not {mirror[reg.name]:#x}")
-    report(differences)
+            want = mirror[reg.name]
+            assert got == (want, Resp.OKAY), f"{reg.name}: {got}, not {want:#x}"
 
 
-class RegisterAgentTest(uvm_test):
-    """The agent, `Registers` by name and the predictor: what the environment is built of."""
-
-    def build_phase(self) -> None:
-        self.dut = ConfigDB().get(self, "", "DUT")
-        self.params = device_params()
-        self.agent = AxiLiteAgent("regs", self)
-        self.agent.dut = self.dut
-        self.scoreboard = Scoreboard(DeviceModel(self.params), self.params.regions)
-        self.predictor = RegisterPredictor(self.scoreboard, self.params)
-
-    def connect_phase(self) -> None:
-        self.regs = Registers(self.agent.sequencer, self.predictor)
-        self.agent.monitor.begin_port.connect(Sink("begin_sink", self, self.predictor.begin))
-        self.agent.monitor.ap.connect(Sink("end_sink", self, self.predictor.end))
-
-    async def run_phase(self) -> None:
-        self.raise_objection()
-        regs, scoreboard = self.regs, self.scoreboard
-        await reset(self.dut)
-        while await regs.read("STATUS.INIT_BUSY"):
-            pass
-        for name, register in registers().items():
-            assert await regs.read(name) == register.reset, f"{name} has not its reset value"
-            for f in register.fields:
-                assert await regs.read(f"{name}.{f.name}") == f.reset
-
-        await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
-        assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
-        assert scoreboard.devload.thresholds == (0x10, 0x77, 0x60)
-        await regs.write("CTRL.MULTI_HEADER", 1)
-        await regs.write("CTRL.CLEAR_COUNTERS", 1)
-        assert await regs.read("CTRL.MULTI_HEADER"), "a write of another field took the bit away"
-        assert set((await regs.read_counters()).values()) == {0}
-
-        too_many = identity_region(self.params, workers=65)
-        assert await regs.commit(0, too_many, epoch=5) is CommitCode.WORKERS
-        good = replace(too_many, workers=64)
-        assert await regs.commit(0, good, epoch=6) is CommitCode.OK
-        assert await regs.read("REGION[0].EPOCH") == 6
-        assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
-        assert scoreboard.configs[0] == good, "the predictor saw another descriptor"
-        self.drop_objection()
-
-    def check_phase(self) -> None:
-        errors = [*self.agent.finish(), *self.scoreboard.errors]
-        assert not errors, f"{len(errors)} errors, first: {errors[0]}"
-        assert self.agent.monitor.accesses > 100, "the monitor saw no accesses"
-        assert self.predictor.reads > 100, "the predictor saw no reads"
-
-
-@cocotb.test(timeout_time=5, timeout_unit="ms")
-async def register_agent(dut: Any) -> None:
+@nf_test()
+async def register_agent(test: NfBaseTest) -> None:
     """The register agent reaches every register and field by name."""
-    ConfigDB().set(None, "*", "DUT", dut)
-    await uvm_root().run_test(RegisterAgentTest, keep_set={ConfigDB})
+    regs, scoreboard, params = test.env.registers, test.env.scoreboard, test.cfg.hw
+    while await regs.read("STATUS.INIT_BUSY"):
+        pass
+    for name, register in registers().items():
+        value = await regs.read(name)
+        for f in () if register.counts else register.fields:
+            assert await regs.read(f"{name}.{f.name}") == f.extract(value), f"{name}.{f.name}"
+
+    await regs.write("DEVLOAD_THRESHOLD.MODERATE", 0x77)  # the other fields stay
+    assert await regs.read("DEVLOAD_THRESHOLD") == 0x60_77_10
+    assert scoreboard.devload.thresholds == (0x10, 0x77, 0x60)
+    await regs.write("CTRL.MULTI_HEADER", 1)
+    await regs.write("CTRL.CLEAR_COUNTERS", 1)
+    assert await regs.read("CTRL.MULTI_HEADER"), "a write of another field took the bit away"
+    assert set((await regs.read_counters()).values()) == {0}
+
+    too_many = identity_region(params, workers=65)
+    assert await regs.commit(0, too_many, epoch=5) is CommitCode.WORKERS
+    good = replace(too_many, workers=64)
+    assert await regs.commit(0, good, epoch=6) is CommitCode.OK
+    assert await regs.read("REGION[0].EPOCH") == 6
+    assert await regs.read("REGION[0].STATUS.COMMITTED") == 1
+    assert scoreboard.configs[0] == good, "the predictor saw another descriptor"
+    assert test.env.axil.monitor.accesses > 100, "the monitor saw no accesses"
+    assert test.env.predictor.reads > 100, "the predictor saw no reads"
+    await PlainMemorySequence(test.env, transactions=10).run()

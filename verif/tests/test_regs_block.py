@@ -6,6 +6,7 @@ spec: controller §7.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import cocotb
@@ -16,35 +17,24 @@ from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from models.register_map import FieldAccess, byte_mask
 from verif.axi import Resp
-from verif.tests import register_checks as checks
-from verif.tests.packed_structs import layout, pack, unpack
-from verif.tests.regs_testbench import COUNTED, EVENTS, RegsBench, raw_read, raw_write, regs_test
+from verif.tests.packed_structs import pack, unpack
+from verif.tests.register_checks import RegisterChecks
+from verif.tests.regs_testbench import COUNTED, EVENTS, RAISES, RegsBench, regs_test
 
-ACCESS_ERROR, DESCRIPTOR = layout("access_error_t"), layout("region_desc_t")
-LINK_STATUS = layout("link_status_t")
-RAM_EVENTS, RAM_FLIP = EVENTS["ram_events"], layout("ram_flip_t")
-IRQ_OF_EVENT = {
-    "CRC_ERROR": "LINK_ERROR",
-    "PID_UNCORRECTABLE": "LINK_ERROR",
-    "PROTOCOL_ERROR": "LINK_ERROR",
-    "MEM_READ_ERROR": "MEM_ERROR",
-    "MEM_WRITE_ERROR": "MEM_ERROR",
-    "POISON_RECEIVED": "POISON",
-    "MEM_POISON": "POISON",
-    "RAM_PARITY": "RAM_ERROR",
-}
+RENAMED = {"bind": "bind_ld", "signed": "codes_signed"}
+"""Members of `region_desc_t` that `RegionConfig` calls otherwise."""
 
 
 @regs_test
 async def map_checks(bench: RegsBench) -> None:
     """Resets, access types and decode of the block with this build's parameters."""
     regs = {k: r for k, r in bench.regs.items() if r.access is not FieldAccess.COMMIT}
-    found = await checks.reset_values(bench.port, bench.regs)
-    found += await checks.read_write(bench.port, regs)
-    found += await checks.no_aliases(bench.port, regs, bench.rng)
-    found += await checks.read_only(bench.port, regs)
-    found += await checks.unmapped(bench.port, bench.regs, 1024, bench.rng)
-    assert not found, f"{len(found)} differences, first: {found[0]}"
+    checks = RegisterChecks(bench.port, regs, bench.rng)
+    await bench.checks.reset_values()
+    await checks.read_write()
+    await checks.no_aliases()
+    await checks.read_only()
+    await bench.checks.unmapped(1024)
 
 
 @regs_test
@@ -54,32 +44,30 @@ async def counters(bench: RegsBench) -> None:
     irq = bench.regs["IRQ_STATUS"]
     events = {name.upper() for counted in COUNTED.values() for name, _ in counted}
     assert events == set(REG_MAP.counters()), "counters of the map, and events that can be driven"
-    for port, members in EVENTS.items():
-        for event, width in COUNTED[port]:
+    for port, counted in COUNTED.items():
+        for event, width in counted:
             name = event.upper()
             for value in sorted({1 << width - 1, (1 << width) - 1}):
-                await bench.pulse(port, pack(members, **{event: value}))
+                await bench.pulse(port, **{event: value})
                 seen = {k: v for k, v in (await bench.counters()).items() if v}
                 assert seen == {name: value}, f"event {name} counted as {seen}"
-                want = irq.field(IRQ_OF_EVENT[name]).mask if name in IRQ_OF_EVENT else 0
+                want = irq.field(RAISES[event]).mask if event in RAISES else 0
                 assert await bench.read("IRQ_STATUS") == want, f"interrupt of {name}"
                 for enable in (~want & irq.mask(), want, 0):
                     await bench.write("IRQ_ENABLE", enable)
                     assert int(dut.irq.value) == bool(enable & want)
-                found = await checks.write_one_to_clear(bench.port, irq, want)
-                assert not found, found
+                await bench.checks.write_one_to_clear(irq, want)
                 await bench.write("CTRL", 1)
     total = dict.fromkeys(REG_MAP.counters(), 0)
     for _ in range(300):
-        for port, members in EVENTS.items():
-            values = {event: bench.rng.getrandbits(width) for event, width in COUNTED[port]}
-            getattr(dut, port).value = pack(members, **values)
+        for port, counted in COUNTED.items():
+            values = {event: bench.rng.getrandbits(width) for event, width in counted}
+            getattr(dut, port).value = pack(EVENTS[port], **values)
             for event, value in values.items():
                 total[event.upper()] += value
         await RisingEdge(dut.clk)
-    dut.core_events.value = 0
-    dut.link_events.value = 0
-    dut.ram_events.value = 0
+    for port in EVENTS:
+        getattr(dut, port).value = 0
     assert await bench.counters() == total
 
 
@@ -87,12 +75,12 @@ async def counters(bench: RegsBench) -> None:
 async def event_in_clock_of_clear(bench: RegsBench) -> None:
     """An event before a clear is cleared, one in the same clock or later is kept."""
     last = 1 << (bench.params.regions - 1)
-    error = pack(ACCESS_ERROR, valid=1, cause=3, tag=0xBEEF)
+    error = pack("access_error_t", valid=1, cause=3, tag=0xBEEF)
     cases: tuple[tuple[str, int, str, int], ...] = (
         ("IRQ_STATUS", bench.regs["IRQ_STATUS"].field("DONE").mask, "region_done_set", 1),
         ("FALLBACK", last, "fallback_set", last),
         ("ERR_INFO", 1, "access_error", error),
-        ("LINK_ERR_INFO", 1, "link_status", pack(LINK_STATUS, error_kind=5)),
+        ("LINK_ERR_INFO", 1, "link_status", pack("link_status_t", error_kind=5)),
         ("CTRL", 1, "core_events", pack(EVENTS["core_events"], early_read=1)),
     )
     for name, clear, port, event in cases:
@@ -120,13 +108,12 @@ async def ram_error(bench: RegsBench) -> None:
     dut = bench.dut
     rng, captured = bench.rng, bench.regs["RAS_ERROR"]
     for _ in range(12):
-        values = {name: rng.getrandbits(width) for name, width in RAM_EVENTS}
+        values = bench.drawn("ram_events_t")
         first = values | {"ram_parity": rng.randrange(1, 16)}
-        await bench.pulse("ram_events", pack(RAM_EVENTS, **(values | {"ram_parity": 0})))
+        await bench.pulse("ram_events", **(values | {"ram_parity": 0}))
         assert not captured.unpack(await bench.read("RAS_ERROR"))["VALID"]
-        await bench.pulse("ram_events", pack(RAM_EVENTS, **first))
-        other = {name: rng.getrandbits(width) for name, width in RAM_EVENTS} | {"ram_parity": 1}
-        await bench.pulse("ram_events", pack(RAM_EVENTS, **other))
+        await bench.pulse("ram_events", **first)
+        await bench.pulse("ram_events", **bench.drawn("ram_events_t", ram_parity=1))
         word = captured.pack(VALID=1, RAM=first["ram"], ROW=first["row"])
         assert await bench.read("RAS_ERROR") == word
         await bench.write("RAS_ERROR", 0xFFFF_FFFE)
@@ -160,15 +147,12 @@ async def ram_error(bench: RegsBench) -> None:
 async def ram_error_in_clock_of_clear(bench: RegsBench) -> None:
     """An error before the clear of RAS_ERROR is not captured; one in its clock is the first
     of the next."""
-    rng, captured = bench.rng, bench.regs["RAS_ERROR"]
+    captured = bench.regs["RAS_ERROR"]
     moments: set[int] = set()
     for delay in range(8):
-        first, second = (
-            {name: rng.getrandbits(width) for name, width in RAM_EVENTS} | {"ram_parity": 1}
-            for _ in range(2)
-        )
-        await bench.pulse("ram_events", pack(RAM_EVENTS, **first))
-        event = pack(RAM_EVENTS, **second)
+        await bench.pulse("ram_events", **bench.drawn("ram_events_t", ram_parity=1))
+        second = bench.drawn("ram_events_t", ram_parity=1)
+        event = pack(EVENTS["ram_events"], **second)
         after = await bench.clear_beside("RAS_ERROR", 1, "ram_events", event, delay)
         moments.add(after)
         word = await bench.read("RAS_ERROR")
@@ -184,7 +168,7 @@ async def flips_seen(dut: Any, seen: list[dict[str, int]]) -> None:
     """Collect the flips that go to the RAMs, clock by clock."""
     while True:
         await FallingEdge(dut.clk)
-        flip = unpack(RAM_FLIP, int(dut.ram_flip.value))
+        flip = unpack("ram_flip_t", int(dut.ram_flip.value))
         if flip["valid"]:
             seen.append(flip)
 
@@ -201,14 +185,9 @@ async def access_error(bench: RegsBench) -> None:
         return {**out, "tag": await bench.read("ERR_TAG"), "addr": addr >> 6, "low": addr & 63}
 
     for _ in range(12):
-        first, second = (
-            {name: bench.rng.getrandbits(width) for name, width in ACCESS_ERROR} | {"valid": 1}
-            for _ in range(2)
-        )
-        await bench.pulse("access_error", pack(ACCESS_ERROR, **first))
-        await bench.pulse("access_error", pack(ACCESS_ERROR, **second))
-        not_valid = pack(ACCESS_ERROR, **(second | {"valid": 0}))
-        await bench.pulse("access_error", not_valid)
+        first, second = (bench.drawn("access_error_t", valid=1) for _ in range(2))
+        for error in (first, second, second | {"valid": 0}):
+            await bench.pulse("access_error", **error)
         assert await captured() == {**first, "low": 0}
         irq = bench.regs["IRQ_STATUS"].field("ACCESS_ERROR")
         assert irq.extract(await bench.read("IRQ_STATUS")) == 1
@@ -217,8 +196,7 @@ async def access_error(bench: RegsBench) -> None:
         assert await captured() == {**first, "low": 0}, "writing other bits changed the capture"
         await bench.write("ERR_INFO", 1)
         assert await captured() == {**first, "valid": 0, "low": 0}, "the fields did not stay"
-    found = await checks.write_one_to_clear(bench.port, info, 0)
-    assert not found, found
+    await bench.checks.write_one_to_clear(info, 0)
 
 
 @regs_test
@@ -282,25 +260,15 @@ async def commit(bench: RegsBench) -> None:
     epochs = dict.fromkeys(range(bench.params.regions), 0)
     for step in range(40):
         r = rng.randrange(bench.params.regions)
-        d = {name: rng.getrandbits(width) for name, width in DESCRIPTOR}
+        d = bench.drawn("region_desc_t")
         d["bind_shift"] %= 3
         d["keep_sum"] &= d["mode"] == Mode.FP32  # no other mode has sums to keep
         d["tern5"] = int(bench.params.tern5 and d["mode"] == Mode.G_TERN5)  # not a register
-        config = RegionConfig(
-            base=d["base"] << 6,
-            state_base=d["state_base"] << 6,
-            mode=Mode(d["mode"]),
-            tie_minus=bool(d["tie_minus"]),
-            strict=bool(d["strict"]),
-            bind=bool(d["bind_ld"]),
-            signed=bool(d["codes_signed"]),
-            keep_sum=bool(d["keep_sum"]),
-            lines_log2=d["lines_log2"],
-            workers=d["workers"],
-            threshold=d["threshold"],
-            ld_mask=d["ld_mask"],
-            bind_shift=d["bind_shift"],
-        )
+        members: dict[str, Any] = {
+            one.name: d[RENAMED.get(one.name, one.name)] for one in fields(RegionConfig)
+        }
+        members |= {name: d[name] << 6 for name in ("base", "state_base")}
+        config = RegionConfig(**members | {"mode": Mode(d["mode"])})
         for name, value in config.register_values().items():
             await bench.write(f"REGION[{r}].{name}", value)
         epoch, strobe = rng.getrandbits(32), rng.choice((0xF, 0xF, 0x1, 0x6, 0xC))
@@ -319,7 +287,7 @@ async def commit(bench: RegsBench) -> None:
         await FallingEdge(dut.clk)
         assert int(dut.commit_valid.value)
         assert int(dut.commit_region.value) == r
-        assert unpack(DESCRIPTOR, int(dut.commit_desc.value)) == d
+        assert unpack("region_desc_t", int(dut.commit_desc.value)) == d
         assert int(dut.commit_epoch.value) == merged
         assert not int(dut.s_axil_bvalid.value)
         dut.commit_done.value, dut.commit_code.value = 1, int(code)
@@ -339,7 +307,6 @@ async def commit(bench: RegsBench) -> None:
 @regs_test
 async def close(bench: RegsBench) -> None:
     """CTRL.CLOSE reaches the core with its region, is answered after commit_done, no commit."""
-    dut = bench.dut
     cases = [(strobe, bit) for strobe in (0xF, 0x1, 0xE) for bit in (0, 1)]
     for strobe, bit in bench.rng.sample(2 * cases, 2 * len(cases)):
         region = bench.rng.randrange(bench.params.regions)
@@ -347,10 +314,10 @@ async def close(bench: RegsBench) -> None:
         bench.closed.clear()
         # On the bare pins: an agent sends zeros in bytes that it does not write.
         address = bench.regs[f"REGION[{region}].CTRL"].address
-        assert await raw_write(dut, address, word, strobe, 0, 0) == Resp.OKAY
+        assert await bench.raw_write(address, word, strobe) == Resp.OKAY
         assert bench.closed == [region] * (word & strobe & 1)
         for name in (f"REGION[{region}].CTRL", f"REGION[{region}].EPOCH", "STATUS"):
-            value = await raw_read(dut, bench.regs[name].address)
+            value = await bench.raw_read(bench.regs[name].address)
             assert not value, f"{name}: a close is no commit"
 
 
@@ -362,7 +329,7 @@ async def held_reads(bench: RegsBench) -> None:
     dut.core_events.value = pack(EVENTS["core_events"], slot_hit=1)
     before = 0
     for held in range(8):
-        value = await with_timeout(raw_read(dut, reg.address, held), 1, "us")
+        value = await with_timeout(bench.raw_read(reg.address, held), 1, "us")
         assert value > before
         before = value
 
@@ -371,7 +338,6 @@ async def held_reads(bench: RegsBench) -> None:
 async def order_and_strobes(bench: RegsBench) -> None:
     """AW and W come in any order; all 16 strobes; no other register changes; EPOCH without a strobe
     commits nothing."""
-    dut = bench.dut
     regs = [reg for reg in bench.regs.values() if reg.mask(FieldAccess.RW)]
     values = {reg.address: reg.reset for reg in regs}
     for strobe in range(16):
@@ -379,18 +345,18 @@ async def order_and_strobes(bench: RegsBench) -> None:
             reg, data = bench.rng.choice(regs), bench.rng.getrandbits(32)
             value = reg.stored(values[reg.address], data, byte_mask(strobe))
             values[reg.address] = value
-            write = raw_write(dut, reg.address | bench.rng.randrange(4), data, strobe, aw, w)
+            write = bench.raw_write(reg.address | bench.rng.randrange(4), data, strobe, aw, w)
             assert await with_timeout(write, 1, "us") == Resp.OKAY
-            read = raw_read(dut, reg.address | bench.rng.randrange(4))
+            read = bench.raw_read(reg.address | bench.rng.randrange(4))
             assert await with_timeout(read, 1, "us") == value, f"strobe {strobe:04b}"
     await bench.pulse("region_done_set", 1)
     irq = bench.regs["IRQ_STATUS"]
-    write = raw_write(dut, irq.address, 0xFFFF_FFFF, 0b1110, 0, 0)
+    write = bench.raw_write(irq.address, 0xFFFF_FFFF, 0b1110, 0, 0)
     assert await with_timeout(write, 1, "us") == Resp.OKAY
-    seen = await with_timeout(raw_read(dut, irq.address), 1, "us")
+    seen = await with_timeout(bench.raw_read(irq.address), 1, "us")
     assert seen == irq.field("DONE").mask, "ones in a disabled byte cleared a bit"
     epoch = bench.regs["REGION[0].EPOCH"]
-    write = raw_write(dut, epoch.address, 0x55, 0, 0, 0)
+    write = bench.raw_write(epoch.address, 0x55, 0, 0, 0)
     assert await with_timeout(write, 1, "us") == Resp.OKAY, "EPOCH without a strobe"
     assert await bench.read("REGION[0].EPOCH") == 0
     for reg in regs:

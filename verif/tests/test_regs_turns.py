@@ -8,8 +8,8 @@ from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, Timer, with_ti
 
 from models.regions import CommitCode
 from verif.axi import Resp
-from verif.tests.packed_structs import layout, pack
-from verif.tests.regs_testbench import RegsBench, raw_read, raw_write, raw_write_held, regs_test
+from verif.tests.packed_structs import pack
+from verif.tests.regs_testbench import RegsBench, regs_test
 
 HOLE = 3
 """Line of the control window without registers."""
@@ -26,11 +26,10 @@ class Turns:
         )
         self.line = self.low >> 6
         self.values = {self.low: 0, self.high: 0}
-        self._bus = layout("ctrl_bus_t")
 
     def drive(self, **fields: int) -> None:
         """Drive the bus of the window; without fields it is idle."""
-        self.dut.ctrl_bus.value = pack(self._bus, **fields)
+        self.dut.ctrl_bus.value = pack("ctrl_bus_t", **fields)
 
     def write(self, address: int, data: int) -> None:
         """Drive one word of a write by the window."""
@@ -51,7 +50,7 @@ class Turns:
         """Write by the window after a write by AXI4-Lite whose answer still waits."""
         dut, low = self.dut, self.low
         address, expected = self.rng.choice(((low, Resp.OKAY), (HOLE << 6, Resp.SLVERR)))
-        await raw_write_held(dut, address, self.values[low])
+        await self.bench.raw_write_held(address, self.values[low])
         for line, at in ((HOLE, 0), (self.line, self.high >> 2 & 15)):
             self.drive(lock=1, line=line, write=1, word=at, data=self.values[self.high])
             await FallingEdge(dut.clk)
@@ -64,7 +63,7 @@ class Turns:
 
     async def committing(self) -> None:
         """Commit by AXI4-Lite: the window may not begin meanwhile."""
-        write = cocotb.start_soon(raw_write(self.dut, self.epoch, 0, 0xF, 0, 0))
+        write = cocotb.start_soon(self.bench.raw_write(self.epoch, 0))
         await RisingEdge(self.dut.commit_valid)
         for _ in range(3):
             await FallingEdge(self.dut.clk)
@@ -78,7 +77,7 @@ class Turns:
         own, data = self.rng.sample((0, 1), 2)
         await self.until_free()
         self.write(self.low, self.values[self.low])
-        write = cocotb.start_soon(raw_write(dut, self.control, data, 0xF, 0, 0))
+        write = cocotb.start_soon(self.bench.raw_write(self.control, data))
         await ClockCycles(dut.clk, self.rng.randint(4, 8))
         await FallingEdge(dut.clk)
         self.write(self.control, own)
@@ -92,7 +91,7 @@ class Turns:
     async def snapshot(self) -> None:
         """Read an empty line, then the line of the region, during a read by AXI4-Lite."""
         dut = self.dut
-        read = cocotb.start_soon(raw_read(dut, self.low))
+        read = cocotb.start_soon(self.bench.raw_read(self.low))
         await ClockCycles(dut.clk, self.rng.randrange(4))
         await FallingEdge(dut.clk)
         self.drive(line=HOLE, read=1)
@@ -113,8 +112,8 @@ class Turns:
         await FallingEdge(dut.clk)
         # A register elsewhere: its strobes are not those of the window.
         unrelated = self.bench.regs["CAP_WINDOW"].address
-        other = cocotb.start_soon(raw_write(dut, unrelated, gap, rng.choice((1, 15)), 0, 0))
-        read = cocotb.start_soon(raw_read(dut, self.high))
+        other = cocotb.start_soon(self.bench.raw_write(unrelated, gap, rng.choice((1, 15))))
+        read = cocotb.start_soon(self.bench.raw_read(self.high))
         for at, data in ((self.low, word), (self.high, gap)):
             self.write(at, data)
             self.values[at] = data
@@ -132,8 +131,8 @@ class Turns:
         await self.decide()
         self.drive()
         assert await with_timeout(other, 1, "us") == Resp.OKAY
-        assert await raw_read(dut, unrelated) == gap
-        assert await raw_read(dut, axil) == {**self.values, self.epoch: word}[axil]
+        assert await self.bench.raw_read(unrelated) == gap
+        assert await self.bench.raw_read(axil) == {**self.values, self.epoch: word}[axil]
 
 
 @regs_test
@@ -157,10 +156,10 @@ async def move_code(bench: RegsBench) -> None:
     for code in rng.sample(3 * codes, 3 * len(codes)):
         asked = rng.getrandbits(20) << 12
         dut.commit_code.value = rng.choice([one for one in codes if one != before & 15])
-        write = cocotb.start_soon(raw_write(dut, register.address, asked, 0xF, 0, 0))
+        write = cocotb.start_soon(bench.raw_write(register.address, asked))
         await RisingEdge(dut.commit_move)
         for _ in range(3):
-            assert await raw_read(dut, register.address) == before, "a move that is not decided"
+            assert await bench.raw_read(register.address) == before, "a move that is not decided"
         await FallingEdge(dut.clk)
         assert not write.done(), "the answer to a move that is not decided"
         dut.commit_done.value, dut.commit_code.value = 1, int(code)
@@ -169,9 +168,9 @@ async def move_code(bench: RegsBench) -> None:
         assert await with_timeout(write, 1, "us") == Resp.OKAY
         place = asked if code is CommitCode.OK else place
         before = place | int(code)
-        assert await raw_read(dut, register.address) == before
-        nothing = cocotb.start_soon(raw_write(dut, register.address, rng.getrandbits(32), 0, 0, 0))
+        assert await bench.raw_read(register.address) == before
+        nothing = cocotb.start_soon(bench.raw_write(register.address, rng.getrandbits(32), 0))
         await ClockCycles(dut.clk, 50)
         assert nothing.done(), "what moves nothing waits for a move"
         assert nothing.result() == Resp.OKAY
-        assert await raw_read(dut, register.address) == before
+        assert await bench.raw_read(register.address) == before

@@ -3,40 +3,35 @@
 
 from __future__ import annotations
 
-from verif.sequences.int_codes import (
-    EveryByteSequence,
-    EveryNetSequence,
-    Tern5CodesSequence,
-    Tern5RefusalSequence,
-)
+from verif.sequences import int_codes
 from verif.tests.decorator import faulty, nf_test
 from verif.tests.faulty_parts import misreading
 
 
-@nf_test(EveryByteSequence)
+@nf_test(int_codes.EveryByteSequence)
 def every_byte() -> None:
     """Each of the 256 bytes, legal or not, decoded, counted, voted on and encoded again."""
 
 
-@nf_test(EveryNetSequence)
+@nf_test(int_codes.EveryNetSequence)
 def every_net() -> None:
     """Every net of up to 64 workers, at thresholds below, at and above it."""
 
 
-@nf_test(Tern5CodesSequence)
+@nf_test(int_codes.Tern5CodesSequence)
 def codes() -> None:
     """Votes of any subset of workers in any order, through evictions and rounds of other modes."""
 
 
-@nf_test(Tern5RefusalSequence)
+@nf_test(int_codes.Tern5RefusalSequence)
 def refusals() -> None:
     """Views of other modes, partial writes, reserved modes, too many workers."""
 
 
 @nf_test(
-    EveryByteSequence,
+    int_codes.EveryByteSequence,
     fails="MISMATCH",
-    configure=faulty(predictor=misreading({"threshold": 2})),
+    configure=faulty(predictor=misreading(threshold=2)),
 )
 def other_threshold() -> None:
     """A bench that expects votes at another threshold fails."""

@@ -7,14 +7,7 @@ import cocotb
 
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
-from verif.sequences.epochs import (
-    BesideMarkSequence,
-    InitialiserSequence,
-    MovedSequence,
-    RefusedFrontSequence,
-    RefusedTwiceSequence,
-    ReshapeSequence,
-)
+from verif.sequences import epochs
 from verif.tests.decorator import nf_test
 
 
@@ -28,10 +21,10 @@ def slow_memory(cfg: EnvConfig) -> None:
 async def reshape(test: NfBaseTest) -> None:
     """Memory content from another shape of an area is never state."""
     for change in ("workers", "lines", "mode", "place"):
-        await ReshapeSequence(test.env, change=change).run()
+        await epochs.ReshapeSequence(test.env, change=change).run()
 
 
-@nf_test(RefusedTwiceSequence)
+@nf_test(epochs.RefusedTwiceSequence)
 def refused_twice() -> None:
     """An area that could not be initialised is initialised by the next commit."""
 
@@ -40,24 +33,24 @@ def refused_twice() -> None:
 @nf_test()
 async def refused_front(test: NfBaseTest) -> None:
     """After a refused initialisation no line is taken for empty, in the last region neither."""
-    await RefusedFrontSequence(test.env, last=test.settings["last"]).run()
+    await epochs.RefusedFrontSequence(test.env, last=test.settings["last"]).run()
 
 
-@nf_test(MovedSequence)
+@nf_test(epochs.MovedSequence)
 def moved() -> None:
     """A commit while its region is being initialised, and while it waits for that."""
 
 
-@nf_test(InitialiserSequence)
+@nf_test(epochs.InitialiserSequence)
 def initialiser() -> None:
     """A line is empty before, while and after its record is initialised."""
 
 
-@nf_test(BesideMarkSequence)
+@nf_test(epochs.BesideMarkSequence)
 def beside_mark() -> None:
     """A line is empty until its record is initialised, though its neighbour has one to come."""
 
 
-@nf_test(InitialiserSequence, configure=slow_memory, lines_log2=9)
+@nf_test(epochs.InitialiserSequence, configure=slow_memory, lines_log2=9)
 def slow_initialiser() -> None:
     """A record counts as initialised when memory has answered."""

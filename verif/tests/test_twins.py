@@ -17,6 +17,7 @@ from models.myhdl.stepper import Stepper
 from models.myhdl.stimulus import STIMULI, Values
 from verif.env.config import scale
 from verif.parameters import build_parameters
+from verif.tests.packed_structs import pack, unpack
 
 STEPPED = 100
 """Clocks; element by element in Python, one takes some 10 ms."""
@@ -31,7 +32,10 @@ class Pair:
     """Module, its twins and their common stimulus."""
 
     def __init__(self, dut: Any, twin: Twin, rng: random.Random) -> None:
-        self.name, self.ports = twin.name, twin.ports
+        self.name = twin.name
+        self.ins, self.outs = (
+            tuple(ports.items()) for ports in (twin.ports.inputs, twin.ports.outputs)
+        )
         self.stimulus = STIMULI[twin.name](rng, PARAMETERS)
         self.inputs: Values = dict.fromkeys(twin.ports.inputs, 0)
         self.clocks = 0  # since reset
@@ -42,10 +46,8 @@ class Pair:
 
     def drive(self, inputs: Values) -> None:
         """Put these inputs on the hand-written module and on the converted twin."""
-        self.inputs, word = inputs, 0
-        for port, width in self.ports.inputs.items():
-            word = word << width | inputs[port]
-        self._in.value = word
+        self.inputs = inputs
+        self._in.value = pack(self.ins, **inputs)
 
     @property
     def meant(self) -> bool:
@@ -54,18 +56,11 @@ class Pair:
 
     def outputs(self) -> Values:
         """Return the outputs of the hand-written module."""
-        return self._values(self._out)
+        return unpack(self.outs, int(self._out.value))
 
     def converted(self) -> Values:
         """Return the outputs of the converted twin."""
-        return self._values(self._twin)
-
-    def _values(self, handle: Any) -> Values:
-        word, out = int(handle.value), {}
-        for port, width in reversed(self.ports.outputs.items()):
-            out[port] = word & (1 << width) - 1
-            word >>= width
-        return out
+        return unpack(self.outs, int(self._twin.value))
 
     def compare(self, got: Values, want: Values, what: str) -> None:
         """Raise an AssertionError that names the port and the inputs if an output differs."""

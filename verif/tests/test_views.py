@@ -8,16 +8,8 @@ from models.regions import INFO_SELECTOR
 from models.views import LineInfo
 from verif.env.base_test import NfBaseTest
 from verif.env.config import EnvConfig
+from verif.sequences import round_views
 from verif.sequences.base import NfSequence
-from verif.sequences.round_views import (
-    AGGREGATING,
-    CloseSequence,
-    HeldCloseSequence,
-    InfoSequence,
-    StatusSequence,
-    aggregating,
-    most_workers,
-)
 from verif.tests.decorator import ALL, host_link, nf_test
 
 ROUNDS = 100
@@ -42,21 +34,23 @@ def retrain(cfg: EnvConfig) -> None:
 @nf_test(profiles=ALL, shows="test_views::close")
 async def close(test: NfBaseTest) -> None:
     """A round that is closed at any moment reads the same for all; what comes then is LATE."""
-    await CloseSequence(test.env, rounds=len(AGGREGATING)).run()  # unscaled: fewer see no duplicate
+    await round_views.CloseSequence(
+        test.env, rounds=len(round_views.AGGREGATING)
+    ).run()  # unscaled: fewer see no duplicate
 
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
     """The same, a hundred rounds."""
-    await CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
+    await round_views.CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 
-@nf_test(HeldCloseSequence, configure=host_link(**ONE_CREDIT))
+@nf_test(round_views.HeldCloseSequence, configure=host_link(**ONE_CREDIT))
 def held_close() -> None:
     """CLOSE is answered when every read that found the round open has its data."""
 
 
-@nf_test(HeldCloseSequence, configure=retrain, retrain=True)
+@nf_test(round_views.HeldCloseSequence, configure=retrain, retrain=True)
 def close_in_retrain() -> None:
     """CLOSE while the physical layer is down waits for the same reads."""
 
@@ -64,16 +58,16 @@ def close_in_retrain() -> None:
 @nf_test(profiles=ALL)
 async def info(test: NfBaseTest) -> None:
     """INFO is ordered with the contributions of its line."""
-    for mode in aggregating(test.cfg.hw):
-        await InfoSequence(test.env, mode=mode).run()
+    for mode in round_views.aggregating(test.cfg.hw):
+        await round_views.InfoSequence(test.env, mode=mode).run()
 
 
-@nf_test(StatusSequence, profiles=ALL)
+@nf_test(round_views.StatusSequence, profiles=ALL)
 def status() -> None:
     """STATUS counts what has happened to its region since the commit, and nothing else."""
 
 
-@nf_test(StatusSequence, steps=40, many=260)
+@nf_test(round_views.StatusSequence, steps=40, many=260)
 def many_lines() -> None:
     """Lines of a worker are counted beyond a byte."""
 
@@ -82,8 +76,8 @@ def many_lines() -> None:
 async def full_lines(test: NfBaseTest) -> None:
     """INFO of complete lines, of as many workers as there can be, clean and poisoned."""
     run, rng = NfSequence(test.env), test.env.rng
-    for mode in aggregating(test.cfg.hw):
-        most = most_workers(mode, test.cfg.hw)
+    for mode in round_views.aggregating(test.cfg.hw):
+        most = round_views.most_workers(mode, test.cfg.hw)
         config = run.layout.region(mode, 1, most, strict=rng.random() < 0.5)
         await run.commit(rng.randrange(test.cfg.hw.regions), config)
         poisoned = rng.randrange(most)  # what counts is its clean resend

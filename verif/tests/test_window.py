@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import cocotb
@@ -12,14 +13,7 @@ from models.register_map import Register
 from verif.env.base_test import NfBaseTest, run_negative
 from verif.scoreboard.operations import Op
 from verif.scoreboard.register_predictor import RegisterPredictor, RegisterWrite
-from verif.sequences.control_lines import (
-    ControlLinesSequence,
-    EveryOwnerSequence,
-    HostsSequence,
-    MovedWindowSequence,
-    WaitingCommitSequence,
-    WindowCommitsSequence,
-)
+from verif.sequences import control_lines
 from verif.tests.decorator import ALL, faulty, nf_test, pyuvm_class
 
 ROUNDS = 100
@@ -28,7 +22,7 @@ ROUNDS = 100
 
 async def play_commits(test: NfBaseTest, rounds: int) -> None:
     """Commit as two hosts at once, a scaled number of rounds."""
-    await WindowCommitsSequence(test.env, rounds=test.cfg.count(rounds)).run()
+    await control_lines.WindowCommitsSequence(test.env, rounds=test.cfg.count(rounds)).run()
 
 
 class DeafToWindow(RegisterPredictor):
@@ -48,10 +42,10 @@ class OpenWindow(ControlWindow):
 class OpenPredictor(RegisterPredictor):
     """Believes that everybody may write through the window."""
 
-    def _move_begins(self, write: RegisterWrite) -> None:
+    def _move(self, write: RegisterWrite) -> Iterator[None]:
         control = self.scoreboard.model.control
         self.scoreboard.model.control = OpenWindow(control.base, control.ld_mask, control.owners)
-        super()._move_begins(write)
+        return super()._move(write)
 
 
 TWINS = {
@@ -66,16 +60,18 @@ async def negative(_dut: Any, twin: str) -> None:
     """A fault in the bench is caught by the checker of in-band writes."""
     predictor, expected = TWINS[twin]
     broken = faulty(predictor=predictor)
-    test = pyuvm_class(twin, ControlLinesSequence, shows="test_window::lines", configure=broken)
+    test = pyuvm_class(
+        twin, control_lines.ControlLinesSequence, shows="test_window::lines", configure=broken
+    )
     await run_negative(test, expected)
 
 
-@nf_test(ControlLinesSequence, profiles=ALL, shows="test_window::lines")
+@nf_test(control_lines.ControlLinesSequence, profiles=ALL, shows="test_window::lines")
 def lines() -> None:
     """Snapshots, writes by whom they are allowed, commits, refusals with their cause, places."""
 
 
-@nf_test(EveryOwnerSequence)
+@nf_test(control_lines.EveryOwnerSequence)
 def owners() -> None:
     """Each region of the device has a different owner, who alone may write its registers."""
 
@@ -86,7 +82,7 @@ async def commits(test: NfBaseTest) -> None:
     await play_commits(test, 2)
 
 
-@nf_test(WaitingCommitSequence)
+@nf_test(control_lines.WaitingCommitSequence)
 def commit_behind_commit() -> None:
     """A commit by AXI4-Lite waits for the window's commit of the same region."""
 
@@ -97,11 +93,11 @@ async def many_commits(test: NfBaseTest) -> None:
     await play_commits(test, ROUNDS)
 
 
-@nf_test(MovedWindowSequence, profiles=ALL)
+@nf_test(control_lines.MovedWindowSequence, profiles=ALL)
 def moves() -> None:
     """The window moves, and writers come and go, while requests are in flight."""
 
 
-@nf_test(HostsSequence)
+@nf_test(control_lines.HostsSequence)
 def hosts() -> None:
     """Every LD-ID with and without its bit of CTRL_LD_MASK, as an owner and as none."""
