@@ -33,6 +33,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.bench import readings
 from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.model_sketch import Parameter
@@ -266,10 +267,15 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Traini
         what = f"the training of seed {seed} failed: {trained.failed}"
         raise CalibrationError("--impact", what, "see its output above")
     segments, _ = log.read(log.find(trained.folder))
-    steps = [one for segment in segments for one in readings(segment) if one.step >= warm]
-    if any(one.loss is None and one.nonfinite for one in steps):
+    return mean_loss([one for segment in segments for one in readings(segment)], warm)
+
+
+def mean_loss(steps: Sequence[Reading], warm: int) -> float:
+    """Return the mean loss of the steps from ``warm`` on; infinity if a loss was not finite."""
+    after = [one for one in steps if one.step >= warm]
+    if any(one.loss is None and one.nonfinite for one in after):
         return math.inf
-    losses = [one.loss for one in steps if one.loss is not None]
+    losses = [one.loss for one in after if one.loss is not None]
     if not losses:
         todo = "call rt.observe(loss) after each backward"
         raise CalibrationError("--impact", "the script has observed no loss", todo)

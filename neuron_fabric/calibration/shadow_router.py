@@ -5,7 +5,6 @@ packed reduction as a shadow every few steps; needs torch."""
 # No postponed annotations here: register_comm_hook inspects those of the hook.
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,8 @@ from numpy.typing import NDArray
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.codec import Route
+from neuron_fabric.hook import payload
 from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter
-from neuron_fabric.hook.payload import (
-    Vote,
-    common_scale,
-    decode,
-    parts_of,
-    places,
-    sidecar,
-    signal_of,
-    values_of,
-)
 from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
@@ -52,39 +42,7 @@ NAMES = (*SUMS, *MORE)
 _PIECE = 1 << 16  # elements that fit a processor cache
 
 
-@dataclass(frozen=True)
-class OfWorkers:
-    """Sums over all workers: squared norms of their gradients, exact zeros, open gates by route."""
-
-    own2: float
-    zeros: float
-    gates: Mapping[Route, float]
-
-
-def decoded_vote(net: F32, route: Route, s: np.float32) -> F32:
-    """Return the decoded majority vote, scaled by ``s``: a tie is + in G_BINARY and 0 in G_TERNARY.
-
-    Args:
-        net: Plus votes minus minus votes of each element.
-        route: Route of the votes.
-        s: Common scale.
-    """
-    vote = np.sign(net)
-    if route == Route.G_BINARY:
-        vote[net == 0] = 1
-    decoded: F32 = s * vote
-    return decoded
-
-
-def decoded_net(net: F32, s: np.float32, present: np.float32) -> F32:
-    """Return s * net / workers present in float32, as `codec.unpack_net` does."""
-    decoded: F32 = s * net / present
-    return decoded
-
-
-def shadow_sums(
-    m: F32, d: F32, net: F32 | None, workers: int, route: Route, own: OfWorkers
-) -> dict[str, float]:
+def shadow_sums(m: F32, d: F32, net: F32 | None, workers: int, own: F64) -> dict[str, float]:
     """Return all statistics of a tensor for one decode of one route.
 
     If the mean or the decoded gradient is not finite, all are 0, which gives a cosine of 0.
@@ -94,12 +52,12 @@ def shadow_sums(
         d: Decoded gradient.
         net: Plus votes minus minus votes; None for integer codes.
         workers: Number of workers.
-        route: Route of the votes.
-        own: Sums over the workers.
+        own: Sums over the workers: squared norms, exact zeros, open gates.
     """
-    if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own.own2)):
-        return dict.fromkeys(NAMES, 0.0)
+    own2, zeros, gates = own.tolist()
     total = dict.fromkeys(NAMES, 0.0)
+    if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own2)):
+        return total
     for at in range(0, m.size, _PIECE):
         for name, value in _piece(m[at : at + _PIECE], d[at : at + _PIECE]).items():
             total[name] += value
@@ -109,10 +67,10 @@ def shadow_sums(
         margin = (voices / workers - least * m.size) / (1 - least)
     return {
         **total,
-        "zeros": own.zeros / workers,
-        "gate": own.gates[route] / workers,
+        "zeros": zeros / workers,
+        "gate": gates / workers,
         "margin": margin,
-        "noise2": max(0.0, own.own2 / workers - total["mean2"]),
+        "noise2": max(0.0, own2 / workers - total["mean2"]),
     }
 
 
@@ -171,14 +129,14 @@ class ShadowRouter(BucketRouter):
 
     def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         buffer = bucket.buffer()
-        votes: list[Vote] = []
+        votes: list[payload.Vote] = []
         if self.due and not buffer.is_sparse and buffer.dtype in DTYPES:
             votes = self._votes(bucket)
         if not votes:
             return super()._reduce(bucket)
         own = _own(votes, self._hows)
-        side = sidecar([vote.column for vote in votes])
-        handle = self.reducer.submit(self.step, bucket.index(), parts_of(votes), side)
+        side = payload.sidecar([vote.column for vote in votes])
+        handle = self.reducer.submit(self.step, bucket.index(), payload.parts_of(votes), side)
         mean = super()._reduce(bucket)  # the buffer is overwritten from here on
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
@@ -193,11 +151,11 @@ class ShadowRouter(BucketRouter):
         self.thread.put(finish, future.set_exception)
         return future
 
-    def _votes(self, bucket: dist.GradBucket) -> list[Vote]:
+    def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
         """Return one vote per route of every parameter that is large enough."""
         return self._packed(
             [
-                signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                payload.signal_of(name, "", gradient.view(-1), how, None, shadow=True)
                 for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
                 if parameter.numel() >= LEAST
                 for name in [self.names[id(parameter)]]
@@ -205,41 +163,43 @@ class ShadowRouter(BucketRouter):
             ]
         )
 
-    def _look(self, votes: Sequence[Vote], outcome: Outcome, own: Any) -> None:
+    def _look(self, votes: Sequence[payload.Vote], outcome: Outcome, own: Any) -> None:
         """Compute the statistics; ``own`` is float64[W, votes * 3], see `_own`."""
         total = np.zeros(own.shape[1])
         for row in own:  # in the order of the workers
             total = total + row
         sums = total.reshape(len(votes), 3)
-        for n, (vote, part, first) in enumerate(places(votes)):
+        for n, (vote, part, first) in enumerate(payload.places(votes)):
             route, present = vote.how.route, outcome.present[n]
-            s, net = common_scale(outcome.scales[n], present, vote.how), None
+            s, net = payload.common_scale(outcome.scales[n], present, vote.how), None
             out = np.empty(vote.view.numel(), np.float32)
             if vote.units is None:
                 net = out
-                decode(outcome.parts[part], route, True, first, out, np.float32(present), present)
-                decoded = {
-                    "vote": decoded_vote(net, route, s),
-                    "net": decoded_net(net, s, present) if present else net,
-                }
+                payload.decode(
+                    outcome.parts[part], route, True, first, out, np.float32(present), present
+                )
+                vote_of = np.sign(net)  # a tie is + in G_BINARY and 0 in G_TERNARY
+                if route == Route.G_BINARY:
+                    vote_of[net == 0] = 1
+                # As `codec.unpack` and `codec.unpack_net` decode, in float32.
+                decoded = {"vote": s * vote_of, "net": s * net / present if present else net}
             else:
                 more = (vote.units, self.workers)
-                decode(outcome.parts[part], route, False, first, out, s, present, *more)
+                payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
                 decoded = {"vote": out}
-            m = values_of(vote.view)
-            of_workers = OfWorkers(sums[n, 0], sums[n, 1], {route: sums[n, 2]})
+            m = payload.values_of(vote.view)
             for name, d in decoded.items():
                 key = (vote.name, route.value, name)
-                self.found[key] = shadow_sums(m, d, net, self.workers, route, of_workers)
+                self.found[key] = shadow_sums(m, d, net, self.workers, sums[n])
 
 
-def _own(votes: Sequence[Vote], hows: Sequence[PhaseRoute]) -> Any:
+def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
     """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3]. Votes
     of one parameter are adjacent, so its norm is computed once."""
     rows, norm = [], 0.0
     for n, vote in enumerate(votes):
         if n % len(hows) == 0:
-            values: F32 = values_of(vote.view)
+            values: F32 = payload.values_of(vote.view)
             norm = squared(values)
         rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
     return np.array(rows, np.float64)

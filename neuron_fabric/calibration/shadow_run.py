@@ -24,16 +24,16 @@ from neuron_fabric.hook.bucket_hook import bucket_hook
 from neuron_fabric.hook.conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, warn
-from neuron_fabric.hook.training_session import TrainingSession
+from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
-from neuron_fabric.profile import PhaseRoute, sketch
+from neuron_fabric.profile import sketch
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.wrapped import bare_model
 
 ROUTES = tuple(route for route in Route if route != Route.FP32)
-"""Routes of the shadow, if the reducer supports them and the job names them."""
+"""Routes of the shadow, unless the job names some."""
 
 
 def shadowed(
@@ -63,8 +63,7 @@ def shadowed(
     group = model.process_group
     reducer = TorchReducer(timeout_s)
     reducer.open(group)
-    wanted = ROUTES if job.routes is None else job.routes
-    routes = [route for route in ROUTES if route in reducer.limits.routes and route in wanted]
+    routes = [route for route in ROUTES if job.routes is None or route in job.routes]
     router = ShadowRouter(model, reducer, job.every, routes)
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:
@@ -89,7 +88,7 @@ def shadowed(
     return runtime
 
 
-class Recorder:
+class Recorder(Controls):
     """Recorder of the shadow, in place of the monitor: it has no regions and writes the samples."""
 
     def __init__(self, router: ShadowRouter) -> None:
@@ -100,14 +99,6 @@ class Recorder:
         self._rows: RowWriter | None = None
         self.begin: Callable[[], RowWriter] | None = None
 
-    def routes(self) -> Mapping[str, PhaseRoute]:
-        """Return no route: everything uses FP32."""
-        return {}
-
-    def samples(self) -> frozenset[str]:
-        """Return no region: none is known yet."""
-        return frozenset()
-
     def step_end(self, report: StepReport) -> None:
         """Write the row of a sample."""
         found, self._router.found = self._router.found, {}
@@ -117,13 +108,6 @@ class Recorder:
         rows = self._rows
         if found and rows is not None:
             self._try(lambda: rows.put(report.step, found))
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return nothing: the recorder has no state."""
-        return {}
-
-    def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Ignore the state."""
 
     def close(self) -> None:
         """Close the file."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -84,16 +83,6 @@ def test_what_is_written_is_read(
         assert got.tobytes() == widened(stored(spec, step + worker)).tobytes()
     assert open_tensors(worker_file(folder, 60, 0)).metadata == {"rank": "0", "step": "60"}
     assert not list(folder.rglob("*" + PART))
-
-
-def test_the_library_reads_it(tmp_path: Path) -> None:
-    library = pytest.importorskip("safetensors.numpy")
-    specs = [TensorSpec("a", (3, 2)), TensorSpec("b", (), "F16")]
-    with TensorFileWriter(tmp_path / "x", specs, {"k": "v"}) as file:
-        file.write("b", stored(specs[1], 1))
-        file.write("a", stored(specs[0], 1))
-    found = library.load_file(tmp_path / "x")
-    assert all(found[s.name].tobytes() == stored(s, 1).tobytes() for s in specs)
 
 
 def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
@@ -230,18 +219,6 @@ def refused(folder: Path, text: str) -> None:
     with pytest.raises(CaptureError, match=text) as caught:
         Capture.open(folder)
     assert "\n" not in str(caught.value)
-
-
-def test_the_folder_works_alone(tmp_path: Path) -> None:
-    """Check that the package works in a folder without the project, next to another `models`."""
-    shutil.copytree(ROOT / "neuron_fabric", tmp_path / "neuron_fabric")
-    (tmp_path / "models.py").write_text("raise ImportError('not the project')", encoding="utf-8")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import "
-    code += "neuron_fabric.capture.writer as w, neuron_fabric.capture.selection; print(w.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.stdout.startswith(str(tmp_path)), done.stderr
 
 
 _VICTIM = """

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -25,9 +25,9 @@ from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.cost_model import place, refusals
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
-from neuron_fabric.codec import Route
-from neuron_fabric.ddp import Hook, refuse, register
-from neuron_fabric.errors import AttachError, CaptureError, LineError
+from neuron_fabric.codec import Route, lines_of
+from neuron_fabric.ddp import Hook, register
+from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -55,8 +55,10 @@ from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
-from neuron_fabric.reducers.choice import TORCH, check_reducer, reducer_of
-from neuron_fabric.reducers.torch_reducer import MAX_WORKERS
+from neuron_fabric.reducers.interface import Reducer
+from neuron_fabric.reducers.server_session import ServerReducer, most_lines
+from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, address
+from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
 
@@ -181,10 +183,61 @@ def _route(region: Region, phase: Phase) -> Route:
     return region.phases.get(phase, FULL).route
 
 
+TORCH = "torch"
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
 LEAST_WARMUP = 3
 """Least number of FP32 steps: DDP rebuilds its buckets after the first step."""
+
+
+def _check_reducer(text: str) -> None:
+    """Raise AttachError for an unknown reducer or a bad socket."""
+    if text == DEFAULT or text.startswith(PREFIX):
+        address(text)
+    elif text != TORCH:
+        what = f"reducer {text!r} is not one of {TORCH}, unix:PATH, {DEFAULT}"
+        raise AttachError("attach", what, "choose one")
+
+
+def _reducer_of(
+    text: str,
+    profile: Profile,
+    parameters: Mapping[str, tuple[int, str]],
+    *,
+    ordered: bool,
+    digest: str,
+    timeout_s: float,
+) -> Reducer:
+    """Return the reducer that a training names, not open yet.
+
+    Args:
+        text: "torch", "unix" or "unix:PATH".
+        profile: profile of the training.
+        parameters: elements and region by parameter.
+        ordered: FP32 gradients use the reducer too.
+        digest: digest of all that the ranks agree on.
+        timeout_s: time-out in seconds.
+    """
+    if text == TORCH:
+        return TorchReducer(timeout_s)
+    low = {
+        region.name: {how.route for how in region.phases.values()} - {Route.FP32}
+        for region in profile.regions
+    }
+    widest = {
+        name: max(routes, key=lambda route: route.bits, default=Route.G_BINARY)
+        for name, routes in low.items()
+    }
+    votes = [lines_of(n, widest.get(region, Route.G_BINARY)) for n, region in parameters.values()]
+    full = sum(lines_of(n, Route.FP32) for n, _ in parameters.values()) if ordered else 0
+    samples = full + len(parameters)  # each from a new line
+    return ServerReducer(
+        address(text),
+        most_lines(votes, full + samples if ordered else 0),
+        digest,
+        timeout_s,
+        sorted(set().union(*low.values()), key=list(Route).index),
+    )
 
 
 @dataclass(frozen=True)
@@ -201,7 +254,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise AttachError for an unknown choice or a number out of range."""
-        check_reducer(self.reducer)
+        _check_reducer(self.reducer)
         for name, value, known in (
             ("fp32", self.fp32, PATHS),
             ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
@@ -291,6 +344,10 @@ def attach(
         if reduce is not None:
             what = "reduce= and a profile are two hooks that reduce"
             raise AttachError("attach", what, "choose one")
+        if asked := job_of(env):  # `nf train calibrate` has started this training
+            chosen, monitor, strict = asked[1].profile, asked[0], False
+        if not isinstance(model, DistributedDataParallel):
+            check_model(model)  # there is no group to agree with
         conditions = partial(
             told_conditions,
             batch=batch,
@@ -300,35 +357,30 @@ def attach(
             optimizer=optimizer,
             scaler=scaler,
         )
-        if asked := job_of(env):  # `nf train calibrate` has started this training
-            chosen, monitor, strict = asked[1].profile, asked[0], False
-        if not isinstance(model, DistributedDataParallel):
-            check_model(model)  # there is no group to agree with
         if asked and chosen is None:
             here = together(conditions, model.process_group)
             return shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
         assert chosen is not None
-        session = _agreed(
-            model,
-            chosen,
-            {
-                "reducer": reducer or env.get(REDUCER) or TORCH,
-                "fp32": fp32,
-                "nonfinite": nonfinite,
-                "strict": strict,
-                "steps": steps,
-                "timeout_s": timeout_s,
-                "substrate": substrate or env.get(SUBSTRATE) or None,
-            },
-            Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
-            conditions,
-            scaler,
-            optimizer,
-            env,
-            name,
-        )
-    except CaptureError as error:
-        refuse(error)
+
+        def request() -> _Asked:
+            file = substrate or env.get(SUBSTRATE)
+            options = Options(
+                reducer or env.get(REDUCER) or TORCH,
+                fp32,
+                nonfinite,
+                strict,
+                steps,
+                timeout_s,
+                read_substrate(Path(file)) if file else None,
+            )
+            return _asked(model, chosen, options, conditions(), optimizer)
+
+        agreed = together(request, model.process_group)
+        if (other := other_rank(agreed.digest, model.process_group)) is not None:
+            what = f"rank {other} has another profile, model, version or other options than rank 0"
+            raise AttachError("attach", what, "start all ranks alike")
+        folder = monitor or env.get(MONITOR)
+        session = _attached(model, agreed, Path(folder) if folder else None, scaler, env, name)
     except LineError as error:
         end(error, getattr(model, "process_group", None))
     if asked:
@@ -345,34 +397,6 @@ class _Asked:
     here: Conditions
     options: Options
     digest: str
-
-
-def _agreed(
-    model: DistributedDataParallel,
-    profile: str | os.PathLike[str] | Profile,
-    options: Mapping[str, Any],
-    folder: Path | None,
-    conditions: Callable[[], Conditions],
-    scaler: Any,
-    optimizer: Any,
-    env: Mapping[str, str],
-    name: str,
-) -> TrainingSession:
-    """Attach a profile on every rank, or raise the same error on every rank."""
-    group = model.process_group
-
-    def ask() -> _Asked:
-        return _asked(model, profile, _options(**options), conditions(), optimizer)
-
-    asked = together(ask, group)
-    if (other := other_rank(asked.digest, group)) is not None:
-        what = f"rank {other} has another profile, model, version or other options than rank 0"
-        raise AttachError("attach", what, "start all ranks alike")
-    return _attached(model, asked, folder, scaler, env, name)
-
-
-def _options(substrate: str | os.PathLike[str] | None, **words: Any) -> Options:
-    return Options(**words, substrate=read_substrate(Path(substrate)) if substrate else None)
 
 
 def _asked(
@@ -420,7 +444,7 @@ def _attached(
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     regions = {name: region.name for name, region in binding.items()}
-    reducer = reducer_of(
+    reducer = _reducer_of(
         options.reducer,
         profile,
         {name: (p.numel(), regions.get(name, "")) for name, p in named_parameters(model)},

@@ -31,10 +31,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-
-# No postponed annotations here: they would be strings where torch looks at them.
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -62,7 +59,7 @@ from neuron_fabric.hook.payload import (
     signal_of,
     values_of,
 )
-from neuron_fabric.hook.refusal import end, second_hook, warn
+from neuron_fabric.hook.refusal import warn
 from neuron_fabric.hook.sampling import Agreements, Measured, Signs, sample_of
 from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
@@ -72,40 +69,6 @@ from neuron_fabric.wrapped import named_parameters
 
 RING, ORDERED, WHOLE = "ring", "ordered", "whole"
 PATHS = (RING, ORDERED, WHOLE)
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """FP32 reduction in flight: ``flat`` holds the new values of ``views``."""
-
-    work: Any
-    flat: torch.Tensor
-    views: Sequence[torch.Tensor]
-
-    def finish(self) -> None:
-        """Wait, and copy the values into the views."""
-        self.work.wait()
-        parts = self.flat.split([view.numel() for view in self.views])
-        for view, part in zip(self.views, parts, strict=True):
-            view.copy_(part)
-
-
-def ring(
-    bucket: dist.GradBucket,
-    mean: DdpMean,
-    group: Any,
-    chosen: Sequence[int],
-    sampled: Sequence[torch.Tensor] = (),
-) -> Reduction | None:
-    """Start the mean of the gradients at these places of a mixed bucket, in one buffer, with the
-    ``sampled`` elements of others after them, which are scaled already. None: there are none."""
-    mean.scale(bucket, frozenset(chosen))
-    gradients = bucket.gradients()
-    views = [*(gradients[n].view(-1) for n in chosen), *sampled]
-    if not views:
-        return None
-    flat = torch.cat(views)
-    return Reduction(dist.all_reduce(flat, group=group, async_op=True), flat, views)
 
 
 Found = TypeVar("Found")
@@ -257,10 +220,6 @@ class BucketRouter(HookState):
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
 
-    def refuse(self, hook: str) -> NoReturn:
-        """End the script, in one line: it registers another hook on this model."""
-        end(second_hook(hook), self.group)
-
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start the reduction of a bucket."""
         if bucket.index() == 0:
@@ -351,10 +310,8 @@ class BucketRouter(HookState):
         elif self.fp32 == WHOLE or len(full) == len(gradients):
             self._count_ring(buffer)
             wait = self._timed(buffer, self.mean(None, bucket)).wait
-        elif (reduction := ring(bucket, self.mean, self.group, full, samples)) is not None:
-            self._count_ring(reduction.flat)
-            self._timed(reduction.flat, reduction.work.get_future())
-            wait = reduction.finish
+        else:
+            wait = self._ring(bucket, full, samples)
         submitted = ask(submit)
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
@@ -377,6 +334,27 @@ class BucketRouter(HookState):
         self.thread.put(finish, future.set_exception)
         return future
 
+    def _ring(
+        self, bucket: dist.GradBucket, full: Sequence[int], samples: Sequence[torch.Tensor]
+    ) -> Callable[[], None]:
+        """Start the mean of the FP32 gradients of a mixed bucket, in one buffer, with the
+        ``samples`` of others after them, which are scaled already; return what waits for it."""
+        self.mean.scale(bucket, frozenset(full))
+        gradients = bucket.gradients()
+        views = [*(gradients[n].view(-1) for n in full), *samples]
+        if not views:
+            return lambda: None
+        flat = torch.cat(views)
+        work = dist.all_reduce(flat, group=self.group, async_op=True)
+        self._count_ring(flat)
+        self._timed(flat, work.get_future())
+
+        def finish() -> None:
+            work.wait()
+            _spread(flat, views)
+
+        return finish
+
     def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
         """Run an action now, with the interface of `InOrder.ask`."""
         self.packer.drain()
@@ -386,7 +364,6 @@ class BucketRouter(HookState):
     def _votes_of(self, signals: Sequence[LocalSignal]) -> list[Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
-        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         return votes
 
@@ -489,12 +466,12 @@ class BucketRouter(HookState):
         if mean is not None:
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
-        if vote.signal is not None:
-            sent = np.zeros_like(vote.signal)
+        if vote.kept:
+            sent = np.zeros_like(vote.values)
             if vote.column[1]:
                 votes = own_votes(vote.packed, vote.how.route, sent.size, vote.units)
                 np.multiply(votes, s, out=sent)
-            self.memory.keep(vote.name, vote.signal, sent)
+            self.memory.keep(vote.name, vote.values, sent)
 
     def _lost(self, votes: Sequence[Vote], others: Sequence[torch.Tensor]) -> None:
         """Reduce a lost bucket in FP32, with ``others`` of the same submit; residuals stay."""
@@ -508,13 +485,18 @@ class BucketRouter(HookState):
         flat = torch.cat(list(views)) * (1.0 / self.workers)
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
-        for view, mean in zip(views, flat.split([one.numel() for one in views]), strict=True):
-            view.copy_(mean)
+        _spread(flat, views)
 
     def _count_ring(self, flat: torch.Tensor) -> None:
         """Count the bytes of a ring all-reduce: all but the share of a rank, twice."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
+
+
+def _spread(flat: torch.Tensor, views: Sequence[torch.Tensor]) -> None:
+    """Copy the values of one buffer into the views that it was made of."""
+    for view, part in zip(views, flat.split([one.numel() for one in views]), strict=True):
+        view.copy_(part)
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

@@ -6,7 +6,7 @@ torch.
 # No postponed annotations here, as in the hook's own module.
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -201,7 +201,12 @@ SEED = 2606
 
 @dataclass(frozen=True)
 class LocalSignal:
-    """Values of one parameter that this worker packs; ``kept``: with a residual. See `Vote`."""
+    """Values of one parameter that this worker packs; ``kept``: with a residual.
+
+    ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
+    are only looked at. ``sample``: the FP32 mean of sampled elements, once it is there; ``index``:
+    which ones, None: all.
+    """
 
     name: str
     region: str
@@ -214,26 +219,16 @@ class LocalSignal:
     index: Index | None = None
 
 
-@dataclass(frozen=True)
-class Vote:
-    """A parameter of which this worker sends votes, or integer codes.
+@dataclass(frozen=True, kw_only=True)
+class Vote(LocalSignal):
+    """Votes, or integer codes, that this worker sends of a parameter.
 
-    ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
-    are only looked at. ``signal``: what was voted on, where a residual is kept of it. ``sample``:
-    the FP32 mean of sampled elements, once it is there; ``index``: which ones, None: all.
-    ``units``: of the codes, the same on every rank; None: these are votes.
+    ``values``: what was voted on, if a residual is kept of it. ``units``: of the codes, the same on
+    every rank; None: these are votes.
     """
 
-    name: str
-    region: str
-    view: torch.Tensor
-    how: PhaseRoute
     packed: Packed
     column: tuple[float, float]
-    shadow: bool = False
-    signal: F32 | None = None
-    sample: torch.Tensor | None = None
-    index: Index | None = None
     units: F32 | None = None
 
     @property
@@ -292,9 +287,8 @@ def _draws(key: Key, first: int, count: int) -> Any:
 
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
-    what = (one.name, one.region, one.view, one.how, packed, entry, one.shadow)
-    signal = one.values if one.kept else None
-    return Vote(*what, signal=signal, sample=one.sample, index=one.index, units=units)
+    kept = one if one.kept else replace(one, values=one.values[:0].copy())
+    return Vote(**vars(kept), packed=packed, column=entry, units=units)
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:

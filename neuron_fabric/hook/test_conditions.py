@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from typing import Any
 
 import pytest
@@ -62,17 +60,6 @@ def test_evaluation_does_not_count() -> None:
     model(inputs=torch.zeros(2, 3))
     assert (watch.found.batch_per_worker, watch.found.accumulation) == (2, 1)
     assert not model._forward_pre_hooks
-
-
-def test_a_watched_model_can_be_copied_and_saved() -> None:
-    """Before its first step, too."""
-    model = Model()
-    watch = ConditionProbe(model, ValidFor(), "p")
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        other(torch.zeros(4, 3))
-        assert watch.found == Conditions()
-    model(torch.zeros(4, 3))
-    assert watch.found.batch_per_worker == 4
 
 
 def test_what_is_told_comes_first() -> None:

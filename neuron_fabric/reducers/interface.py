@@ -89,28 +89,16 @@ class Counters:
             self.received[route.value] += received
 
 
-@dataclass(frozen=True)
-class ReducerLimits:
-    """Largest job and routes that a reducer supports."""
-
-    workers: int
-    routes: frozenset[Route]
-
-
 class Reducer(Protocol):
     """`submit` is called in the same order on every rank and does not wait; `wait` is called in
     the order of the submits, from one other thread."""
 
     counters: Counters
-    limits: ReducerLimits
 
-    @property
-    def first_group(self) -> Any:
-        """Return the `OwnGroup` of the submitting thread, to agree before packing."""
-
-    @property
-    def second_group(self) -> Any:
-        """Return the `OwnGroup` of the waiting thread, for other reductions."""
+    first_group: Any
+    """`OwnGroup` of the submitting thread, to agree before packing."""
+    second_group: Any
+    """`OwnGroup` of the waiting thread, for other reductions."""
 
     def open(self, group: Any) -> None:
         """Open it, once, on every rank of ``group``. Raise LineError on every rank alike."""

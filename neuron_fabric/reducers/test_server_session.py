@@ -17,21 +17,9 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 
 from neuron_fabric.codec import Route
 from neuron_fabric.reducers import server_session
+from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.interface import BucketLost, Part
 from neuron_fabric.reducers.server_session import ServerSession, SharedLines, Word
-from neuron_fabric.reducers.server_wire import (
-    Ask,
-    Done,
-    Hello,
-    Pending,
-    Refused,
-    ServerError,
-    Submit,
-    Welcome,
-    new_socket,
-    receive,
-    send,
-)
 
 PARTS = [Part(Route.G_BINARY, False, np.full((2, 64), 7, np.uint8), (0,), (0,))]
 SIDE = np.ones((2, 1), np.float32)
@@ -52,27 +40,30 @@ def receive_blocking(sock: socket.socket) -> tuple[object, list[int]] | None:
     end = time.monotonic() + 20
     while time.monotonic() < end:
         try:
-            return receive(sock)
+            return wire.receive(sock)
         except BlockingIOError:
             time.sleep(0.01)
     raise TimeoutError
 
 
 @contextmanager
-def welcomed(tmp_path: Path, timeout_s: float = 0.3) -> Iterator[tuple[ServerSession, Server]]:
+def welcomed(
+    tmp_path: Path, timeout_s: float = 0.3, routes: tuple[Route, ...] = (Route.G_BINARY,)
+) -> Iterator[tuple[ServerSession, Server]]:
     path = tmp_path / "s"
-    with new_socket() as listener:
+    with wire.new_socket() as listener:
         listener.bind(os.fspath(path))
         listener.listen(5)
-        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY,))
+        hello = wire.Hello("job", 0, 1, "f", 20, routes)
         rank = ServerSession(path, hello, timeout_s)
         rank.join()
         sock, _ = listener.accept()
         with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
             server = Server(sock, shared)
-            assert isinstance(server.hear(), Hello)
-            send(sock, Welcome({"name": "test"}, (Route.G_BINARY,)), [shared.file])
-            assert rank.joined().device == {"name": "test"}
+            assert isinstance(server.hear(), wire.Hello)
+            welcome = wire.Welcome({"name": "test"}, (Route.FP32, Route.G_BINARY))
+            wire.send(sock, welcome, [shared.file])
+            assert rank.joined() == welcome
             yield rank, server
 
 
@@ -87,20 +78,20 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
         tickets = [rank.submit(3, n, PARTS, SIDE) for n in range(3)]
         for seq in range(2):  # the third has no room before the first is done
             said = server.hear()
-            assert isinstance(said, Submit)
+            assert isinstance(said, wire.Submit)
             assert (said.seq, said.bucket, said.present, said.poison) == (seq, seq, 1, 0)
             assert (server.shared.sent[seq, 0, :2] == 7).all()
             server.shared.got[seq, 0, :4] = server.shared.sent[seq, 0, :4] + np.uint8(seq)
             server.shared.decide(seq, Word.DONE)
         with pytest.raises(BlockingIOError):
-            receive(server.sock)
-        send(server.sock, Done(0, {"answers": 5}))
+            wire.receive(server.sock)
+        wire.send(server.sock, wire.Done(0, {"answers": 5}))
         for seq in range(2):
             outcome = rank.wait(tickets[seq])
             assert (outcome.parts[0].lines == 7 + seq).all()
         assert rank.counters == {"answers": 5}
         said = server.hear()
-        assert isinstance(said, Submit)
+        assert isinstance(said, wire.Submit)
         assert said.seq == 2
         server.shared.decide(2, Word.LOST, "because")
         with pytest.raises(BucketLost, match=r"^because$"):
@@ -109,20 +100,10 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
 
 def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
     """Check that they are named before the first bucket: nothing changes its width silently."""
-    with new_socket() as listener:
-        listener.bind(os.fspath(tmp_path / "s"))
-        listener.listen(5)
-        hello = Hello("job", 0, 1, "f", 20, (Route.G_BINARY, Route.G_INT4))
-        rank = ServerSession(tmp_path / "s", hello, 0.3)
-        rank.join()
-        sock, _ = listener.accept()
-        with sock, closing(SharedLines.create(1, 20)) as shared, closing(rank):
-            routes = (Route.FP32, Route.G_BINARY)
-            send(sock, Welcome({"name": "test"}, routes), [shared.file])
-            with pytest.raises(
-                ServerError, match=r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
-            ):
-                rank.joined()
+    sentence = r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
+    routes = (Route.G_BINARY, Route.G_INT4)
+    with pytest.raises(wire.ServerError, match=sentence), welcomed(tmp_path, routes=routes):
+        pass
 
 
 def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
@@ -133,8 +114,8 @@ def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
         with pytest.raises(BucketLost, match="the server does not answer"):
             rank.wait(ticket)
         assert time.monotonic() - start < 10
-        assert isinstance(server.hear(), Submit)
-        assert isinstance(server.hear(), Ask)
+        assert isinstance(server.hear(), wire.Submit)
+        assert isinstance(server.hear(), wire.Ask)
         assert server.shared.decide(0, Word.DONE) == Word.LOST
 
 
@@ -145,7 +126,7 @@ def test_who_answers_is_waited_for(tmp_path: Path) -> None:
 
         def look(session: server_session.Session, within_s: float) -> bool:
             if within_s:
-                send(server.sock, Pending(0, "at work"))
+                wire.send(server.sock, wire.Pending(0, "at work"))
                 if time.monotonic() > end:
                     server.shared.decide(0, Word.DONE)
             return hears(session, within_s)
@@ -175,12 +156,12 @@ def test_a_dead_server_leaves_the_word_as_it_is(tmp_path: Path, word: Word) -> N
 
 @pytest.mark.parametrize(
     ("message", "line"),
-    [(Refused("go away"), r"^go away$"), (Ask(1), "the server says Ask")],
+    [(wire.Refused("go away"), r"^go away$"), (wire.Ask(1), "the server says Ask")],
 )
 def test_another_answer_ends_the_session(tmp_path: Path, message: object, line: str) -> None:
     with welcomed(tmp_path, timeout_s=5.0) as (rank, server):
         ticket = rank.submit(0, 0, PARTS, SIDE)
-        send(server.sock, message)  # type: ignore[arg-type]
+        wire.send(server.sock, message)  # type: ignore[arg-type]
         with pytest.raises(BucketLost, match=line):
             rank.wait(ticket)
 
@@ -189,5 +170,5 @@ def test_a_refused_bucket_ends_the_training(tmp_path: Path) -> None:
     with welcomed(tmp_path) as (rank, server):
         ticket = rank.submit(0, 0, PARTS, SIDE)
         server.shared.decide(0, Word.REFUSED, "line 3 differs")
-        with pytest.raises(ServerError, match="line 3 differs; see the server's output"):
+        with pytest.raises(wire.ServerError, match="line 3 differs; see the server's output"):
             rank.wait(ticket)

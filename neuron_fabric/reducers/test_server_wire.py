@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route
+from neuron_fabric.reducers import server_wire as wire
 from neuron_fabric.reducers.server_session import (
     BucketShape,
     SharedLines,
@@ -23,49 +24,36 @@ from neuron_fabric.reducers.server_session import (
     put_row,
     row_of,
 )
-from neuron_fabric.reducers.server_wire import (
-    MOST_BYTES,
-    Done,
-    Hello,
-    OtherVersion,
-    PartShape,
-    StatusReport,
-    Submit,
-    Welcome,
-    WireError,
-    decode,
-    encode,
-)
 
 PARTS = (
-    PartShape(Route.G_BINARY, True, 3, 2),
-    PartShape(Route.FP32, False, 4, 0),
+    wire.PartShape(Route.G_BINARY, True, 3, 2),
+    wire.PartShape(Route.FP32, False, 4, 0),
 )
 
 
 def test_messages_come_back() -> None:
     for message in (
-        Hello("job", 1, 4, "f" * 64, 1 << 40, (Route.G_INT4, Route.G_INT8)),
-        Welcome({"name": "rtl", "SLOTS": 64}, (Route.FP32, Route.G_BINARY)),
-        Submit(1 << 40, 7, 2, PARTS, 2, 1, 0),
-        Done(3, {"cycles": 12}),
+        wire.Hello("job", 1, 4, "f" * 64, 1 << 40, (Route.G_INT4, Route.G_INT8)),
+        wire.Welcome({"name": "rtl", "SLOTS": 64}, (Route.FP32, Route.G_BINARY)),
+        wire.Submit(1 << 40, 7, 2, PARTS, 2, 1, 0),
+        wire.Done(3, {"cycles": 12}),
     ):
-        data = encode(message)
-        assert len(data) < MOST_BYTES
-        assert decode(data) == message
+        data = wire.encode(message)
+        assert len(data) < wire.MOST_BYTES
+        assert wire.decode(data) == message
     with pytest.raises(ValueError, match=r"a message of \d+ bytes, 4095 at most"):
-        encode(StatusReport(("x" * MOST_BYTES,)))
+        wire.encode(wire.StatusReport(("x" * wire.MOST_BYTES,)))
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(str.encode))
 def test_anything_else_is_a_wire_error(data: bytes) -> None:
-    with pytest.raises(WireError):
-        decode(data)
+    with pytest.raises(wire.WireError):
+        wire.decode(data)
 
 
 def test_another_version_is_told_whatever_it_says() -> None:
-    with pytest.raises(OtherVersion, match="version 1, this program speaks 2"):
-        decode(b'{"nf":1,"say":"SING","song":[1,2]}')
+    with pytest.raises(wire.OtherVersion, match="version 1, this program speaks 2"):
+        wire.decode(b'{"nf":1,"say":"SING","song":[1,2]}')
 
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(0, 9))
@@ -73,9 +61,9 @@ def test_a_bucket_has_room(sizes: list[int], more: int) -> None:
     """Tensors of these lines in any parts take no more than was said at HELLO."""
     half = len(sizes) // 2
     parts = (
-        PartShape(Route.G_BINARY, False, sum(sizes[:half]), half),
-        PartShape(Route.G_TERNARY, True, sum(sizes[half:]), len(sizes) - half),
-        PartShape(Route.FP32, False, more, 0),
+        wire.PartShape(Route.G_BINARY, False, sum(sizes[:half]), half),
+        wire.PartShape(Route.G_TERNARY, True, sum(sizes[half:]), len(sizes) - half),
+        wire.PartShape(Route.FP32, False, more, 0),
     )
     shape = BucketShape(parts, len(sizes))
     assert shape.lines <= most_lines(sizes, more)

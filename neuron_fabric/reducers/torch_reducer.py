@@ -32,7 +32,6 @@ from neuron_fabric.reducers.interface import (
     Outcome,
     Part,
     Reduced,
-    ReducerLimits,
 )
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
@@ -175,23 +174,12 @@ class TorchReducer:
     def __init__(self, timeout_s: float = 60.0) -> None:
         """Set the time-out in seconds after which a missing rank ends the training."""
         self.counters = Counters()
-        self.limits = ReducerLimits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:
         """See `Reducer`. Two groups: `submit` and `wait` are called by two threads."""
-        self._scatter, self._gather = (OwnGroup(group, self._timeout_s) for _ in range(2))
-        self._workers, self._rank = self._scatter.size, self._scatter.rank
-
-    @property
-    def first_group(self) -> OwnGroup:
-        """The group of the thread that submits, for what ranks agree on before they pack."""
-        return self._scatter
-
-    @property
-    def second_group(self) -> OwnGroup:
-        """The group of the thread that waits, for what else it has to reduce."""
-        return self._gather
+        self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
+        self._workers, self._rank = self.first_group.size, self.first_group.rank
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> _Handle:
         """See `Reducer`."""
@@ -207,7 +195,7 @@ class TorchReducer:
             _put(message, share, share.part.lines)
         sent = torch.from_numpy(message)
         inbox = torch.empty_like(sent)
-        work = self._scatter.exchange(inbox, sent)
+        work = self.first_group.exchange(inbox, sent)
         for share in shares:
             foreign = share.size * LINE * (self._workers - 1)
             self.counters.moved(share.part.route, foreign, foreign)
@@ -227,7 +215,7 @@ class TorchReducer:
         counted = [self._count(inbox, share, here) for share in handle.shares]
         own = torch.from_numpy(np.concatenate([one.reshape(-1) for one in counted]))
         self.counters.seconds["count"] += time.perf_counter() - start
-        gathered = self._gather.gather(own).numpy()
+        gathered = self.second_group.gather(own).numpy()
         total, parts, at = ordered_sum(rows), [], 0
         for share, one in zip(handle.shares, counted, strict=True):
             parts.append(_whole(gathered[:, at : at + one.size], share, one.shape[0]))
@@ -239,7 +227,7 @@ class TorchReducer:
 
     def close(self) -> None:
         """See `Reducer`."""
-        del self._scatter, self._gather
+        del self.first_group, self.second_group
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
         """Count the share of this rank of a part: uint8[P, v or 1, size, 64]."""

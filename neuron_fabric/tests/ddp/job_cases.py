@@ -6,14 +6,11 @@ A capture reports what it loses, and the training goes on.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import resource
 import shutil
-import struct
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +24,7 @@ from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.comm_hooks import state_of
-from neuron_fabric.hook import attachment, refusal
+from neuron_fabric.hook import refusal
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.profile import fingerprint, sketch
 from neuron_fabric.tests.ddp.attach_cases import text_of
@@ -100,8 +97,7 @@ def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]]
             one = Training(ranks_, "-".join((do.__name__, *options)), **options)
             with (
                 patched(ddp, "warn", one.lines.append),
-                patched(refusal, "warn", one.lines.append),
-                patched(attachment, "warn", one.lines.append),
+                patched(refusal, "say_warning", one.lines.append),
             ):
                 do(one)
 
@@ -129,13 +125,6 @@ def beneath_a_profile(one: Training) -> None:
     rank = one.ranks.rank
     wanted = {(5, n): p.grad for n, p in plain.net.named_parameters() if p.grad is not None}
     one.ranks.equal({(5, n): torch.tensor(each[rank]) for n, each in held.items()}, wanted)
-
-
-@job_case("a capture without a profile")
-def without_a_profile(one: Training) -> None:
-    one.capture()
-    one.step(2)
-    one.steps(0, 1)
 
 
 @job_case("a capture resumed")
@@ -284,59 +273,6 @@ def of_a_manifest_that_cannot_be_written(one: Training) -> None:
     one.steps(0, 1)
 
 
-@job_case("a capture at a limit of file size")
-def at_a_limit_of_file_size(one: Training) -> None:
-    """The system refuses a write in the middle of a file, as for a quota."""
-    one.capture()
-    one.step()
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if one.ranks.rank == 1:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        one.step()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    one.step()
-    one.said("step 1 of worker 1 is not captured: [Errno 27]")
-    one.steps(0, 2)
-
-
-@contextmanager
-def without_privilege() -> Iterator[None]:
-    """Drop the capability of root to write everywhere (CAP_DAC_OVERRIDE) for this thread."""
-    libc, header = ctypes.CDLL(None), struct.pack("Ii", 0x20080522, 0)
-    held = ctypes.create_string_buffer(24)
-    libc.capget(header, held)
-    effective, *rest = struct.unpack("6I", held.raw)
-    libc.capset(header, struct.pack("6I", effective & ~2, *rest))  # CAP_DAC_OVERRIDE
-    try:
-        yield
-    finally:
-        libc.capset(header, held.raw)
-
-
-@job_case("a capture of a read only folder")
-def of_a_read_only_folder(one: Training) -> None:
-    """A folder is read-only at attach for one rank, and from the second step on."""
-    folder, alone = one.folder / "c", one.ranks.rank == 1
-    meet = partial(torch.distributed.barrier, one.ranks.of(WORKERS))
-    other = Training(one.ranks, "read-only")
-    (other.folder / "c").mkdir(0o555, exist_ok=True)
-    with without_privilege() if alone else nullcontext():
-        other.capture(code=2)
-    one.said("Permission denied; choose another folder")
-    one.capture(one.env())
-    one.step()
-    if alone:
-        (folder / "step-000001").mkdir(0o555)
-    meet()
-    with without_privilege() if alone else nullcontext():
-        one.step()
-    one.step()
-    one.said("step 1 of worker 1 is not captured: [Errno 13]")
-    one.steps(0, 2)
-
-
 @job_case("a capture without its folder")
 def without_its_folder(one: Training) -> None:
     """The folder is removed, replaced by a file, then created again."""
@@ -478,7 +414,7 @@ def wrapped(ranks_: Ranks, workers: int, way: str) -> None:
     def wrap(net: Any) -> Any:
         return DistributedDataParallel(net, **one.options)
 
-    with patched(attachment, "warn", one.lines.append):
+    with patched(refusal, "say_warning", one.lines.append):
         one.model = WRAPPED[way](Net(), wrap)
         path = one.folder / f"p{ranks_.rank}.toml"
         session = attach(one.model, path, scaler=False, strict=True, env=one.env())

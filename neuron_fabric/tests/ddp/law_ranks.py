@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.hook.bucket_hook import BucketRouter, bucket_hook
-from neuron_fabric.hook.training_session import TrainingSession
+from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.torch_reducer import TorchReducer
@@ -59,7 +59,7 @@ class Net(nn.Module):
 
 
 @dataclass
-class FixedDecisions:
+class FixedDecisions(Controls):
     """Controller whose decisions are given by step."""
 
     of: Routes
@@ -82,9 +82,6 @@ class FixedDecisions:
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         self.step = values["step"]
-
-    def close(self) -> None:
-        pass
 
 
 class Ranks:
@@ -196,6 +193,7 @@ class Job:
     ) -> None:
         torch.manual_seed(1)
         self.rank, self.dtype, self.step = ranks.rank, dtype, 0
+        self.to_none: bool | None = True  # what becomes of gradients before a backward
         self.model = DistributedDataParallel(
             Net(linear).to(dtype),
             process_group=ranks.of(workers),
@@ -216,7 +214,8 @@ class Job:
         self.step = step
         draw = torch.Generator().manual_seed(100 * step + self.rank)
         x = torch.randn(8, 128, generator=draw).to(self.dtype)
-        self.optimizer.zero_grad()
+        if self.to_none is not None:
+            self.optimizer.zero_grad(set_to_none=self.to_none)
         (self.model(x, some).float().square().mean() * factor).backward()
 
     def train(self, steps: Sequence[int]) -> Values:

@@ -11,8 +11,6 @@ import os
 import pickle
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -45,8 +43,9 @@ from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.errors import AttachError
-from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of
+from neuron_fabric.tests.ddp.attach_cases import text_of
 from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.python_process import run_python
 
 Attached = Callable[[Any], Any]
 """Registers a hook on a model; what it gives is kept."""
@@ -168,27 +167,6 @@ COPIES: dict[str, Callable[[Any], Any]] = {
     "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
     "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
 }
-WATCHED = "[valid_for]\nbatch_per_worker = [1, 64]\n"
-
-
-def test_a_copy_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A copy before the first step, while conditions that the script has not told are looked for:
-    a file of it needs no module of this package."""
-    path = tmp_path / "p.toml"
-    for way in ("deepcopy", "torch.save", "AveragedModel"):
-        model = network()
-        path.write_text(text_of(model.module, WATCHED + REGIONS), encoding="utf-8")
-        kept: Any = attach(model, path, scaler=False, env={})
-        file = io.BytesIO()
-        torch.save(model, file)
-        assert b"hook.conditions" not in file.getvalue()
-        twin = COPIES[way](model)
-        capsys.readouterr()
-        twin(torch.randn(65, 128)).square().mean().backward()
-        assert capsys.readouterr().err == ""
-        model(torch.randn(65, 128)).square().mean().backward()
-        assert "batch" in capsys.readouterr().err
-        kept.close()
 
 
 def test_a_loss_is_a_number(tmp_path: Path) -> None:
@@ -350,25 +328,16 @@ def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> No
 
 
 EXITS = """
-import atexit, os, signal, sys, tempfile, time
+import atexit, os, signal, sys, tempfile
 from pathlib import Path
 import torch, torch.distributed as dist
 import torch._dynamo
-from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
-from neuron_fabric import attach
-from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.ddp.attach_cases import started
 
 def train(way, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/s", rank=0, world_size=1)
-    net = Net()
-    Path(folder, "p.toml").write_text(text_of(net))
-    model = DistributedDataParallel(net)
-    env = {"NF_CAPTURE_DIR": f"{folder}/c"}
-    runtime = attach(model, f"{folder}/p.toml", scaler=False, env=env)
+    model, runtime = started(folder, NF_CAPTURE_DIR=f"{folder}/c")
     for _ in range(4):
         model(torch.randn(4, 128)).square().mean().backward()
     if way == "SIGTERM in a step":
@@ -407,59 +376,8 @@ def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
     was listed is lost."""
     ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
     last = ("SIGTERM in a step", "interrupted")
-    done = script("-c", EXITS, str(tmp_path), *ways, *last)
+    done = run_python("-c", EXITS, tmp_path, *ways, *last)
     wanted = [f"{way} 0 (0, 1, 2, 3)" for way in ways]
     wanted += [f"{last[0]} {-signal.SIGTERM} (0, 1, 2, 3)"]
     assert done.stdout.splitlines()[:-1] == wanted, done.stderr[-3000:]
     assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[-1])
-
-
-RESTARTED = """
-import os, sys, time
-import torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric import attach
-from neuron_fabric.tests.ddp.law_ranks import Net
-
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-model = DistributedDataParallel(Net())
-attach(model)
-for step in range(3):
-    if step == 2 and dist.get_rank() == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        time.sleep(1)  # rank 0 lists the step before
-        os._exit(1)
-    model(torch.randn(4, 128)).square().mean().backward()
-dist.barrier()
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.nightly("five processes with torch; the job case `restarted` is the quick part")
-def test_torchrun_restarts_a_captured_training(tmp_path: Path) -> None:
-    """A rank dies: what was captured stays, and the restart has a folder for itself."""
-    file = tmp_path / "train.py"
-    file.write_text(RESTARTED, encoding="utf-8")
-    words = ("--nnodes=1", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.1")
-    place = ("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1")
-    run = ("-m", "torch.distributed.run", *words, *place, str(file))
-    # Else torch's ranks of the restart find the addresses of those that have ended.
-    other_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    done = script(*run, NF_CAPTURE_DIR=str(tmp_path / "c"), **other_store)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr.count("this restart is captured into") == 1
-    assert Capture.open(tmp_path / "c").steps == (0, 1)
-    assert Capture.open(tmp_path / "c-restart-1").steps == (0, 1, 2)
-
-
-def script(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Python with ``words``, one thread a process."""
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**env, **variables},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        check=False,
-    )

@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,30 +15,16 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 
 from neuron_fabric.hook import lost_ranks
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
+from neuron_fabric.tests.python_process import run_python
 
 TRAIN = """
-import os, signal, sys, threading, time
-from datetime import timedelta
-from pathlib import Path
-import torch, torch.distributed as dist
+import os, signal, sys
+import torch
 import torch._dynamo
-from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric import attach
-from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.ddp.attach_cases import started
 
 def train(rank, folder, number, step):
-    torch.set_num_threads(1)
-    store = f"file://{folder}/store-{number}-{step}"
-    seconds = timedelta(seconds=3)
-    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=3, timeout=seconds)
-    torch.manual_seed(1)
-    net = Net()
-    Path(folder, "p.toml").write_text(text_of(net)) if rank == 0 else None
-    dist.barrier()
-    model = DistributedDataParallel(net)
-    runtime = attach(model, f"{folder}/p.toml", scaler=False, timeout_s=3, env={})
-    Path(folder, f"pid-{rank}").write_text(str(os.getpid()))
+    model, session = started(folder, rank, 3, wait_s=3)
     for n in range(6):
         if rank == 1 and n == step:
             os.kill(os.getpid(), number)
@@ -81,12 +64,7 @@ def test_one_line_comes_first(
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAIN, encoding="utf-8")
-    words = [sys.executable, str(script), str(tmp_path), str(int(number)), str(step)]
-    root = Path(__file__).parents[3]
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
-    done = subprocess.run(
-        words, env=env, capture_output=True, encoding="utf-8", timeout=240, check=False
-    )
+    done = run_python(script, tmp_path, int(number), step)
     line = rf"nf runtime: {place}: rank 1 \(process \d+\) {state}; the training ends\n"
     assert len(re.findall(line, done.stderr)) == 1, done.stderr[-3000:]
     assert re.search(line, done.stderr).start() < done.stderr.index("Traceback")  # type: ignore[union-attr]
