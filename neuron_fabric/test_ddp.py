@@ -19,9 +19,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 
 from torch import distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (  # noqa: E402
-    allreduce_hook,
-)
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from neuron_fabric import attach  # noqa: E402

@@ -20,7 +20,6 @@ from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
-from neuron_fabric.calibration.test_calibrating import Script, calibrated, good
 from neuron_fabric.capacity.cost_model import Device
 from neuron_fabric.capacity.substrate import shipped, write_substrate
 from neuron_fabric.codec import Route
@@ -121,21 +120,6 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(CalibrationError, match="torch is not installed"):
         run(parsed("--out", out, "--", str(script)), never)
-
-
-def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
-    """Check that regions use votes or codes and are given up by their cosine."""
-
-    def metric(seed: int, low: frozenset[str]) -> float:
-        return good(seed, low) - 0.3 * ("linear.0" in low)
-
-    script = Script(metric)
-    routes = (Route.G_BINARY, Route.G_INT8)
-    code, profile = calibrated(tmp_path, script, routes=routes, measured=("G_BINARY", "G_INT8"))
-    assert (code, profile.verified, profile.rule.routes) == (0, True, routes)
-    assert profile.region("head").phases["steady"].route == Route.G_INT8
-    assert script.jobs[0].routes == ("G_BINARY", "G_INT8")
-    assert script.ran[-1][1] == frozenset({"conv.0", "head"})
 
 
 def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

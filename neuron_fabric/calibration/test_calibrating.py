@@ -15,6 +15,10 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
+
+import numpy as np
+import pytest
+
 from neuron_fabric.calibration import calibrating
 from neuron_fabric.calibration.calibrating import (
     Asked,
@@ -28,13 +32,8 @@ from neuron_fabric.calibration.calibrating import (
     spread,
     verify,
 )
-from neuron_fabric.calibration.calibration_job import (
-    CalibrationError,
-    Job,
-    Report,
-    write_report,
-)
-from neuron_fabric.calibration.shadow_router import NAMES
+from neuron_fabric.calibration.calibration_job import CalibrationError, Job, Report, write_report
+from neuron_fabric.calibration.shadow_run import NAMES, shadow_sums
 from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
 from neuron_fabric.errors import ProfileError
@@ -43,7 +42,8 @@ from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile, Region, 
 from neuron_fabric.profile.profile_command import run as profile_verb
 from neuron_fabric.profile.profile_types import FULL, Floor, ModelId, Spread, ValidFor
 from neuron_fabric.profile.rule import apply_rule, codes_that_pass
-from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
+from neuron_fabric.profile.samples import Samples, Way, read_samples, samples_path, write_samples
+from neuron_fabric.tests.ddp.shadow_cases import naive_statistics
 from neuron_fabric.typed import typed
 
 COSINES = {"first.weight": 0.50, "second.weight": 0.60, "head.weight": 0.10, "tiny": 0.9}
@@ -131,9 +131,9 @@ def good(seed: int, low: frozenset[str]) -> float:
 
 
 def test_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    script = Script(good)
-    code, profile = calibrated(tmp_path, script)
-    assert code == 0
+    script, measured = Script(good), ("G_BINARY", "G_INT8")
+    code, profile = calibrated(tmp_path, script, measured=measured)
+    assert (code, script.jobs[0].routes) == (0, measured)
     assert profile.verified
     both = frozenset({"linear.0", "conv.0"})
     assert script.ran == [
@@ -506,23 +506,41 @@ def test_pairs_are_of_one_seed() -> None:
 
 
 def test_students_t() -> None:
-    """Check the quantiles by Simpson's rule over the upper tail of the density to 1,000."""
-
-    def above(t: float, degrees: int) -> float:
-        factor = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2)
-        factor /= math.sqrt(degrees * math.pi)
-        ends = [math.log(t) + n * math.log(1000 / t) / 1000 for n in range(1001)]
-        values = [
-            math.exp(x) * (1 + math.exp(2 * x) / degrees) ** (-(degrees + 1) / 2) for x in ends
-        ]
-        weights = [1, *([4, 2] * 500)[:-1], 1]
-        return (
-            factor
-            * math.fsum(map(math.prod, zip(weights, values, strict=True)))
-            * (ends[1] - ends[0])
-            / 3
-        )
-
+    stats = pytest.importorskip("scipy.stats", reason="scipy comes with scikit-learn")
     assert (calibrating.SEEDS, calibrating.MOST_SEEDS) == (3, 10)
     for degrees, t in enumerate(calibrating.T975, 2):
-        assert above(t, degrees) == pytest.approx(0.025, abs=2e-5)
+        assert t == round(stats.t.ppf(0.975, degrees), 3)
+
+
+# Files of jobs and reports; a damaged file gives one line.
+
+
+# Statistics of a shadow without a training; `tests/ddp/shadow_cases.py` has those of trainings.
+
+
+def test_what_is_not_finite_has_no_cosine() -> None:
+    x = np.ones(4, np.float32)
+    bad = np.array([1, np.nan, 1, 1], np.float32)
+    for m, d, norm in ((bad, x, 1.0), (x, bad, 1.0), (x, x, np.inf)):
+        assert not any(shadow_sums(m, d, x, 2, np.array([norm, 0.0, 8.0])).values())
+
+
+def test_means_of_a_region() -> None:
+    """Check ratios of sums over a region's tensors, averaged over the samples of a window."""
+    sent = np.random.default_rng(2).standard_normal((2, 4, 2, 500)).astype(np.float32)
+    each = [[naive_statistics(x, "G_BINARY", "vote") for x in s.transpose(1, 0, 2)] for s in sent]
+    whole = [naive_statistics(s.reshape(4, 1000), "G_BINARY", "vote") for s in sent]
+    way = Way("steady", "G_BINARY", "vote")
+    sums = {name: np.array([[one[name] for one in row] for row in each]) for name in NAMES}
+    samples = Samples(4, ("a", "b"), (500, 500), {"steady": np.arange(2)}, {way: sums})
+    found = samples.statistics(way, [0, 1], [np.ones(2, bool)])
+    for name, wanted in {
+        "gate": [1.0, 1.0],
+        "snr": [3 * one["mean2"] / one["noise2"] for one in whole],
+        "moment4": [1000 * one["mean4"] / one["mean2"] ** 2 for one in whole],
+        "agreement": [one["agree"] / 1000 for one in whole],
+        "weighted_agreement": [one["weighted"] / one["mean1"] for one in whole],
+    }.items():
+        assert found[name][0] == pytest.approx(np.mean(wanted), rel=1e-5)
+    # Random signs: no margin that the monitor could judge by.
+    assert ("margin" in found) == (np.mean([one["margin"] for one in whole]) > 0)

@@ -40,17 +40,6 @@ def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8))
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    write_tensors(tmp_path / "x", ARRAYS, {"epoch": "3"})
-    file = open_tensors(tmp_path / "x")
-    assert file.metadata == {"epoch": "3"}
-    assert list(file.tensors) == list(ARRAYS)
-    for name, array in ARRAYS.items():
-        assert file.read(name).dtype == array.dtype
-        assert (file.read(name) == array).all()
-    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
-
-
 @pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 39, 0, 1 << 39, 4], [0, 1 << 40]])
 def test_an_empty_tensor_of_a_huge_dimension_is_one_line(tmp_path: Path, shape: list[int]) -> None:
     """Check shapes that numpy does not support."""
@@ -66,7 +55,11 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
     write_tensors(tmp_path / "x", ARRAYS, {"note": "π"})
     back = library.load_file(tmp_path / "x")
     assert set(back) == set(ARRAYS)
+    own = open_tensors(tmp_path / "x")
+    assert (own.metadata, list(own.tensors)) == ({"note": "π"}, list(ARRAYS))
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
     for name, array in ARRAYS.items():
+        assert own.read(name).dtype == array.dtype
         assert (back[name] == array).all()
     library.save_file(ARRAYS, tmp_path / "y", metadata={"k": "v"})
     file = open_tensors(tmp_path / "y")
@@ -127,14 +120,9 @@ def test_bad_files(tmp_path: Path, header: object, data: bytes, text: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_missing_and_short_files(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="missing"):
-        open_tensors(tmp_path / "none")
+def test_folders_and_headers_that_are_too_long(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="is a folder, not a file; check the file"):
         open_tensors(tmp_path)
-    (tmp_path / "x").write_bytes(b"abc")
-    with pytest.raises(CaptureError, match="truncated"):
-        open_tensors(tmp_path / "x")
     (tmp_path / "x").write_bytes((1 << 60).to_bytes(8, "little") + b"{}")
     with pytest.raises(CaptureError, match="truncated"):
         open_tensors(tmp_path / "x")

@@ -83,18 +83,14 @@ class CaptureFolder:
             self._lock()
             listed = _listed_steps(self.path)
             if listed and not replace:
-                raise CaptureError(
-                    self.path,
-                    f"holds a capture already ({listed} steps)",
-                    "remove it or choose another folder",
-                )
+                what = f"holds a capture already ({listed} steps)"
+                raise CaptureError(self.path, what, "remove it or choose another folder")
             self._write_manifest()  # first: a step must not be listed while it is removed
             for step in layout.steps_on_disk(self.path):
                 shutil.rmtree(layout.step_folder(self.path, step))
         except OSError as error:
-            raise CaptureError(
-                self.path, error.strerror or error, "choose another folder"
-            ) from None
+            why = error.strerror or error
+            raise CaptureError(self.path, why, "choose another folder") from None
 
     def _lock(self) -> None:
         """Lock the folder while this object exists; the system releases the lock of a killed
@@ -125,10 +121,10 @@ class CaptureFolder:
     def collect(self) -> None:
         """List every pending step whose files are complete. On OSError they stay pending, and
         the next call tries again."""
-        whole = [step for step in self.pending if self._whole(step)]
+        whole = [step for step in self.pending if not self.missing(step)]
         if whole:
             if not (self.path / layout.MANIFEST).exists():  # the folder was removed meanwhile
-                self.steps = [step for step in self.steps if self._whole(step)]
+                self.steps = [step for step in self.steps if not self.missing(step)]
             self.steps = sorted({*self.steps, *whole})
             self._write_manifest()
             self.pending = [step for step in self.pending if step not in whole]
@@ -137,9 +133,6 @@ class CaptureFolder:
         """Return the workers whose file of ``step`` is missing."""
         files = [layout.worker_file(self.path, step, worker) for worker in range(self.world_size)]
         return [worker for worker, file in enumerate(files) if not file.is_file()]
-
-    def _whole(self, step: int) -> bool:
-        return not self.missing(step)
 
     def _write_manifest(self) -> None:
         manifest: dict[str, Any] = {
@@ -154,9 +147,8 @@ class CaptureFolder:
         }
         if self.modules:
             manifest["modules"] = [_entry(one) for one in self.modules]
-        with NewFile(
-            self.path / layout.MANIFEST, self.path / (layout.MANIFEST + PART), durable=True
-        ) as file:
+        place = self.path / layout.MANIFEST
+        with NewFile(place, place.with_name(place.name + PART), durable=True) as file:
             file.put((json.dumps(manifest, indent=1) + "\n").encode())
 
 

@@ -7,7 +7,6 @@ one line for all ranks and exit code 2 on each.
 
 # No postponed annotations here, as in the module of the hook.
 
-import errno
 import hashlib
 import os
 from collections import Counter
@@ -21,6 +20,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.calibration.calibrating import warmup_of
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.cost_model import place, refusals
@@ -43,15 +43,8 @@ from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, end, warn
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
-from neuron_fabric.monitor.job_plan import (
-    WARMUP,
-    Cost,
-    Phase,
-    check_monitor,
-    costs_of,
-    plan_of,
-)
-from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
+from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
+from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, Verdict, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
@@ -186,8 +179,6 @@ def _route(region: Region, phase: Phase) -> Route:
 TORCH = "torch"
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
-LEAST_WARMUP = 3
-"""Least number of FP32 steps: DDP rebuilds its buckets after the first step."""
 
 
 def _check_reducer(text: str) -> None:
@@ -197,47 +188,6 @@ def _check_reducer(text: str) -> None:
     elif text != TORCH:
         what = f"reducer {text!r} is not one of {TORCH}, unix:PATH, {DEFAULT}"
         raise AttachError("attach", what, "choose one")
-
-
-def _reducer_of(
-    text: str,
-    profile: Profile,
-    parameters: Mapping[str, tuple[int, str]],
-    *,
-    ordered: bool,
-    digest: str,
-    timeout_s: float,
-) -> Reducer:
-    """Return the reducer that a training names, not open yet.
-
-    Args:
-        text: "torch", "unix" or "unix:PATH".
-        profile: profile of the training.
-        parameters: elements and region by parameter.
-        ordered: FP32 gradients use the reducer too.
-        digest: digest of all that the ranks agree on.
-        timeout_s: time-out in seconds.
-    """
-    if text == TORCH:
-        return TorchReducer(timeout_s)
-    low = {
-        region.name: {how.route for how in region.phases.values()} - {Route.FP32}
-        for region in profile.regions
-    }
-    widest = {
-        name: max(routes, key=lambda route: route.bits, default=Route.G_BINARY)
-        for name, routes in low.items()
-    }
-    votes = [lines_of(n, widest.get(region, Route.G_BINARY)) for n, region in parameters.values()]
-    full = sum(lines_of(n, Route.FP32) for n, _ in parameters.values()) if ordered else 0
-    samples = full + len(parameters)  # each from a new line
-    return ServerReducer(
-        address(text),
-        most_lines(votes, full + samples if ordered else 0),
-        digest,
-        timeout_s,
-        sorted(set().union(*low.values()), key=list(Route).index),
-    )
 
 
 @dataclass(frozen=True)
@@ -364,15 +314,9 @@ def attach(
 
         def request() -> _Asked:
             file = substrate or env.get(SUBSTRATE)
-            options = Options(
-                reducer or env.get(REDUCER) or TORCH,
-                fp32,
-                nonfinite,
-                strict,
-                steps,
-                timeout_s,
-                read_substrate(Path(file)) if file else None,
-            )
+            known = read_substrate(Path(file)) if file else None
+            which = reducer or env.get(REDUCER) or TORCH
+            options = Options(which, fp32, nonfinite, strict, steps, timeout_s, known)
             return _asked(model, chosen, options, conditions(), optimizer)
 
         agreed = together(request, model.process_group)
@@ -432,6 +376,36 @@ def _check_momentum(profile: Profile, optimizer: Any) -> None:
             raise AttachError("attach", what, "give the optimizer momentum=0")
 
 
+def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:
+    """Return the reducer that a training names, not open yet; ``regions`` by parameter."""
+    profile, options = asked.profile, asked.options
+    if options.reducer == TORCH:
+        return TorchReducer(options.timeout_s)
+    low = {
+        region.name: {how.route for how in region.phases.values()} - {Route.FP32}
+        for region in profile.regions
+    }
+    widest = {
+        name: max(routes, key=lambda route: route.bits, default=Route.G_BINARY)
+        for name, routes in low.items()
+    }
+    sizes = {name: p.numel() for name, p in named_parameters(model)}
+    votes = [
+        lines_of(n, widest.get(regions.get(name, ""), Route.G_BINARY)) for name, n in sizes.items()
+    ]
+    more = 0
+    if options.fp32 == ORDERED:
+        full = sum(lines_of(n, Route.FP32) for n in sizes.values())
+        more = 2 * full + len(sizes)  # gradients and samples, each from a new line
+    return ServerReducer(
+        address(options.reducer),
+        most_lines(votes, more),
+        asked.digest,
+        options.timeout_s,
+        sorted(set().union(*low.values()), key=list(Route).index),
+    )
+
+
 def _attached(
     model: DistributedDataParallel,
     asked: _Asked,
@@ -444,14 +418,7 @@ def _attached(
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     regions = {name: region.name for name, region in binding.items()}
-    reducer = _reducer_of(
-        options.reducer,
-        profile,
-        {name: (p.numel(), regions.get(name, "")) for name, p in named_parameters(model)},
-        ordered=options.fp32 == ORDERED,
-        digest=asked.digest,
-        timeout_s=options.timeout_s,
-    )
+    reducer = _reducer_of(asked, model, regions)
     reducer.open(group)
     router = BucketRouter(
         model,
@@ -459,7 +426,11 @@ def _attached(
         reducer,
         fp32=options.fp32,
         nonfinite=options.nonfinite,
-        shadows={region.name: how for region in profile.regions if (how := _steady(region))},
+        shadows={
+            region.name: region.phases[Phase.STEADY]
+            for region in profile.regions
+            if _route(region, Phase.STEADY) != Route.FP32
+        },
     )
     unverified = asked.fit.verdict == Verdict.UNVERIFIED
     device = options.reducer != TORCH
@@ -472,9 +443,10 @@ def _attached(
         waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
         buckets=buckets_by_region(named_parameters(model), model.bucket_bytes_cap, router.regions),
     )
+    share = profile.phases.warmup.steps
     plan = plan_of(
         profile,
-        warmup=_warmup(profile, options.steps),
+        warmup=WARMUP if share < 1 and options.steps is None else warmup_of(share, options.steps),
         unverified=unverified,
         costs=vetted.costs,
         refused=vetted.refused,
@@ -506,42 +478,17 @@ def _attached(
     return session
 
 
-def _in_units_of_the_loss(profile: Profile) -> list[str]:
-    """Return the regions whose state is in units of the scaled loss."""
-    return [
-        region.name
-        for region in profile.regions
-        if any(
-            how.feedback or how.signal == "momentum" or how.fixed is not None
-            for how in region.phases.values()
-        )
-    ]
-
-
-def _steady(region: Any) -> PhaseRoute | None:
-    how: PhaseRoute | None = region.phases.get("steady")
-    return how if how is not None and how.route != Route.FP32 else None
-
-
-def _warmup(profile: Profile, steps: int | None) -> int:
-    wanted = profile.phases.warmup.steps
-    share = WARMUP if steps is None else round(wanted * steps)
-    return max(LEAST_WARMUP, share if wanted < 1 else round(wanted))
-
-
 def _writable(folder: Path | None) -> Path | None:
     """Return the folder of the log, or None after a warning if it cannot be written."""
     if folder is None:
         return None
     try:
-        if "\0" in str(folder):
-            raise OSError(errno.EINVAL, "no name of a folder")
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
         why = "not writable"
-    except OSError as error:
-        why = str(error.strerror)
+    except (OSError, ValueError) as error:  # a NUL in the name
+        why = str(getattr(error, "strerror", error))
     warn(f"{folder}: {why}; the training goes on without a log")
     return None
 
@@ -557,13 +504,18 @@ def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
         warn(f"profile {profile.name!r}: {note}")
     if world == 1:
         warn("one worker: nothing is saved")
-    hows = [how for region in profile.regions for how in region.phases.values()]
-    if any(how.feedback for how in hows):
+    hows = [(region.name, how) for region in profile.regions for how in region.phases.values()]
+    if any(how.feedback for _, how in hows):
         warn("residuals of error feedback take 4 bytes an element of their regions")
-    if any(how.signal == "momentum" for how in hows):
+    if any(how.signal == "momentum" for _, how in hows):
         warn("momentum is the signal of a region: the optimizer is to have none")
-    if asked.here.grad_scaler is None and (names := _in_units_of_the_loss(profile)):
-        what = f"residuals, momenta or a fixed scale of {', '.join(names)} follow the loss scale"
+    scaled = {
+        name: None
+        for name, how in hows
+        if how.feedback or how.signal == "momentum" or how.fixed is not None
+    }
+    if asked.here.grad_scaler is None and scaled:
+        what = f"residuals, momenta or a fixed scale of {', '.join(scaled)} follow the loss scale"
         warn(f"{what} by attach(..., scaler=) alone: give it the GradScaler, or False for none")
     if profile.phases.warmup.steps < 1 and asked.options.steps is None:
         warn(f"warm-up: {WARMUP} steps; its share needs attach(..., steps=)")

@@ -28,7 +28,7 @@ from neuron_fabric.codec import (
 from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook.sampling import Index
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.interface import F32, Part, Reduced
+from neuron_fabric.reducers.interface import F32, U8, Part
 
 
 class Memory:
@@ -149,7 +149,7 @@ def common_scale(total: np.float32, present: np.float32, how: PhaseRoute) -> np.
 
 
 def decode(
-    reduced: Reduced,
+    reduced: U8,
     route: Route,
     net: bool,
     first: int,
@@ -177,12 +177,11 @@ def decode(
         return
     lines = slice(first, first + lines_of(out.size, route))
     if u is not None:
-        unpack_sums(reduced.planes[:, lines], route, u, workers, int(present), out)
+        unpack_sums(reduced[:, lines], route, u, workers, int(present), out)
     elif net:
-        planes = reduced.planes[:, lines]
-        unpack_net(planes, route, out.size, int(present), scale=float(s), out=out)
+        unpack_net(reduced[:, lines], route, out.size, int(present), scale=float(s), out=out)
     else:
-        unpack(reduced.lines[lines], route, out.size, scale=float(s), out=out)
+        unpack(reduced[0, lines], route, out.size, scale=float(s), out=out)
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:

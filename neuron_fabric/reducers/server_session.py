@@ -30,14 +30,7 @@ from neuron_fabric.codec import LINE, U8, Route, sum_kind
 from neuron_fabric.errors import LineError, say
 from neuron_fabric.ranks import together
 from neuron_fabric.reducers import server_wire as wire
-from neuron_fabric.reducers.interface import (
-    F32,
-    BucketLost,
-    Counters,
-    Outcome,
-    Part,
-    Reduced,
-)
+from neuron_fabric.reducers.interface import F32, BucketLost, Counters, Outcome, Part
 from neuron_fabric.reducers.torch_reducer import OwnGroup
 
 WORDS = 64
@@ -550,11 +543,9 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
         lines = got[:, first : first + part.lines]
         if part.route.codes:
             layers, _ = sum_kind(part.route, shared.workers)
-            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[:layers].copy()))
-        elif part.net:
-            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[1:].copy()))
+            out.append(lines[:layers].copy())
         else:
-            out.append(Reduced(lines[0].copy(), np.empty((0, 0, LINE), np.uint8)))
+            out.append((lines[1:] if part.net else lines[:1]).copy())
     first, row = shape.side
     scales = row_of(got[0], first, shape.columns)
     return Outcome(out, scales, row_of(got[0], first + row, shape.columns))
@@ -631,7 +622,7 @@ class ServerReducer:
         self._told = False
         self.counters.buckets += 1
         for part, one in zip(handle.parts, outcome.parts, strict=True):
-            self.counters.moved(part.route, received=one.lines.nbytes + one.planes.nbytes)
+            self.counters.moved(part.route, received=one.nbytes)
         self.counters.moved(Route.FP32, received=handle.sidecar.nbytes)
         for name in EVENTS:
             self.counters.events[name] += self._server.counters.pop(name, 0)

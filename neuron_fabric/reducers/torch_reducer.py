@@ -25,14 +25,7 @@ import torch.distributed as dist
 from neuron_fabric.capacity.link_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
 from neuron_fabric.hook.payload import ordered_sum
-from neuron_fabric.reducers.interface import (
-    F32,
-    U8,
-    Counters,
-    Outcome,
-    Part,
-    Reduced,
-)
+from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 AT_ONCE = 1 << 22
@@ -160,7 +153,6 @@ class _Share:
 class _Handle:
     """A bucket under way."""
 
-    bucket: int
     shares: Sequence[_Share]
     tensors: int
     sent: torch.Tensor  # kept until it has gone
@@ -202,7 +194,7 @@ class TorchReducer:
         foreign = sidecar.nbytes * (self._workers - 1)
         self.counters.moved(Route.FP32, foreign, foreign)
         self.counters.seconds["submit"] += time.perf_counter() - start
-        return _Handle(bucket, shares, sidecar.shape[1], sent, inbox, work)
+        return _Handle(shares, sidecar.shape[1], sent, inbox, work)
 
     def wait(self, handle: _Handle) -> Outcome:
         """See `Reducer`."""
@@ -260,11 +252,8 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
         message[whole, share.at : share.at + rest] = flat[whole * size :]
 
 
-def _whole(gathered: U8, share: _Share, layers: int) -> Reduced:
+def _whole(gathered: U8, share: _Share, layers: int) -> U8:
     """Join the shares of all ranks, uint8[W, bytes], into the result of a part."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
-    layered = layered[:, : len(share.part.lines)]
-    if share.part.net or share.part.route.codes:
-        return Reduced(np.empty((0, LINE), np.uint8), layered)
-    return Reduced(layered[0], np.empty((0, 0, LINE), np.uint8))
+    return layered[:, : len(share.part.lines)]

@@ -32,6 +32,7 @@ from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_ranks
 from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp.shadow_cases import naive_mean
 
 FULL = PhaseRoute(Route.FP32)
 BINARY = PhaseRoute(Route.G_BINARY, "vote")
@@ -150,8 +151,10 @@ def equal_parameters(
     def other_units(largest: Any, route: Route) -> Any:
         return units(largest * factor, route)
 
-    name, other = ("common_scale", other_scale) if routes is VOTES else ("units", other_units)
-    with patched(bucket_hook, name, other):
+    twin: tuple[Any, str, Any] = (payload, "common_scale", other_scale)
+    if routes is not VOTES:
+        twin = (bucket_hook, "units", other_units)
+    with patched(*twin):
         for fp32 in FP32_PATHS:
             sampled = lambda step: frozenset("ab")  # noqa: E731
             job = Job(ranks, workers, routes.walk, fp32=fp32, sampled=sampled)
@@ -486,7 +489,7 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     def from_the_start(reduced: Any, route: Any, net: bool, first: int, *more: Any) -> None:
         decode(reduced, route, net, 0, *more)
 
-    with patched(bucket_hook, "decode", from_the_start if wrong else decode):
+    with patched(payload, "decode", from_the_start if wrong else decode):
         got, own = (
             _gradients(ranks, workers, how, *LOW, steps=2, cap_mb=25)
             for how in (of_all(BINARY), None)
@@ -547,7 +550,7 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return replace(vote, packed=replace(vote.packed, lines=~vote.packed.lines))
 
     there = ranks.rank == 1 and not wrong
-    with patched(bucket_hook, "packed_vote", flipped if there else packed_vote):
+    with patched(payload, "packed_vote", flipped if there else packed_vote):
         job = Job(ranks, workers, of_all(BINARY), lr=0)
         for step in range(12):
             job.backward(step)
@@ -577,28 +580,16 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     every = ranks.gather(workers, {name: raw[name].flatten().numpy() for name in LOW})
     wanted = {}
     for name, how in zip(LOW, CODES.of_region.values(), strict=True):
-        wanted[0, name] = torch.from_numpy(_mean(np.stack([one[name] for one in every]), name, how))
+        x = np.stack([one[name] for one in every])
+        uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(workers)])
+        if how.rounding == "nearest":
+            uniform[:] = 0.5
+        wanted[0, name] = torch.from_numpy(naive_mean(x, how.route.bits, uniform))
     ranks.equal(got, wanted)
 
 
 def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
     raw[name] = gradient.clone()  # DDP replaces it by the mean
-
-
-def _mean(x: Any, name: str, how: PhaseRoute) -> Any:
-    """Return the mean of codes, float32[n], of float32[W, n], bucket by bucket."""
-    top, out = 2 ** (how.route.bits - 1) - 1, np.empty(x.shape[1], np.float32)
-    uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(len(x))])
-    for first in range(0, x.shape[1], BUCKET):
-        at = slice(first, first + BUCKET)
-        largest = float(np.abs(x[:, at]).max())
-        u = np.float32(largest / top)
-        if float(u) * top < largest:
-            u = np.nextafter(u, np.float32(np.inf))
-        r = 0.5 if how.rounding == "nearest" else uniform[:, at]
-        sums = np.floor(x[:, at].astype(np.float64) / float(u) + r).sum(axis=0)
-        out[at] = float(u) * sums / len(x)
-    return out
 
 
 @law("codes: bytes are counted", 2)

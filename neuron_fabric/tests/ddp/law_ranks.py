@@ -115,6 +115,15 @@ class Ranks:
         if not holds:
             self._differences.append(f"rank {self.rank}: {what}")
 
+    def ends(self, do: Callable[[], object], code: int = 2) -> None:
+        """Check that ``do`` ends the script with this code; 0: that it returns."""
+        got: Any = 0
+        try:
+            do()
+        except SystemExit as ended:
+            got = ended.code
+        self.check(got == code, f"the script ends with code {got}, not {code}")
+
     def equal(self, got: Values, wanted: Values) -> None:
         """Record the first parameter, in the order of ``wanted``, with other bits."""
         self._compare(_bits(got), _bits(wanted), "")

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric import attach
 from neuron_fabric.calibration.calibrating import Asked, Trained, profile_by_rule, read_rows
 from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, read_report, write_job
-from neuron_fabric.calibration.shadow_router import NAMES, ShadowRouter
+from neuron_fabric.calibration.shadow_run import NAMES, ShadowRouter
 from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook.payload import SEED
 from neuron_fabric.profile import read_profile, write_profile
@@ -198,28 +198,35 @@ def naive_statistics(sent: NDArray[np.float32], route: str, decode: str) -> dict
 def naive_codes(
     sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the statistics of integer codes, rounded by ``uniform`` [W, n].
+    """Return the statistics of integer codes, rounded by ``uniform`` [W, n]."""
+    wide = sent.astype(np.float64)
+    return _sums(wide, wide.mean(axis=0), naive_mean(sent, bits, uniform)) | {
+        "zeros": float((sent == 0).sum() / len(sent)),
+        "gate": float(sent.shape[1]),
+        "margin": 0.0,
+    }
+
+
+def naive_mean(
+    sent: NDArray[np.float32], bits: int, uniform: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    """Return the mean of integer codes of float32[W, n], rounded by ``uniform`` [W, n].
 
     1,024 elements share a unit, by which the largest |x| of all workers is the largest code.
     """
     wide = sent.astype(np.float64)
-    workers, size = wide.shape
-    top, got = 2 ** (bits - 1) - 1, np.zeros(size)
-    here = max(1, sum(bool(one.any()) for one in sent))
-    for at in range(0, size, 1024):
+    top, got = 2 ** (bits - 1) - 1, np.zeros(sent.shape[1], np.float32)
+    silent = [not one.any() for one in sent]
+    for at in range(0, got.size, 1024):
         inside = slice(at, at + 1024)
         unit = np.float32(np.abs(wide[:, inside]).max() / top)
         if float(unit) * top < np.abs(wide[:, inside]).max():
             unit = np.nextafter(unit, np.float32(np.inf))
         if unit > 0:
             codes = np.floor(wide[:, inside] / float(unit) + uniform[:, inside])
-            codes[[not one.any() for one in sent]] = 0
-            got[inside] = (float(unit) * codes.sum(axis=0) / here).astype(np.float32)
-    return _sums(wide, wide.mean(axis=0), got) | {
-        "zeros": float((sent == 0).sum() / workers),
-        "gate": float(size),
-        "margin": 0.0,
-    }
+            codes[silent] = 0
+            got[inside] = float(unit) * codes.sum(axis=0) / max(1, len(sent) - sum(silent))
+    return got
 
 
 def _sums(wide: Any, mean: Any, got: Any) -> dict[str, float]:

@@ -22,7 +22,7 @@ from neuron_fabric.hook import payload, sampling
 from neuron_fabric.hook.bucket_hook import InOrder
 from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.interface import F32, Reduced
+from neuron_fabric.reducers.interface import F32
 
 SEEDS = st.integers(0, 2**32)
 ROUTES = st.sampled_from([Route.G_BINARY, Route.G_TERNARY])
@@ -109,7 +109,7 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
     here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
     lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
     got = np.empty(600, np.float32)
-    payload.decode(Reduced(lines, planes), route, net, 0, got, s, present)
+    payload.decode(planes if net else lines[None], route, net, 0, got, s, present)
     assert present == (x != 0).any(axis=1).sum()
     if not present:
         assert (got == 0).all()
@@ -262,9 +262,9 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
     packs = [
         pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
     ]
-    counted = count(np.stack([one.lines for one in packs]), route)
+    voted, planes = count(np.stack([one.lines for one in packs]), route)
     d = np.empty(size, np.float32)
-    reduced = Reduced(*counted)
+    reduced = planes if net else voted[None]
     payload.decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
     one = sampling.Agreements(workers)
     one.see("r", packs[0], route, d, 1.0)

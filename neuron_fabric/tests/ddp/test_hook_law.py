@@ -23,26 +23,21 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
+import pytest
 from torch import distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
-    PowerSGDState,
-    powerSGD_hook,
-)
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from neuron_fabric import attach
 from neuron_fabric.calibration import calibrating
-from neuron_fabric.calibration.calibration_job import (
-    CALIBRATE,
-    Job,
-    write_job,
-)
+from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.errors import AttachError
+from neuron_fabric.hook.lost_ranks import is_lost
 from neuron_fabric.tests.ddp.attach_cases import text_of
 from neuron_fabric.tests.ddp.law_ranks import Net
 from neuron_fabric.tests.python_process import run_python
@@ -381,3 +376,68 @@ def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
     wanted += [f"{last[0]} {-signal.SIGTERM} (0, 1, 2, 3)"]
     assert done.stdout.splitlines()[:-1] == wanted, done.stderr[-3000:]
     assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[-1])
+
+
+# A rank that is killed or stopped: one line first, with step, bucket, route and rank.
+
+TRAIN = """
+import os, signal, sys
+import torch
+import torch._dynamo
+from neuron_fabric.tests.ddp.attach_cases import started
+
+def train(rank, folder, number, step):
+    model, session = started(folder, rank, 3, wait_s=3)
+    for n in range(6):
+        if rank == 1 and n == step:
+            os.kill(os.getpid(), number)
+        model(torch.randn(4, 128)).square().mean().backward()
+
+if __name__ == "__main__":
+    folder, number, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    ranks = []
+    for rank in range(3):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                train(rank, folder, number, step)
+            except Exception as error:
+                sys.excepthook(*sys.exc_info())
+                sys.stderr.flush()
+            os._exit(0)
+        ranks.append(pid)
+    for rank in (0, 2):
+        os.waitpid(ranks[rank], 0)
+    os.kill(ranks[1], signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "step", "place", "state"),
+    [
+        (signal.SIGKILL, 4, r"step 4, bucket 0 \(FP32, G_BINARY, G_TERNARY\)", "has ended"),
+        pytest.param(
+            *(signal.SIGSTOP, 1, "after step 0", "is stopped"),  # where DDP makes its buckets anew
+            marks=pytest.mark.nightly("waits for a time-out"),
+        ),
+    ],
+)
+def test_one_line_comes_first(
+    tmp_path: Path, number: signal.Signals, step: int, place: str, state: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN, encoding="utf-8")
+    done = run_python(script, tmp_path, int(number), step)
+    line = rf"nf runtime: {place}: rank 1 \(process \d+\) {state}; the training ends\n"
+    assert len(re.findall(line, done.stderr)) == 1, done.stderr[-3000:]
+    assert re.search(line, done.stderr).start() < done.stderr.index("Traceback")  # type: ignore[union-attr]
+
+
+def test_which_errors_are_of_a_lost_rank() -> None:
+    """Gloo names an address; a time-out names nothing; other exceptions are none of this."""
+    closed = RuntimeError("[gloo/transport/pair.cc:547] Connection closed by peer [10.0.0.2]:42")
+    timed = RuntimeError("[gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation")
+    assert is_lost(closed)
+    assert is_lost(timed)
+    assert not is_lost(ValueError("gloo"))
+    assert not is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
