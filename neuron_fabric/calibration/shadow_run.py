@@ -44,13 +44,7 @@ ROUTES = tuple(route for route in Route if route != Route.FP32)
 
 
 def shadowed(
-    model: Any,
-    folder: Path,
-    job: Job,
-    *,
-    steps: int | None,
-    here: Conditions,
-    timeout_s: float,
+    model: Any, folder: Path, job: Job, *, steps: int | None, here: Conditions, timeout_s: float
 ) -> TrainingSession:
     """Attach the shadow to a model; the training stays in FP32, bit-identical to DDP without a
     hook.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import tempfile
 from collections.abc import Callable
@@ -13,11 +14,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
-
+torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
 import numpy as np
-import pytest
 
 from neuron_fabric.calibration import calibrating
 from neuron_fabric.calibration.calibrating import (
@@ -32,7 +31,16 @@ from neuron_fabric.calibration.calibrating import (
     spread,
     verify,
 )
-from neuron_fabric.calibration.calibration_job import CalibrationError, Job, Report, write_report
+from neuron_fabric.calibration.calibration_job import (
+    CalibrationError,
+    Job,
+    Report,
+    checked_metrics,
+    job_of,
+    read_report,
+    write_job,
+    write_report,
+)
 from neuron_fabric.calibration.shadow_run import NAMES, shadow_sums
 from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
@@ -136,10 +144,7 @@ def test_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (code, script.jobs[0].routes) == (0, measured)
     assert profile.verified
     both = frozenset({"linear.0", "conv.0"})
-    assert script.ran == [
-        *((1, None), (2, None), (3, None)),
-        *((1, both), (2, both), (3, both)),
-    ]
+    assert script.ran == [*((1, None), (2, None), (3, None)), *((1, both), (2, both), (3, both))]
     assert profile.reference is not None
     assert profile.reference.metric == "accuracy"
     assert profile.reference.fp32.mean == pytest.approx(0.902)
@@ -513,6 +518,35 @@ def test_students_t() -> None:
 
 
 # Files of jobs and reports; a damaged file gives one line.
+
+
+def test_reports_and_jobs(tmp_path: Path) -> None:
+    assert job_of({}) is None
+    with pytest.raises(CalibrationError, match=r"job.json cannot be read \(No such file"):
+        job_of({"NF_CALIBRATE": str(tmp_path)})
+    write_job(tmp_path, Job(every=3))
+    assert job_of({"NF_CALIBRATE": str(tmp_path)}) == (tmp_path, Job(every=3))
+    (tmp_path / "job.json").write_text('{"every": "x"}', encoding="utf-8")
+    with pytest.raises(CalibrationError, match="every: 'x' is not an integer"):
+        job_of({"NF_CALIBRATE": str(tmp_path)})
+    assert read_report(tmp_path) is None
+    write_report(tmp_path, Report({"a": math.nan, "b": 1.0}, 3, "x"))
+    found = read_report(tmp_path)
+    assert found is not None
+    assert math.isnan(found.metrics["a"])
+    assert replace(found, metrics={}) == Report({}, 3, "x")
+    (tmp_path / "report.json").write_text(json.dumps({"metrics": 1}), encoding="utf-8")
+    with pytest.raises(CalibrationError, match="is damaged"):
+        read_report(tmp_path)
+    assert checked_metrics({"a": np.float32(1), "b": 2}) == {"a": 1.0, "b": 2.0}
+    with pytest.raises(CalibrationError, match="no metric is given"):
+        checked_metrics({})
+    with pytest.raises(CalibrationError, match="a is a str; give it a number"):
+        checked_metrics({"a": "much"})
+    with pytest.raises(CalibrationError, match="a is a int; give it a number"):
+        checked_metrics({"a": 10**400})
+    with pytest.raises(CalibrationError, match="a is a Tensor; give it a number"):
+        checked_metrics({"a": torch.ones(2)})
 
 
 # Statistics of a shadow without a training; `tests/ddp/shadow_cases.py` has those of trainings.

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of captures: the reader returns every capture, and ignores incomplete steps."""
+"""Writer of captures: the reader returns every capture, and ignores incomplete steps; and selection
+of steps, ranks and layers."""
 
 from __future__ import annotations
 

@@ -135,12 +135,7 @@ def vet(
         return Vetted(notes=(NO_SUBSTRATE,))
     counts = buckets or {}
     costs = costs_of(
-        profile,
-        substrate.coefficients,
-        workers,
-        device=device,
-        buckets=counts,
-        waits=waits,
+        profile, substrate.coefficients, workers, device=device, buckets=counts, waits=waits
     )
     notes = [
         f"capacity: region {one.name!r}: no time is modelled for packing {route}, so it is used "

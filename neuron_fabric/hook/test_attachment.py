@@ -12,7 +12,6 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-import pytest
 from torch import nn
 
 from neuron_fabric.capacity.cost_model import Device, low_seconds

@@ -179,10 +179,7 @@ def test_another_answer_ends_the_session(tmp_path: Path, message: object, line: 
             rank.wait(ticket)
 
 
-SHAPES = (
-    wire.PartShape(Route.G_BINARY, True, 3, 2),
-    wire.PartShape(Route.FP32, False, 4, 0),
-)
+SHAPES = (wire.PartShape(Route.G_BINARY, True, 3, 2), wire.PartShape(Route.FP32, False, 4, 0))
 
 
 def test_messages_come_back() -> None:

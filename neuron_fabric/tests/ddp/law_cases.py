@@ -301,12 +301,7 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
 
 @law("not finite where DDP is not", 2)
 @law("not finite in bfloat16 where DDP is not", 2, dtypes=(torch.bfloat16,))
-@law(
-    "codes: not finite where DDP is not",
-    2,
-    routes=CODES,
-    dtypes=(torch.float32, torch.bfloat16),
-)
+@law("codes: not finite where DDP is not", 2, routes=CODES, dtypes=(torch.float32, torch.bfloat16))
 def not_finite(
     ranks: Ranks,
     workers: int,
