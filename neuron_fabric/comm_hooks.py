@@ -55,11 +55,6 @@ _STATES: WeakKeyDictionary[Any, HookState] = WeakKeyDictionary()
 _register = DistributedDataParallel.register_comm_hook
 
 
-def state_of(model: Any) -> HookState | None:
-    """Return the state of our hook that is registered on a model."""
-    return _STATES.get(model)
-
-
 @wraps(_register)
 def _register_comm_hook(self: Any, state: object, hook: Any) -> None:
     if self in _STATES:

@@ -41,7 +41,7 @@ from neuron_fabric.calibration.calibration_job import (
     write_job,
     write_report,
 )
-from neuron_fabric.calibration.shadow_run import NAMES, shadow_sums
+from neuron_fabric.calibration.shadow_run import shadow_sums
 from neuron_fabric.codec import Route
 from neuron_fabric.data import read_object
 from neuron_fabric.errors import ProfileError
@@ -80,7 +80,7 @@ def put_rows(folder: Path, steps: int, about_steps: int | None = STEPS) -> None:
             for route, decode in about.ways:
                 least = cosine if (route, decode) == ("G_BINARY", "vote") else 0.2
                 least = CODES.get(route, least)
-                sums = dict.fromkeys(NAMES, 1.0) | {"dot": least, "zeros": 0.0}
+                sums = dict.fromkeys(calibrating.NAMES, 1.0) | {"dot": least, "zeros": 0.0}
                 if name != "tiny":
                     found[name, route, decode] = sums
         rows.put(step, found)
@@ -282,7 +282,7 @@ def test_a_cut_row_is_left_out(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
     _, steps, sums = read_rows(tmp_path)
     assert steps.tolist() == [0, 4]
-    assert sums.shape == (2, 4 + len(CODES), len(NAMES), 4)
+    assert sums.shape == (2, 4 + len(CODES), len(calibrating.NAMES), 4)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CalibrationError, match="no sample was taken"):
         read_rows(tmp_path)
@@ -565,7 +565,9 @@ def test_means_of_a_region() -> None:
     each = [[naive_statistics(x, "G_BINARY", "vote") for x in s.transpose(1, 0, 2)] for s in sent]
     whole = [naive_statistics(s.reshape(4, 1000), "G_BINARY", "vote") for s in sent]
     way = Way("steady", "G_BINARY", "vote")
-    sums = {name: np.array([[one[name] for one in row] for row in each]) for name in NAMES}
+    sums = {
+        name: np.array([[one[name] for one in row] for row in each]) for name in calibrating.NAMES
+    }
     samples = Samples(4, ("a", "b"), (500, 500), {"steady": np.arange(2)}, {way: sums})
     found = samples.statistics(way, [0, 1], [np.ones(2, bool)])
     for name, wanted in {

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import chdir, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -25,13 +25,12 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric import attach, ddp, ranks
+from neuron_fabric import attach, comm_hooks, ddp, ranks
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.capture import Capture, writer
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.codec import Route
-from neuron_fabric.comm_hooks import state_of
 from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
 from neuron_fabric.hook import refusal
@@ -534,6 +533,7 @@ for _name, _change, _sentence in REFUSED:
 # -- captures under faults and options, and parameter names of wrapped models ---------------------
 
 WORKERS = 2
+NO_SPACE = OSError(28, "No space left on device")
 
 
 def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]], Any]:
@@ -666,11 +666,8 @@ def other_folders(one: Training) -> None:
 @job_case("a capture no folder to write")
 def no_folder_to_write(one: Training) -> None:
     """One rank cannot write where the lead can."""
-
-    def full(*_: Any, **__: Any) -> Any:
-        raise OSError(28, "No space left on device")
-
-    with patched(tempfile, "TemporaryFile", full) if one.ranks.rank == 1 else nullcontext():
+    full = patched(tempfile, "TemporaryFile", side_effect=NO_SPACE)
+    with full if one.ranks.rank == 1 else nullcontext():
         one.capture(code=2)
     one.said("rank 1: ")
 
@@ -680,19 +677,14 @@ def of_a_full_disk(one: Training) -> None:
     """A full disk, and an error that is no OSError, lose their steps."""
     one.capture()
     one.step()
-    errors = [OSError(28, "No space left on device"), RuntimeError("no memory")]
-    for error in errors:
-
-        def fails(*_: Any, error: Exception = error) -> int:
-            raise error
-
-        with patched(ddp, "_bytes", fails) if one.ranks.rank == 1 else nullcontext():
+    for error in (NO_SPACE, RuntimeError("no memory")):
+        fails = patched(ddp, "_bytes", side_effect=error)
+        with fails if one.ranks.rank == 1 else nullcontext():
             one.step()
     one.step()
     one.said("step 1 of worker 1 is not captured: [Errno 28]", "step 2 of worker 1 is not")
     one.steps(0, 3)
-    state = state_of(one.model)
-    assert isinstance(state, ddp.CaptureState)
+    state: Any = comm_hooks._STATES[one.model]
     ddp._last_look(state._lead, os.getpid())
     times = sum("step 1 of worker 1" in line for line in one.lines)
     one.ranks.check(times <= 1, f"the loss of step 1 is said {times} times")
@@ -702,12 +694,8 @@ def of_a_full_disk(one: Training) -> None:
 @job_case("a capture of a manifest that cannot be written")
 def of_a_manifest_that_cannot_be_written(one: Training) -> None:
     """A step is listed with the next one."""
-
-    def full(_: Any) -> None:
-        raise OSError(28, "No space left on device")
-
     one.capture()
-    with patched(CaptureFolder, "_write_manifest", full):
+    with patched(CaptureFolder, "_write_manifest", side_effect=NO_SPACE):
         one.step()
     one.said("steps [0] are not listed yet: [Errno 28]")
     one.step()
@@ -757,14 +745,10 @@ def of_a_folder_that_goes_bad(one: Training) -> None:
 @job_case("a capture in another folder")
 def in_another_folder(one: Training) -> None:
     """The path is relative, and the script changes its folder."""
-    before = Path.cwd()
-    try:
-        os.chdir(one.folder)
+    with chdir(one.folder):
         one.capture(one.env(NF_CAPTURE_DIR="c"))
-        os.chdir("/")
-        one.step(2)
-    finally:
-        os.chdir(before)
+        with chdir("/"):
+            one.step(2)
     one.steps(0, 1)
 
 

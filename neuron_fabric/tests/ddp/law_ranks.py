@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ REGIONS = {"a.weight": "a", "b.weight": "b", "c.weight": "c"}
 MOST_SHOWN = 8
 """Differences of a rank that are printed."""
 TWIN = "twin: "
+patched = mock.patch.object
+"""Context that replaces an attribute: for twins."""
 Routes = Callable[[int], Mapping[str, PhaseRoute]]
 Values = Mapping[tuple[int, str], torch.Tensor]
 """Tensors by step and parameter."""
@@ -262,14 +264,3 @@ class Job:
             del self.session
         self.model = self.optimizer = None
         gc.collect()
-
-
-@contextmanager
-def patched(where: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute within the block: for twins."""
-    before = getattr(where, name)
-    setattr(where, name, value)
-    try:
-        yield
-    finally:
-        setattr(where, name, before)

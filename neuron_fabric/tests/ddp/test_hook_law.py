@@ -8,7 +8,6 @@ import copy
 import gc
 import io
 import os
-import pickle
 import re
 import signal
 import threading
@@ -142,12 +141,9 @@ def loads(model: Any) -> None:
 COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
     "copy": copy.copy,
-    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
     "torch.save": saved,
     "AveragedModel": averaged,
     "re-wrap": rewrapped,
-    "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
-    "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
 }
 
 
@@ -160,9 +156,6 @@ def test_a_loss_is_a_number(tmp_path: Path) -> None:
     runtime.close()
 
 
-REPEATED = ("pickle", "a copy of a copy", "in a module")
-"""Ways that go as torch.save and deepcopy do."""
-NIGHTLY = pytest.mark.nightly("torch.save and deepcopy are the quick part")
 USES: dict[str, Callable[[Any], object]] = {
     "no_sync": accumulates,
     "eval": evaluates,
@@ -175,9 +168,7 @@ USES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[NIGHTLY] * (way in REPEATED)) for way in COPIES]
-)
+@pytest.mark.parametrize("way", COPIES)
 def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
     """It trains, a hook can be registered on it, and the original trains on."""
     model, attached = network(), hooked(hook, tmp_path)
