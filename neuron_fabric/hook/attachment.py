@@ -50,7 +50,7 @@ from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
 from neuron_fabric.reducers.server_session import ServerReducer, most_lines
-from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, address
+from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
@@ -392,13 +392,9 @@ def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reduce
     if options.fp32 == ORDERED:
         full = sum(lines_of(n, Route.FP32) for n in sizes.values())
         more = 2 * full + len(sizes)  # gradients and samples, each from a new line
-    return ServerReducer(
-        address(options.reducer),
-        most_lines(votes, more),
-        asked.digest,
-        options.timeout_s,
-        sorted(set().union(*low.values()), key=list(Route).index),
-    )
+    routes = tuple(sorted(set().union(*low.values()), key=list(Route).index))
+    hello = Hello("", 0, 0, asked.digest, most_lines(votes, more), routes)
+    return ServerReducer(address(options.reducer), hello, options.timeout_s)
 
 
 def _attached(

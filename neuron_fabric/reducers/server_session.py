@@ -17,7 +17,7 @@ import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -565,28 +565,17 @@ EVENTS = ("answers", "severe", "fallback")
 class ServerReducer:
     """See `Reducer`."""
 
-    def __init__(
-        self,
-        path: Path,
-        lines: int,
-        fingerprint: str,
-        timeout_s: float = 60.0,
-        routes: Sequence[Route] = (),
-    ) -> None:
-        """``lines``: the most that a rank will have in a bucket (`shared_lines.most_lines`);
-        ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
-        buckets may have in addition to FP32."""
+    def __init__(self, path: Path, hello: wire.Hello, timeout_s: float = 60.0) -> None:
+        """``hello``: all of it but job, rank and number of ranks, which `open` knows."""
         self.counters = Counters()
-        self._path, self._lines, self._fingerprint = path, lines, fingerprint
-        self._routes = tuple(routes)
-        self._timeout_s, self._told = timeout_s, False
+        self._path, self._hello, self._timeout_s, self._told = path, hello, timeout_s, False
 
     def open(self, group: Any) -> None:
         """See `Reducer`."""
         rank, world = dist.get_rank(group), dist.get_world_size(group)
         job = [os.urandom(8).hex()]
         dist.broadcast_object_list(job, src=dist.get_global_rank(group, 0), group=group)
-        hello = wire.Hello(job[0], rank, world, self._fingerprint, self._lines, self._routes)
+        hello = replace(self._hello, job=job[0], rank=rank, world=world)
         self._server = ServerSession(self._path, hello, self._timeout_s)
         self._rank = rank
         try:
