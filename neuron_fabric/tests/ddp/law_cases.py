@@ -300,15 +300,8 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
 
 
 @law("not finite where DDP is not", 2)
-@law("not finite in bfloat16 where DDP is not", 2, dtypes=(torch.bfloat16,))
-@law("codes: not finite where DDP is not", 2, routes=CODES, dtypes=(torch.float32, torch.bfloat16))
-def not_finite(
-    ranks: Ranks,
-    workers: int,
-    routes: RouteSet = VOTES,
-    dtypes: Sequence[torch.dtype] = (torch.float32,),
-    wrong: bool = False,
-) -> None:
+@law("codes: not finite where DDP is not", 2, routes=CODES)
+def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Parameters that are not finite are those of plain DDP, and NaN throughout.
 
     The twins: a worker says nothing of it; a worker packs 0 in its place.
@@ -322,7 +315,7 @@ def not_finite(
         name, blind = "values_of", zeros  # type: ignore[assignment]
     wanted = {"b.weight", "c.weight", "head.bias"}
     with patched(payload, name, blind if wrong else getattr(payload, name)):
-        for dtype in dtypes:
+        for dtype in (torch.float32, torch.bfloat16):
             for how in (None, routes.mixed):
                 job = Job(ranks, workers, how, dtype=dtype, lr=0)
                 _spoil(job)
