@@ -122,7 +122,7 @@ def test_it_is_the_models_reduction(
         assert np.array_equal(outcome.scales, scales)
         assert np.array_equal(outcome.present, here.sum(axis=0))
         sums = np.stack([pack_fp32(x) for x in full])
-        assert np.array_equal(outcome.parts[-1].lines, ordered_sum(sums))
+        assert np.array_equal(outcome.parts[-1][0], ordered_sum(sums))
         for (route, net), got in zip(kinds, outcome.parts, strict=False):
             reduce, decode = KINDS[route]
             per = elements_of_line(route)
@@ -132,11 +132,11 @@ def test_it_is_the_models_reduction(
                 if not net:
                     want = reduce(lines[route][:, at], present[:, at]).vote
                     if here[:, n].any():
-                        assert np.array_equal(got.lines[at], want)
+                        assert np.array_equal(got[0, at], want)
                     continue
                 votes = [decode(one).astype(np.float32) for one in those]
                 total = np.sum(votes, axis=0, dtype=np.float32)
-                net_sum = unpack_net(got.planes[:, at], route, size * per, len(those), scale=1.0)
+                net_sum = unpack_net(got[:, at], route, size * per, len(those), scale=1.0)
                 want = total / np.float32(len(those)) if len(those) else np.zeros_like(net_sum)
                 assert np.array_equal(net_sum, want)
 
@@ -150,4 +150,4 @@ def test_a_lost_line_is_found() -> None:
     side = np.ones((3, 2, 1), np.float32)
     [got] = reduced(parts, side)[0].parts
     lines[1, 4] ^= 0xFF
-    assert not np.array_equal(got.lines, reduce_binary(lines).vote)
+    assert not np.array_equal(got[0], reduce_binary(lines).vote)

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import wraps
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from torch.nn.parallel import DistributedDataParallel
+
+from neuron_fabric.hook.refusal import end, second_hook
 
 
 class HookState:
@@ -27,10 +29,6 @@ class HookState:
     def __reduce__(self) -> tuple[type, tuple[()]]:
         """Copy and pickle as None."""
         return type(None), ()
-
-    def refuse(self, hook: str) -> NoReturn:
-        """End the script, in one line: it registers another ``hook`` on this model."""
-        raise NotImplementedError
 
     def release(self) -> None:
         """Let go of what refers to this object: its model is gone."""
@@ -57,15 +55,10 @@ _STATES: WeakKeyDictionary[Any, HookState] = WeakKeyDictionary()
 _register = DistributedDataParallel.register_comm_hook
 
 
-def state_of(model: Any) -> HookState | None:
-    """Return the state of our hook that is registered on a model."""
-    return _STATES.get(model)
-
-
 @wraps(_register)
 def _register_comm_hook(self: Any, state: object, hook: Any) -> None:
-    if (held := _STATES.get(self)) is not None:
-        held.refuse(str(getattr(hook, "__name__", hook)))
+    if self in _STATES:
+        end(second_hook(str(getattr(hook, "__name__", hook))), self.process_group)
     _register(self, state, hook)
     if isinstance(state, HookState):
         self._comm_hooks.pop()  # read by the python_reducer alone, which is refused

@@ -18,31 +18,25 @@ import atexit
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.capture.layout import MANIFEST, MAX_STEP, TensorSpec
+from neuron_fabric.capture.layout import MANIFEST, MAX_STEP, ModuleSpec, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
 from neuron_fabric.capture.selection import FOLDER, Selection
-from neuron_fabric.capture.trained_model import (
-    check_model,
-    modules_of,
-    second_hook,
-    sparse_tensors,
-)
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.errors import CaptureError, warn
-from neuron_fabric.mean import DdpMean
+from neuron_fabric.hook.refusal import check_model
 from neuron_fabric.ranks import is_first, other_rank, silent_rank, together
-from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_parameters
+from neuron_fabric.wrapped import bare_model, clean_name, ddp_model, named_modules, named_parameters
 
 Hook = Callable[[Any, dist.GradBucket], torch.futures.Future[torch.Tensor]]
 
@@ -66,7 +60,6 @@ class CaptureState(HookState):
         selection: Selection | None = None,
         *,
         name: str = "",
-        note: str = "",
         reduce: Hook | None = None,
         reduce_state: Any = None,
         first_step: int = 0,
@@ -78,7 +71,6 @@ class CaptureState(HookState):
             folder: folder of the capture.
             selection: steps, ranks and layers; None: all.
             name: name of the model in the manifest (its class).
-            note: free text in the manifest.
             reduce: hook that reduces; None: `DdpMean`.
             reduce_state: state of that hook.
             first_step: number of the next step, for a training that resumes.
@@ -88,7 +80,7 @@ class CaptureState(HookState):
         """
         model = ddp_model(model)
         if not isinstance(model, DistributedDataParallel):
-            check_model(model)
+            check_model(model, profile=False)
         self.step, self.group = first_step, model.process_group
         self._path = Path(folder).absolute()  # the script may go to another folder
         chosen = selection or Selection()
@@ -112,17 +104,13 @@ class CaptureState(HookState):
                 name or type(net).__name__,
                 len(ranks),
                 tensors,
-                note or f"gradients before reduction, {whose}, torch {torch.__version__}",
+                f"gradients before reduction, {whose}, torch {torch.__version__}",
                 datetime.now(UTC).isoformat(timespec="seconds"),
                 modules_of(net, wanted),
             )
         self._make_folder(dist.get_global_rank(self.group, ranks[0]))
         weakref.finalize(self, _last_look, self._lead, os.getpid())
         _sleep_at_exit()
-
-    def refuse(self, hook: str) -> NoReturn:
-        """End the script with one line: it registers a second hook on this model."""
-        refuse(second_hook(hook))
 
     def release(self) -> None:
         """Release the state of the hook that reduces: torch knows it through this one only."""
@@ -136,7 +124,7 @@ class CaptureState(HookState):
             True if the lead has a step to list after the reduction of this bucket.
         """
         if bucket.index() == 0:
-            self._collect()
+            _list_steps(self._lead)
             self._try(self._begin)
         self._try(lambda: self._write(bucket))
         if not bucket.is_last():
@@ -152,7 +140,7 @@ class CaptureState(HookState):
         if self._lead is None:
             return
         self._lead.pending.append(self.step - 1)
-        self._collect()
+        _list_steps(self._lead)
         if len(self._lead.pending) > PENDING:
             _say_missing(self._lead, self._lead.pending.pop(0))
 
@@ -160,7 +148,7 @@ class CaptureState(HookState):
         self, model: DistributedDataParallel, chosen: Selection
     ) -> tuple[list[int], list[TensorSpec]]:
         """Return the ranks and tensors to capture. Raise CaptureError for bad choices."""
-        check_model(model)
+        check_model(model, profile=False)
         ranks = chosen.workers(dist.get_world_size(self.group))
         ignored = set(map(clean_name, getattr(model, "parameters_to_ignore", ())))
         tensors = chosen.tensors(
@@ -182,22 +170,12 @@ class CaptureState(HookState):
         Raises:
             CaptureError: on every rank.
         """
-        made: list[Any] = [None]
-        if self._lead is not None:
-            try:
-                self._lead.create()
-                made = [(self._path / MANIFEST).read_bytes()]
-            except CaptureError as error:
-                made = [error]
+        own = self._lead
+        together(lambda: own.create() if own is not None else None, self.group)
+        made = [(self._path / MANIFEST).read_bytes() if own is not None else b""]
         dist.broadcast_object_list(made, src=lead, group=self.group)
-
-        def look() -> None:
-            if isinstance(made[0], CaptureError):
-                raise made[0]
-            if self._worker is not None:
-                check_shared(self._path, made[0])
-
-        together(look, self.group)
+        writes = self._worker is not None
+        together(lambda: check_shared(self._path, made[0]) if writes else None, self.group)
 
     def _begin(self) -> None:
         self._give_up()  # the file of a backward that an exception has ended
@@ -219,10 +197,6 @@ class CaptureState(HookState):
             if name is not None:
                 self._file.write(name, _bytes(gradient))
 
-    def _collect(self) -> None:
-        if self._lead is not None:
-            _list_steps(self._lead)
-
     def _try(self, action: Callable[[], None]) -> None:
         """Run an action of a capture; a failure loses the step."""
         try:
@@ -232,7 +206,9 @@ class CaptureState(HookState):
             _warn(f"step {self.step} of worker {self._worker} is not captured: {error}")
 
 
-def _list_steps(lead: CaptureFolder) -> None:
+def _list_steps(lead: CaptureFolder | None) -> None:
+    if lead is None:
+        return
     try:
         lead.collect()
     except OSError as error:
@@ -290,6 +266,9 @@ def register(
 ) -> CaptureState | None:
     """Register the hook that reduces, wrapped in a capture if the environment asks for one.
 
+    In a restart (by torchrun or Slurm) the training goes on in any case: into a folder for this
+    restart if the folder holds what was captured before, else without a capture.
+
     Args:
         model: DistributedDataParallel model, before its first backward.
         env: environment variables (NF_CAPTURE_DIR, _STEPS, _RANKS, _LAYERS).
@@ -301,9 +280,18 @@ def register(
         The capture, or None.
 
     Raises:
-        CaptureError: the choices cannot be met; raised on every rank.
+        LineError: the choices cannot be met; raised on every rank.
     """
-    state = captured(model, env, reduce=reduce, reduce_state=reduce_state, **words)
+    folder = env.get(FOLDER, "")
+    if isinstance(model, DistributedDataParallel) and (
+        silent := silent_rank(FOLDER, bool(folder), model.process_group)
+    ):
+        raise CaptureError("attach", silent, "start all ranks alike")
+    state = None
+    if folder:
+        if not isinstance(model, DistributedDataParallel):
+            check_model(model, profile=False)  # there is no group to agree with
+        state = _captured(model, folder, env, reduce=reduce, reduce_state=reduce_state, **words)
     if state is not None:
         model.register_comm_hook(state, capture_hook)
     elif reduce is not None:
@@ -311,48 +299,27 @@ def register(
     return state
 
 
-def captured(model: Any, env: Mapping[str, str], **words: Any) -> CaptureState | None:
-    """Return the state for the capture that the environment asks for, or None.
-
-    In a restart (by torchrun or Slurm) the training goes on in any case: into a folder for this
-    restart if the folder holds what was captured before, else without a capture.
-
-    Raises:
-        CaptureError: the choices cannot be met; raised on every rank.
-    """
-    folder = env.get(FOLDER, "")
-    if isinstance(model, DistributedDataParallel) and (
-        silent := silent_rank(FOLDER, bool(folder), model.process_group)
-    ):
-        raise CaptureError("attach", silent, "start all ranks alike")
-    if not folder:
-        return None
-    again = "".join(f"-{word}-{env[name]}" for name, word in _RESTARTS if env.get(name, "0") != "0")
-    if not isinstance(model, DistributedDataParallel):
-        check_model(model)  # there is no group to agree with
+def _captured(
+    model: DistributedDataParallel, folder: str, env: Mapping[str, str], **words: Any
+) -> CaptureState | None:
+    """Return the state for a capture, or None for a restart that cannot be captured."""
     selection = together(lambda: Selection.from_environment(env), model.process_group)
-    try:
-        return CaptureState(model, folder, selection, **words)
-    except CaptureError as error:
-        if not again:
-            raise
-        first = error
-    try:
-        state = CaptureState(model, folder + again, selection, **words)
-        todo = f"this restart is captured into {folder + again}"
-    except CaptureError as error:
-        state, first, todo = None, error, "this restart is not captured"
-    text = f"{first.where}: {first.what}; {todo}"
-    if is_first(text, model.process_group):
-        _warn(text)
+    again = "".join(f"-{word}-{env[name]}" for name, word in _RESTARTS if env.get(name, "0") != "0")
+    first: CaptureError | None = None
+    for path in (folder, folder + again) if again else (folder,):
+        try:
+            state = CaptureState(model, path, selection, **words)
+            break
+        except CaptureError as error:
+            if not again:
+                raise
+            state, first = None, first or error
+    if first is not None:
+        todo = f"captured into {folder + again}" if state else "not captured"
+        text = f"{first.where}: {first.what}; this restart is {todo}"
+        if is_first(text, model.process_group):
+            _warn(text)
     return state
-
-
-def refuse(error: CaptureError) -> NoReturn:
-    """End the script with exit code 2 and one line for all ranks."""
-    if is_first(str(error)):
-        _warn(str(error))
-    raise SystemExit(2) from None
 
 
 def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -384,3 +351,120 @@ def _bytes(gradient: torch.Tensor) -> Any:
     """Return the elements in C order as uint8[n]; no copy of a contiguous tensor on the CPU."""
     flat = gradient.detach().cpu().contiguous().reshape(-1)
     return flat.view(torch.uint8).numpy()
+
+
+def sparse_tensors(net: Any) -> set[str]:
+    """Return the names of parameters with sparse gradients, which are in no bucket."""
+    names = {id(parameter): name for name, parameter in named_parameters(net)}
+    return {
+        names[id(parameter)]
+        for module in net.modules()
+        if getattr(module, "sparse", False) is True
+        for parameter in module.parameters(recurse=False)
+    }
+
+
+def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
+    """Return the modules of ``net`` that hold captured tensors, in its order.
+
+    A module that the model uses several times appears once. The head is the last module with a
+    weight matrix that is neither a norm nor an embedding; it need not be captured.
+    """
+    names = {id(parameter): name for name, parameter in named_parameters(net)}
+    found: list[ModuleSpec] = []
+    head = ""
+    for name, module in named_modules(net):
+        own = list(module.parameters(recurse=False))
+        spec = ModuleSpec(name, _kind(module), tuple(names[id(one)] for one in own))
+        found += [spec] if own else []
+        if any(len(one.shape) > 1 for one in own) and not (spec.is_norm or spec.is_embedding):
+            head = name
+    return [
+        ModuleSpec(spec.name, spec.kind, kept, head=spec.name == head)
+        for spec in found
+        if (kept := tuple(name for name in spec.tensors if name in captured))
+    ]
+
+
+def _kind(module: Any) -> str:
+    """Return the class of torch.nn that the module is derived from, else its own class."""
+    for kind in type(module).__mro__:
+        if kind.__module__.startswith("torch.nn.") and kind.__name__ != "Module":
+            return kind.__name__
+    return type(module).__name__
+
+
+class DdpMean:
+    """The mean over ranks, equal bit for bit to what ``model`` computes without a hook.
+
+    The `allreduce_hook` of torch is not: it divides every gradient by W, while DDP multiplies by
+    1/W as it copies a gradient into the bucket. DDP divides where it has nothing to scale while
+    copying: a gradient that is a view of the bucket already (``gradient_as_bucket_view``), sparse
+    gradients, and the whole bucket under ``batched_grad_copy``. Unless W is a power of two, the
+    two differ in the last bit.
+
+    One option cannot be followed: under ``model.join(divide_by_initial_world_size=False)`` DDP
+    scales by the number of ranks that still have data, which a hook is not told.
+    """
+
+    def __init__(self, model: DistributedDataParallel) -> None:
+        """Before the first backward of ``model``."""
+        self._group, self._workers = model.process_group, dist.get_world_size(model.process_group)
+        self._divide = bool(getattr(model, "batched_grad_copy", False))
+        # Only where gradients may be views, and where it makes a difference.
+        power_of_two = self._workers & (self._workers - 1) == 0
+        self._watch = model.gradient_as_bucket_view and not self._divide and not power_of_two
+        self._storage: dict[int, int] = {}
+        self._views: set[int] = set()
+        for parameter in model.module.parameters():
+            if self._watch and parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(partial(_note, self._storage))
+
+    def __call__(self, _: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """Scale the bucket and sum it over the ranks."""
+        buffer = bucket.buffer()
+        if self._watch and not buffer.is_sparse:
+            self.scale(bucket, range(len(bucket.parameters())))
+        elif buffer.is_sparse or self._divide:
+            buffer.div_(self._workers)
+        else:
+            buffer.mul_(1.0 / self._workers)
+        work = dist.all_reduce(buffer, group=self._group, async_op=True)
+        return work.get_future().then(_first)
+
+    def scale(self, bucket: dist.GradBucket, chosen: Collection[int]) -> None:
+        """Scale the gradients at these places of a dense bucket, each as DDP would scale it.
+
+        The decision uses the address of each gradient when it was accumulated: by now all are
+        views. Call it for every bucket, with whatever choice: the other gradients are noted all
+        the same.
+        """
+        own = bucket.buffer().untyped_storage().data_ptr() if self._watch else 0
+        parameters = bucket.parameters() if self._watch else [None] * len(bucket.gradients())
+        for n, (parameter, gradient) in enumerate(zip(parameters, bucket.gradients(), strict=True)):
+            divide = self._divide
+            if self._watch:
+                key = id(parameter)
+                # Not accumulated in this step: it is where the step before has left it.
+                divide = self._storage.pop(key, own if key in self._views else 0) == own
+                self._views.add(key)
+            if n not in chosen:
+                continue
+            if divide:
+                gradient.div_(self._workers)
+            else:
+                gradient.mul_(1.0 / self._workers)
+
+
+def _note(storage: dict[int, int], parameter: torch.Tensor) -> None:
+    """Note where the gradient lies before DDP takes it.
+
+    A function, not a method: parameters outlive the group.
+    """
+    gradient = parameter.grad
+    if gradient is not None and not gradient.is_sparse:
+        storage[id(parameter)] = gradient.untyped_storage().data_ptr()
+
+
+def _first(future: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+    return future.value()[0]

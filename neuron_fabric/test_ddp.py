@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import errno
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from neuron_fabric.capture import Capture, write_capture
+from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import ModuleSpec
 from neuron_fabric.capture.selection import Selection
 from neuron_fabric.errors import CaptureError
@@ -21,13 +19,11 @@ torch = pytest.importorskip("torch", reason="torch is not installed: see require
 
 from torch import distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
-from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import (  # noqa: E402
-    allreduce_hook,
-)
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from neuron_fabric import attach  # noqa: E402
-from neuron_fabric.ddp import CaptureState, capture_hook  # noqa: E402
+from neuron_fabric.ddp import CaptureState, capture_hook, modules_of, sparse_tensors  # noqa: E402
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -82,17 +78,6 @@ def test_gradients_by_name_in_the_models_order(tmp_path: Path, dtype: str) -> No
         assert values.tobytes() == seen[step][spec.name].tobytes(), (step, spec.name)
 
 
-def test_training_is_the_same_with_and_without(tmp_path: Path) -> None:
-    plain, captured = network(), network()
-    assert attach(plain, env={}) is None
-    assert attach(captured, env={"NF_CAPTURE_DIR": str(tmp_path / "c")}) is None
-    train(plain, 3)
-    train(captured, 3)
-    assert Capture.open(tmp_path / "c").steps == (0, 1, 2)
-    for one, other in zip(plain.parameters(), captured.parameters(), strict=True):
-        assert torch.equal(one, other)
-
-
 def test_layers_and_a_channels_last_tensor(tmp_path: Path) -> None:
     """A gradient that is not contiguous is written in C order; other layers are left out."""
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 2, 3))
@@ -137,27 +122,6 @@ def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
     assert Capture.open(tmp_path / "c").steps == (0, 1, 2)
 
 
-def test_a_full_disk_costs_the_step_not_the_training(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    model = network()
-    attach(model, env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
-    train(model, 1)
-
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("neuron_fabric.output.os.pwrite", full)
-        train(model, 1)
-    train(model, 1)
-    assert Capture.open(tmp_path / "c").steps == (0, 2)
-    assert not list(tmp_path.rglob("*.part"))
-    error = capfd.readouterr().err
-    assert len(error.splitlines()) == 1
-    assert "step 1 of worker 0 is not captured: [Errno 28] No space left" in error
-
-
 def test_one_hook_a_model(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A second attach, a hook before and after: one line each, not torch's RuntimeError."""
     env = {"NF_CAPTURE_DIR": str(tmp_path / "c")}
@@ -191,57 +155,54 @@ def test_modules_and_sparse_gradients(tmp_path: Path) -> None:
     capture = Capture.open(tmp_path / "c")
     assert capture.modules == (ModuleSpec("1", "Linear", ("1.weight", "1.bias"), head=True),)
 
-    class Tied(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.wte, self.norm = torch.nn.Embedding(5, 4), torch.nn.LayerNorm(4)
-            self.lm_head = torch.nn.Linear(4, 5, bias=False)
-            self.lm_head.weight = self.wte.weight
 
-    attach(DistributedDataParallel(Tied()), env={"NF_CAPTURE_DIR": str(tmp_path / "tied")})
-    modules = json.loads((tmp_path / "tied" / "capture.json").read_text(encoding="utf-8"))[
-        "modules"
+class MyLinear(nn.Linear):
+    """Class of a script that is derived from one of torch."""
+
+
+class Conv1D(nn.Module):
+    """Class of a script with a weight matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(16, 16))
+
+
+def gpt() -> nn.Module:
+    """Return a model whose head is its embedding, with norms of two dimensions."""
+    net = nn.Module()
+    net.wte = nn.Embedding(40, 16)
+    net.h = nn.Module()
+    net.h.norm = nn.LayerNorm((8, 16), bias=False)
+    net.h.mlp = Conv1D()
+    net.lm_head = MyLinear(16, 40, bias=False)
+    net.lm_head.weight = net.wte.weight
+    net.ln_f = nn.LayerNorm(16, bias=False)
+    return net
+
+
+def test_kinds_ties_and_the_head() -> None:
+    names = [name for name, _ in gpt().named_parameters()]
+    assert modules_of(gpt(), names) == [
+        ModuleSpec("wte", "Embedding", ("wte.weight",)),
+        ModuleSpec("h.norm", "LayerNorm", ("h.norm.weight",)),
+        ModuleSpec("h.mlp", "Conv1D", ("h.mlp.weight",)),
+        ModuleSpec("lm_head", "Linear", ("wte.weight",), head=True),
+        ModuleSpec("ln_f", "LayerNorm", ("ln_f.weight",)),
     ]
-    assert [(one["name"], one["kind"]) for one in modules] == [
-        ("wte", "Embedding"),
-        ("norm", "LayerNorm"),
-        ("lm_head", "Linear"),
-    ]
-    assert modules[0]["tensors"] == modules[2]["tensors"] == ["wte.weight"]
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        ({"NF_CAPTURE_LAYERS": "fc.*"}, "layer 'fc.*': matches no parameter"),
-        ({"NF_CAPTURE_RANKS": "1"}, "rank 1: there are 1 ranks"),
-        ({"NF_CAPTURE_STEPS": "x"}, "steps 'x': not understood"),
-        ({"NF_CAPTURE_DIR": "/dev/null/x"}, "Not a directory"),
-    ],
-)
-def test_bad_choices_are_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: dict[str, str], text: str
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        attach(network(), env={"NF_CAPTURE_DIR": str(tmp_path / "c"), **words})
-    error = capfd.readouterr().err
-    assert ended.value.code == 2
-    assert len(error.splitlines()) == 1
-    assert text in error
-    assert not (tmp_path / "c").exists()
+def test_a_head_that_is_not_captured() -> None:
+    assert modules_of(gpt(), ["h.mlp.weight"]) == [ModuleSpec("h.mlp", "Conv1D", ("h.mlp.weight",))]
 
 
-def test_float64_is_refused_before_training(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match=r"has dtype torch\.float64"):
-        CaptureState(network(torch.float64), tmp_path / "c")
+def test_the_model_itself_holds_a_parameter() -> None:
+    (one,) = modules_of(nn.Linear(3, 4, bias=False), ["weight"])
+    assert one == ModuleSpec("", "Linear", ("weight",), head=True)
 
 
-def test_a_folder_that_holds_a_capture_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_capture(tmp_path / "c", "m", {1: {"a": np.ones((1, 2))}})
-    with pytest.raises(SystemExit) as ended:
-        attach(network(), env={"NF_CAPTURE_DIR": str(tmp_path / "c")})
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("holds a capture already (1 steps); remove it or choose another folder")
+def test_sparse_gradients() -> None:
+    net = gpt()
+    assert sparse_tensors(net) == set()
+    net.wte.sparse = True
+    assert sparse_tensors(net) == {"wte.weight"}

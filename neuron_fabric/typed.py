@@ -10,6 +10,7 @@ keys of mappings and members of enumerations in errors.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
@@ -45,8 +46,6 @@ def _as(kind: Any, value: object, place: str) -> Any:
     origin = get_origin(kind)
     if kind is Any:
         return value
-    if kind is None or kind is types.NoneType:
-        return value if value is None else _wrong(value, "null", place)
     if origin in (Union, types.UnionType):
         return _one_of(get_args(kind), value, place)
     if origin is Literal:
@@ -86,10 +85,8 @@ def _one_of(kinds: Sequence[Any], value: object, place: str) -> Any:
         return None
     rest = [kind for kind in kinds if kind is not types.NoneType]
     for kind in rest[:-1]:
-        try:
+        with contextlib.suppress(DataError):
             return _as(kind, value, place)
-        except DataError:
-            continue
     return _as(rest[-1], value, place)
 
 

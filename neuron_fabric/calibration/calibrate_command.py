@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 from neuron_fabric.calibration.calibrating import (
@@ -43,9 +44,6 @@ EXAMPLES = """examples:
 """
 MOST_WORKERS = 255
 INTERRUPTED = 130
-GRACE_SECONDS = 5
-_POLL_SECONDS = 0.05
-_HERE = "127.0.0.1"
 Run = Callable[[Sequence[str], int, Mapping[str, str]], str | None]
 
 
@@ -127,23 +125,9 @@ def run(args: argparse.Namespace, start: Run = run_workers) -> int:
     check_output(args.out, "--out")
     check_output(samples_path(args.out), "--out")
     routes, measured = of_device(args.substrate, args.routes)
-    asked = Asked(
-        args.out,
-        args.workers,
-        args.every,
-        args.seed,
-        args.warmup,
-        args.windows,
-        args.metric,
-        Bar(args.within, args.better),
-        args.verify,
-        args.impact,
-        args.shrink,
-        routes,
-        args.protect,
-        measured,
-        args.seeds,
-    )
+    same = {one.name: getattr(args, one.name) for one in fields(Asked) if one.name in args}
+    bar = Bar(args.within, args.better)
+    asked = Asked(**same | {"bar": bar, "routes": routes, "measured": measured})
     command = [sys.executable, str(script.absolute()), *args.script[1:]]
 
     def train(folder: Path, seed: int) -> str | None:

@@ -6,6 +6,7 @@ The module does not know how a training is started: `Trainings` runs one by a jo
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -26,13 +27,13 @@ from neuron_fabric.calibration.calibration_job import (
     read_report,
     write_job,
 )
-from neuron_fabric.calibration.shadow_router import NAMES
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import say
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.bench import readings
 from neuron_fabric.monitor.job_plan import Signal
+from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.output import write_text
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.profile.model_sketch import Parameter
@@ -54,7 +55,7 @@ from neuron_fabric.profile.profile_types import (
     Warmup,
 )
 from neuron_fabric.profile.rule import apply_rule, codes_that_pass
-from neuron_fabric.profile.samples import Samples, Way, samples_path, write_samples
+from neuron_fabric.profile.samples import MORE, SUMS, Samples, Way, samples_path, write_samples
 from neuron_fabric.typed import typed
 
 # Measurements of a training: a header, and a row of float64 for each sample. A training that is
@@ -62,6 +63,8 @@ from neuron_fabric.typed import typed
 
 ABOUT, ROWS = "about.json", "rows.f64"
 DECODES = ("vote", "net")
+NAMES = (*SUMS, *MORE)
+"""Statistics of a row, see `shadow_run`."""
 LEAST_WARMUP = 3
 """First step with an effect, as in `attach`: DDP rebuilds its buckets after the first step."""
 F64 = NDArray[np.float64]
@@ -106,19 +109,19 @@ class RowWriter:
     """Writer of the measurements on rank 0; OSError."""
 
     def __init__(self, folder: Path, about: About) -> None:
-        values = dataclasses.asdict(about)
-        write_text(folder / ABOUT, json.dumps(values))
-        self._shape = (len(about.ways), len(NAMES), len(about.trained))
-        self._ways = {way: n for n, way in enumerate(about.ways)}
-        self._places = {one.name: n for n, one in enumerate(about.trained)}
+        write_text(folder / ABOUT, json.dumps(dataclasses.asdict(about)))
+        self._about = about
         self._file: BinaryIO = (folder / ROWS).open("wb", buffering=0)
 
     def put(self, step: int, found: Mapping[tuple[str, str, str], Mapping[str, float]]) -> None:
-        """Write a sample: sums by parameter, route and decode."""
-        row = np.zeros(self._shape, np.float64)
-        for (name, route, decode), sums in found.items():
-            row[self._ways[route, decode], :, self._places[name]] = [sums[one] for one in NAMES]
-        self._file.write(np.concatenate([[float(step)], row.reshape(-1)]).tobytes())
+        """Write a sample: sums by parameter, route and decode; 0 if they were not measured."""
+        row = [
+            found[key][name] if (key := (one.name, *way)) in found else 0.0
+            for way in self._about.ways
+            for name in NAMES
+            for one in self._about.trained
+        ]
+        self._file.write(np.array([step, *row], np.float64).tobytes())
 
     def close(self) -> None:
         self._file.close()
@@ -150,9 +153,9 @@ def read_rows(folder: Path) -> tuple[About, NDArray[np.int64], F64]:
     return about, rows[:, 0].astype(np.int64), rows[:, 1:].reshape(whole, *shape)
 
 
-def warmup_of(warmup: float, steps: int) -> int:
-    """Return the steps in FP32 of a training of ``steps``, as `attach` counts them."""
-    return max(LEAST_WARMUP, round(warmup * steps) if warmup < 1 else round(warmup))
+def warmup_of(warmup: float, steps: int | None) -> int:
+    """Return the steps in FP32 of a training of ``steps``, of which a share needs to be known."""
+    return max(LEAST_WARMUP, round(warmup * (steps or 0)) if warmup < 1 else round(warmup))
 
 
 def samples_of(about: About, steps: NDArray[np.int64], sums: F64, warmup: int) -> Samples:
@@ -225,14 +228,9 @@ def judged(region: Region, impact: float) -> Region:
     """Return the region with its impact in standard deviations; in FP32 if it is too high."""
     say(f"  {region.name}: loss impact {impact:+.2f} spreads")
     steady = region.phases[STEADY]
-    measured: dict[str, Any] = {
-        phase: {route: dict(decodes) for route, decodes in routes.items()}
-        for phase, routes in region.measured.items()
-    }
-    found: Mapping[str, Any] = measured[STEADY][steady.route.value][steady.decode]
+    measured: Any = copy.deepcopy(region.measured)
     if math.isfinite(impact):
-        found = {**found, "loss_impact": (impact, impact)}
-    measured[STEADY][steady.route.value][steady.decode] = found
+        measured[STEADY][steady.route.value][steady.decode]["loss_impact"] = (impact, impact)
     region = replace(region, measured=measured)
     why = f"loss impact {impact:.1f} spreads > {MOST:g}"
     return in_fp32(region, why) if impact > MOST else region
@@ -266,10 +264,15 @@ def _loss(profile: Profile, name: str | None, warm: int, seed: int, runs: Traini
         what = f"the training of seed {seed} failed: {trained.failed}"
         raise CalibrationError("--impact", what, "see its output above")
     segments, _ = log.read(log.find(trained.folder))
-    steps = [one for segment in segments for one in readings(segment) if one.step >= warm]
-    if any(one.loss is None and one.nonfinite for one in steps):
+    return mean_loss([one for segment in segments for one in readings(segment)], warm)
+
+
+def mean_loss(steps: Sequence[Reading], warm: int) -> float:
+    """Return the mean loss of the steps from ``warm`` on; infinity if a loss was not finite."""
+    after = [one for one in steps if one.step >= warm]
+    if any(one.loss is None and one.nonfinite for one in after):
         return math.inf
-    losses = [one.loss for one in steps if one.loss is not None]
+    losses = [one.loss for one in after if one.loss is not None]
     if not losses:
         todo = "call rt.observe(loss) after each backward"
         raise CalibrationError("--impact", "the script has observed no loss", todo)

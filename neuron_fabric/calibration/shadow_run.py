@@ -1,49 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training that `nf train calibrate` has started: the runtime that `attach` returns in it; needs
-torch."""
+"""Training that `nf train calibrate` has started: the session that `attach` returns in it, and its
+communication hook, which is FP32 bit-identical to DDP without a hook, with the packed reduction as
+a shadow every few steps; needs torch."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
+from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.calibration.calibrating import About, RowWriter
+from neuron_fabric.calibration.calibrating import NAMES, About, RowWriter
 from neuron_fabric.calibration.calibration_job import Job, Report, write_report
-from neuron_fabric.calibration.shadow_router import ShadowRouter
 from neuron_fabric.codec import Route
 from neuron_fabric.comm_hooks import ForwardHook
-from neuron_fabric.hook.bucket_hook import bucket_hook
+from neuron_fabric.hook import payload
+from neuron_fabric.hook.bucket_hook import DTYPES, BucketRouter, bucket_hook
 from neuron_fabric.hook.conditions import ConditionProbe, valid_for
 from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, warn
-from neuron_fabric.hook.training_session import TrainingSession
+from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
+from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute, sketch
+from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.profile.model_sketch import head_of, last_weight
 from neuron_fabric.profile.portability import Conditions
+from neuron_fabric.reducers.interface import F32, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.wrapped import bare_model
 
 ROUTES = tuple(route for route in Route if route != Route.FP32)
-"""Routes of the shadow, if the reducer supports them and the job names them."""
+"""Routes of the shadow, unless the job names some."""
 
 
 def shadowed(
-    model: Any,
-    folder: Path,
-    job: Job,
-    *,
-    steps: int | None,
-    here: Conditions,
-    timeout_s: float,
+    model: Any, folder: Path, job: Job, *, steps: int | None, here: Conditions, timeout_s: float
 ) -> TrainingSession:
     """Attach the shadow to a model; the training stays in FP32, bit-identical to DDP without a
     hook.
@@ -63,24 +64,19 @@ def shadowed(
     group = model.process_group
     reducer = TorchReducer(timeout_s)
     reducer.open(group)
-    wanted = ROUTES if job.routes is None else job.routes
-    routes = [route for route in ROUTES if route in reducer.limits.routes and route in wanted]
+    routes = [route for route in ROUTES if job.routes is None or route in job.routes]
     router = ShadowRouter(model, reducer, job.every, routes)
     recorder = Recorder(router)
     if job.every and dist.get_rank(group) == 0:
-        about = partial(About, router.workers, job.every, tuple(map(str, routes)), steps=steps)
         seen = ConditionProbe(model)
 
-        def begin(head: Collection[str]) -> None:
-            parameters = sketch(model, head)
+        def rows(head: Collection[str]) -> RowWriter:
+            known = valid_for(here, seen.found, router.workers)
+            names = tuple(map(str, routes))
+            about = About(router.workers, job.every, names, sketch(model, head), steps, known)
+            return RowWriter(folder, about)
 
-            def rows() -> RowWriter:
-                known = valid_for(here, seen.found, router.workers)
-                return RowWriter(folder, about(parameters, valid_for=known))
-
-            recorder.begin = rows
-
-        watch_forward(model, begin)
+        watch_forward(model, lambda head: setattr(recorder, "begin", partial(rows, head)))
     runtime = TrainingSession(router, recorder)
     model.register_comm_hook(router, bucket_hook)
     router.peers = Peers(group)
@@ -89,7 +85,7 @@ def shadowed(
     return runtime
 
 
-class Recorder:
+class Recorder(Controls):
     """Recorder of the shadow, in place of the monitor: it has no regions and writes the samples."""
 
     def __init__(self, router: ShadowRouter) -> None:
@@ -100,44 +96,24 @@ class Recorder:
         self._rows: RowWriter | None = None
         self.begin: Callable[[], RowWriter] | None = None
 
-    def routes(self) -> Mapping[str, PhaseRoute]:
-        """Return no route: everything uses FP32."""
-        return {}
-
-    def samples(self) -> frozenset[str]:
-        """Return no region: none is known yet."""
-        return frozenset()
-
     def step_end(self, report: StepReport) -> None:
         """Write the row of a sample."""
         found, self._router.found = self._router.found, {}
-        if begin := self.begin:
-            self.begin = None
-            self._try(lambda: setattr(self, "_rows", begin()))
-        rows = self._rows
-        if found and rows is not None:
-            self._try(lambda: rows.put(report.step, found))
-
-    def state_dict(self) -> Mapping[str, Any]:
-        """Return nothing: the recorder has no state."""
-        return {}
-
-    def load_state_dict(self, values: Mapping[str, Any]) -> None:
-        """Ignore the state."""
+        begin, self.begin = self.begin, None
+        try:
+            if begin is not None:
+                self._rows = begin()
+            if found and self._rows is not None:
+                self._rows.put(report.step, found)
+        except OSError as error:  # a full disk loses the samples, never the training
+            self._rows = None
+            warn(f"no more samples are written: {error.strerror}")
 
     def close(self) -> None:
         """Close the file."""
         if self._rows is not None:
             self._rows.close()
             self._rows = None
-
-    def _try(self, action: Any) -> None:
-        """Run an action on the file. A full disk loses the samples, never the training."""
-        try:
-            action()
-        except OSError as error:
-            self._rows = None
-            warn(f"no more samples are written: {error.strerror}")
 
 
 def watch_forward(model: Any, done: Any) -> None:
@@ -191,3 +167,184 @@ def weights_of(module: Any) -> str:
     for one in module.parameters():
         digest.update(one.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+# Statistics of a tensor and its packed reduction, as sums over the elements.
+#
+# g_w is the gradient of worker w, m their mean in FP32, d the decoded gradient (shrink 1). All sums
+# are in float64 and in one order, so that equal gradients give equal bits.
+#
+# | sum | is |
+# |---|---|
+# | dot, mean2, decoded2 | <m, d>, <m, m>, <d, d> |
+# | zeros, gate | exact zeros, and elements with a vote: means over the workers |
+# | margin | abs(plus - minus) / W, scaled to 0 for random signs and 1 for one voice; codes: 0 |
+# | agree, weighted | elements where d has the sign of m; the same, each weighing abs(m) |
+# | mean1, mean4 | abs(m), and m to the 4th power |
+# | noise2 | squared norm of g_w - m, mean over the workers |
+
+F64 = NDArray[np.float64]
+_PIECE = 1 << 16  # elements that fit a processor cache
+
+
+def shadow_sums(m: F32, d: F32, net: F32 | None, workers: int, own: F64) -> dict[str, float]:
+    """Return all statistics of a tensor for one decode of one route.
+
+    If the mean or the decoded gradient is not finite, all are 0, which gives a cosine of 0.
+
+    Args:
+        m: Mean gradient.
+        d: Decoded gradient.
+        net: Plus votes minus minus votes; None for integer codes.
+        workers: Number of workers.
+        own: Sums over the workers: squared norms, exact zeros, open gates.
+    """
+    own2, zeros, gates = own.tolist()
+    total = dict.fromkeys(NAMES, 0.0)
+    if not (np.isfinite(m).all() and np.isfinite(d).all() and np.isfinite(own2)):
+        return total
+    for at in range(0, m.size, _PIECE):
+        for name, value in _piece(m[at : at + _PIECE], d[at : at + _PIECE]).items():
+            total[name] += value
+    margin, least = 0.0, random_margin(workers)
+    if net is not None and workers > 1:
+        voices = sum(_sum(np.abs(net[at : at + _PIECE])) for at in range(0, net.size, _PIECE))
+        margin = (voices / workers - least * m.size) / (1 - least)
+    return {
+        **total,
+        "zeros": zeros / workers,
+        "gate": gates / workers,
+        "margin": margin,
+        "noise2": max(0.0, own2 / workers - total["mean2"]),
+    }
+
+
+def squared(x: F32) -> float:
+    """Return the squared norm."""
+    pieces = (x[at : at + _PIECE].astype(np.float64) for at in range(0, x.size, _PIECE))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return sum((_sum(one * one) for one in pieces), 0.0)
+
+
+def _piece(m: F32, d: F32) -> dict[str, float]:
+    a, b = m.astype(np.float64), d.astype(np.float64)
+    same, size, square = np.sign(a) == np.sign(b), np.abs(a), a * a
+    return {
+        "dot": _sum(a * b),
+        "mean2": _sum(square),
+        "decoded2": _sum(b * b),
+        "agree": float(np.count_nonzero(same)),
+        "weighted": _sum(size * same),
+        "mean1": _sum(size),
+        "mean4": _sum(square * square),
+    }
+
+
+def _sum(x: NDArray[np.floating]) -> float:
+    """Return the sum in float64. A dot product would depend on the alignment of the memory."""
+    return float(np.sum(x, dtype=np.float64))
+
+
+Found = dict[tuple[str, str, str], Mapping[str, float]]
+"""Statistics by parameter, route and decode."""
+
+
+class ShadowRouter(BucketRouter):
+    """Router of a calibration: every bucket is reduced as by DDP. ``found`` holds the
+    statistics of the step on rank 0; the other ranks only take part in the reduction."""
+
+    def __init__(
+        self,
+        model: DistributedDataParallel,
+        reducer: TorchReducer,
+        every: int,
+        routes: Sequence[Route],
+    ) -> None:
+        super().__init__(model, {}, reducer)
+        self._every = every
+        # Votes follow from the counts, so only the counts are requested.
+        self._hows = [PhaseRoute(route, "net" if route.votes else "vote") for route in routes]
+        self._looks = self.rank == 0
+        self.found: Found = {}
+
+    @property
+    def due(self) -> bool:
+        """Return whether this step is a sample."""
+        return self._every > 0 and self.step % self._every == 0
+
+    def _reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        buffer = bucket.buffer()
+        votes: list[payload.Vote] = []
+        if self.due and not buffer.is_sparse and buffer.dtype in DTYPES:
+            votes = self._votes(bucket)
+        if not votes:
+            return super()._reduce(bucket)
+        own = _own(votes, self._hows)
+        side = payload.sidecar([vote.column for vote in votes])
+        handle = self.reducer.submit(self.step, bucket.index(), payload.parts_of(votes), side)
+        mean = super()._reduce(bucket)  # the buffer is overwritten from here on
+        future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+
+        def finish() -> None:
+            outcome = self.reducer.wait(handle)
+            every = self.reducer.second_group.gather(torch.from_numpy(own)).numpy()
+            mean.wait()
+            if self._looks:
+                self._look(votes, outcome, every)
+            future.set_result(buffer)
+
+        self.thread.put(finish, future.set_exception)
+        return future
+
+    def _votes(self, bucket: dist.GradBucket) -> list[payload.Vote]:
+        """Return one vote per route of every parameter that is large enough."""
+        return self._packed(
+            [
+                payload.signal_of(name, "", gradient.view(-1), how, None, shadow=True)
+                for parameter, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True)
+                if parameter.numel() >= LEAST
+                for name in [self.names[id(parameter)]]
+                for how in self._hows
+            ]
+        )
+
+    def _look(self, votes: Sequence[payload.Vote], outcome: Outcome, own: Any) -> None:
+        """Compute the statistics; ``own`` is float64[W, votes * 3], see `_own`."""
+        total = np.zeros(own.shape[1])
+        for row in own:  # in the order of the workers
+            total = total + row
+        sums = total.reshape(len(votes), 3)
+        for n, (vote, part, first) in enumerate(payload.places(votes)):
+            route, present = vote.how.route, outcome.present[n]
+            s, net = payload.common_scale(outcome.scales[n], present, vote.how), None
+            out = np.empty(vote.view.numel(), np.float32)
+            if vote.units is None:
+                net = out
+                payload.decode(
+                    outcome.parts[part], route, True, first, out, np.float32(present), present
+                )
+                vote_of = np.sign(net)  # a tie is + in G_BINARY and 0 in G_TERNARY
+                if route == Route.G_BINARY:
+                    vote_of[net == 0] = 1
+                # As `codec.unpack` and `codec.unpack_net` decode, in float32.
+                decoded = {"vote": s * vote_of, "net": s * net / present if present else net}
+            else:
+                more = (vote.units, self.workers)
+                payload.decode(outcome.parts[part], route, False, first, out, s, present, *more)
+                decoded = {"vote": out}
+            m = payload.values_of(vote.view)
+            for name, d in decoded.items():
+                key = (vote.name, route.value, name)
+                self.found[key] = shadow_sums(m, d, net, self.workers, sums[n])
+
+
+def _own(votes: Sequence[payload.Vote], hows: Sequence[PhaseRoute]) -> Any:
+    """Return squared norm, exact zeros and open gates of this worker, float64[votes * 3]. Votes
+    of one parameter are adjacent, so its norm is computed once."""
+    rows, norm = [], 0.0
+    for n, vote in enumerate(votes):
+        if n % len(hows) == 0:
+            values: F32 = payload.values_of(vote.view)
+            norm = squared(values)
+        rows += [norm, float(vote.packed.zeros), float(vote.packed.open_gates)]
+    return np.array(rows, np.float64)

@@ -8,9 +8,7 @@ import argparse
 import dataclasses
 import importlib.util
 import os
-import subprocess
 import sys
-import time
 from pathlib import Path
 from unittest import mock
 
@@ -22,7 +20,6 @@ from neuron_fabric import __main__ as command
 from neuron_fabric.calibration import calibrate_command, calibrating
 from neuron_fabric.calibration.calibrating import Trainings
 from neuron_fabric.calibration.calibration_job import CALIBRATE, SEED, CalibrationError
-from neuron_fabric.calibration.test_calibrating import Script, calibrated, good
 from neuron_fabric.capacity.cost_model import Device
 from neuron_fabric.capacity.substrate import shipped, write_substrate
 from neuron_fabric.codec import Route
@@ -31,6 +28,7 @@ from neuron_fabric.monitor import log
 from neuron_fabric.profile import PhaseRoute, read_profile
 from neuron_fabric.profile.profile_types import ValidFor
 from neuron_fabric.profile.samples import samples_path
+from neuron_fabric.tests.python_process import ROOT, run_python
 from neuron_fabric.workers import run_workers
 
 TRAINING = """
@@ -124,21 +122,6 @@ def test_what_cannot_be_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         run(parsed("--out", out, "--", str(script)), never)
 
 
-def test_a_calibration_by_codes_is_verified(tmp_path: Path) -> None:
-    """Check that regions use votes or codes and are given up by their cosine."""
-
-    def metric(seed: int, low: frozenset[str]) -> float:
-        return good(seed, low) - 0.3 * ("linear.0" in low)
-
-    script = Script(metric)
-    routes = (Route.G_BINARY, Route.G_INT8)
-    code, profile = calibrated(tmp_path, script, routes=routes, measured=("G_BINARY", "G_INT8"))
-    assert (code, profile.verified, profile.rule.routes) == (0, True, routes)
-    assert profile.region("head").phases["steady"].route == Route.G_INT8
-    assert script.jobs[0].routes == ("G_BINARY", "G_INT8")
-    assert script.ran[-1][1] == frozenset({"conv.0", "head"})
-
-
 def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Check that routes which a device lacks are neither measured nor chosen, and are named."""
     path = tmp_path / "s.toml"
@@ -163,40 +146,16 @@ def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFi
         of_device(path, None)
 
 
-def test_the_worker_that_fails_first_is_told() -> None:
-    program = "import os, sys, time; r = os.environ['RANK']; {}"
-    rank_1 = program.format("sys.exit(7) if r == '1' else time.sleep(60)")
-    start = time.monotonic()
-    found = run_workers([sys.executable, "-c", rank_1], 3, dict(os.environ))
-    assert found == "worker 1 ended with code 7"
-    killed = program.format("os.kill(os.getpid(), 9)")
-    assert run_workers([sys.executable, "-c", killed], 1, dict(os.environ)) == (
-        "worker 0 was ended by signal 9"
-    )
-    assert run_workers([sys.executable, "-c", "pass"], 2, dict(os.environ)) is None
-    assert time.monotonic() - start < 50  # the others were ended
-
-
 def test_real_workers(tmp_path: Path) -> None:
     """Check a complete training and one that stops at step 9; the profile in the script is
     ignored."""
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     script, out = tmp_path / "train.py", tmp_path / "p.toml"
     script.write_text(TRAINING, encoding="utf-8")
-    package = str(Path(calibrate_command.__file__).parents[2])
-    env = {**os.environ, "PYTHONPATH": package}
     words = [*("-m", "neuron_fabric", "calibrate", "--out", str(out), "--workers", "2")]
     words += ["--every", "3", "--no-verify", "--", str(script)]
     for stop, code, steps in (("99", 0, 12), ("9", 1, 7)):
-        done = subprocess.run(
-            [sys.executable, *words, stop],
-            cwd=tmp_path,
-            env=env,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=600,
-            check=False,
-        )
+        done = run_python(*words, stop)
         assert done.returncode == code, done.stderr[-2000:]
         ran = read_profile(out).calibration
         assert ran is not None
@@ -215,7 +174,7 @@ def _impact(out: Path, script: Path, tmp_path: Path) -> None:
 
     def start(folder: Path, seed: int) -> str | None:
         env = {**os.environ, CALIBRATE: str(folder), SEED: str(seed)}
-        env["PYTHONPATH"] = str(Path(calibrate_command.__file__).parents[2])
+        env["PYTHONPATH"] = str(ROOT)
         return run_workers([sys.executable, str(script), "99"], 2, env)
 
     profile = read_profile(out)

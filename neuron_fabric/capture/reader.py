@@ -15,21 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from neuron_fabric.capture.layout import (
-    DTYPES,
-    FORMAT,
-    MANIFEST,
-    MAX_STEP,
-    MAX_WORKERS,
-    VERSION,
-    ModuleSpec,
-    TensorSpec,
-    check_name,
-    check_shape,
-    step_folder,
-    steps_on_disk,
-    worker_file,
-)
+from neuron_fabric.capture import layout
 from neuron_fabric.capture.safetensors_io import TensorFile, open_tensors
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import CaptureError
@@ -49,13 +35,13 @@ class Capture:
     model: str
     world_size: int
     steps: tuple[int, ...]
-    tensors: tuple[TensorSpec, ...]
+    tensors: tuple[layout.TensorSpec, ...]
     note: str = ""
     created: str = ""
-    modules: tuple[ModuleSpec, ...] = ()
+    modules: tuple[layout.ModuleSpec, ...] = ()
 
     @staticmethod
-    def open(path: str | Path, max_workers: int = MAX_WORKERS) -> Capture:
+    def open(path: str | Path, max_workers: int = layout.MAX_WORKERS) -> Capture:
         """Read and check the manifest of a capture.
 
         Args:
@@ -66,7 +52,7 @@ class Capture:
             CaptureError: Anything is wrong.
         """
         folder = Path(path)
-        where = folder / MANIFEST
+        where = folder / layout.MANIFEST
         if not folder.is_dir():
             raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
         try:
@@ -78,7 +64,7 @@ class Capture:
         except OSError as error:
             raise CaptureError(where, error.strerror or error, "check the file") from None
 
-    def tensor(self, name: str) -> TensorSpec:
+    def tensor(self, name: str) -> layout.TensorSpec:
         """Return a tensor by name; CaptureError if there is none."""
         for spec in self.tensors:
             if spec.name == name:
@@ -87,17 +73,17 @@ class Capture:
 
     def unfinished(self) -> list[int]:
         """Return steps on disk that are not listed: their capture was interrupted."""
-        return [step for step in steps_on_disk(self.path) if step not in self.steps]
+        return [step for step in layout.steps_on_disk(self.path) if step not in self.steps]
 
     def worker_path(self, step: int, worker: int) -> Path:
         """Return the file with the gradients of (step, worker)."""
-        return worker_file(self.path, step, worker)
+        return layout.worker_file(self.path, step, worker)
 
     def open_step(self, step: int) -> list[TensorFile]:
         """Return the checked headers of all workers' files of ``step``, in the order of the
         workers."""
         if step not in self.steps:
-            if step_folder(self.path, step).is_dir():
+            if layout.step_folder(self.path, step).is_dir():
                 what = f"step {step} is not whole: its capture was cut off"
                 raise CaptureError(self.path, what, "take another step")
             have = ", ".join(map(str, self.steps[:8])) + (", ..." if len(self.steps) > 8 else "")
@@ -157,7 +143,7 @@ class Capture:
         for _ in self.values():
             pass
 
-    def values(self) -> Iterator[tuple[int, int, TensorSpec, F32]]:
+    def values(self) -> Iterator[tuple[int, int, layout.TensorSpec, F32]]:
         """Yield (step, worker, tensor, float32[*shape]) for all gradients, one at a time."""
         for step in self.steps:
             for worker, file in enumerate(self.open_step(step)):
@@ -185,13 +171,13 @@ def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Captur
         CaptureError: The remedy is another one than to correct the manifest.
         DataError: All other faults.
     """
-    where = folder / MANIFEST
-    if content.get("format") != FORMAT:
-        what = f"format is {content.get('format')!r}, not {FORMAT!r}"
+    where = folder / layout.MANIFEST
+    if content.get("format") != layout.FORMAT:
+        what = f"format is {content.get('format')!r}, not {layout.FORMAT!r}"
         raise CaptureError(where, what, "this is no capture")
     version = content.get("version")
-    if type(version) is not int or version != VERSION:
-        todo = f"this reader knows version {VERSION}"
+    if type(version) is not int or version != layout.VERSION:
+        todo = f"this reader knows version {layout.VERSION}"
         raise CaptureError(where, f"unknown version {version!r}", todo)
     known = {one.name for one in fields(_Manifest)}
     found = typed(_Manifest, {key: one for key, one in content.items() if key in known})
@@ -203,8 +189,8 @@ def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Captur
     if not found.steps:
         what = "no step is whole: the capture was cut off or is under way"
         raise CaptureError(where, what, "capture again")
-    if not all(0 <= step <= MAX_STEP for step in found.steps):
-        raise DataError(f"steps has a number outside 0..{MAX_STEP}")
+    if not all(0 <= step <= layout.MAX_STEP for step in found.steps):
+        raise DataError(f"steps has a number outside 0..{layout.MAX_STEP}")
     if len(set(found.steps)) != len(found.steps):
         raise DataError("a step stands twice in steps")
     specs = tuple(_spec(where, entry) for entry in found.tensors)
@@ -213,7 +199,9 @@ def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Captur
     return Capture(**{**vars(found), "path": folder, "tensors": specs, "modules": modules})
 
 
-def _check_members(specs: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -> None:
+def _check_members(
+    specs: Sequence[layout.TensorSpec], modules: Sequence[layout.ModuleSpec]
+) -> None:
     """Check that names are unique, and that modules, if any, hold each tensor and no other."""
     if not specs:
         raise DataError("tensors is empty")
@@ -233,20 +221,22 @@ def _check_members(specs: Sequence[TensorSpec], modules: Sequence[ModuleSpec]) -
         raise DataError(f"tensor {missing[0]!r} is in none of the modules")
 
 
-def _module(where: Path, entry: dict[str, Any]) -> ModuleSpec:
-    known = {one.name for one in fields(ModuleSpec)}
-    module = typed(ModuleSpec, {key: one for key, one in entry.items() if key in known}, "modules")
+def _module(where: Path, entry: dict[str, Any]) -> layout.ModuleSpec:
+    known = {one.name for one in fields(layout.ModuleSpec)}
+    module = typed(
+        layout.ModuleSpec, {key: one for key, one in entry.items() if key in known}, "modules"
+    )
     if module.name:  # the model itself has no name
-        check_name(where, module.name, _FIX, "module")
-    check_name(where, module.kind, _FIX, "kind of module")
+        layout.check_name(where, module.name, _FIX, "module")
+    layout.check_name(where, module.kind, _FIX, "kind of module")
     return module
 
 
-def _spec(where: Path, entry: dict[str, Any]) -> TensorSpec:
-    name = check_name(where, entry.get("name"), _FIX)
-    shape = check_shape(where, name, entry.get("shape"), _FIX)
+def _spec(where: Path, entry: dict[str, Any]) -> layout.TensorSpec:
+    name = layout.check_name(where, entry.get("name"), _FIX)
+    shape = layout.check_shape(where, name, entry.get("shape"), _FIX)
     dtype = entry.get("dtype")
-    if dtype not in DTYPES:
+    if dtype not in layout.DTYPES:
         what = f"tensor {name!r} has dtype {dtype!r}"
         raise CaptureError(where, what, "gradients are F32, F16 or BF16")
-    return TensorSpec(name, shape, dtype)
+    return layout.TensorSpec(name, shape, dtype)

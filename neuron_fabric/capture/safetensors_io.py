@@ -228,7 +228,6 @@ def write_tensors(
     tensors: Mapping[str, NDArray[Any]],
     metadata: Mapping[str, str] | None = None,
     bf16: bool = False,
-    durable: bool = False,
 ) -> None:
     """Write a file whole or not at all.
 
@@ -237,7 +236,6 @@ def write_tensors(
         tensors: Tensors by name, in C order.
         metadata: Texts of the header.
         bf16: Whether to round float32 tensors to BF16.
-        durable: Whether the file must be on disk before it appears.
 
     Raises:
         ValueError: The format has no name for a dtype.
@@ -247,7 +245,7 @@ def write_tensors(
         dtype = dtype_name(name, array.dtype)
         rounded = bf16 and dtype == "F32"
         specs.append(TensorSpec(name, array.shape, "BF16" if rounded else dtype))
-    with TensorFileWriter(path, specs, metadata, durable=durable) as file:
+    with TensorFileWriter(path, specs, metadata) as file:
         for spec, array in zip(specs, tensors.values(), strict=True):
             file.write(spec.name, f32_to_bf16(array) if spec.dtype == "BF16" else array)
 

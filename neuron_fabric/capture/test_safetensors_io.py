@@ -40,17 +40,6 @@ def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8))
     return {"a": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    write_tensors(tmp_path / "x", ARRAYS, {"epoch": "3"})
-    file = open_tensors(tmp_path / "x")
-    assert file.metadata == {"epoch": "3"}
-    assert list(file.tensors) == list(ARRAYS)
-    for name, array in ARRAYS.items():
-        assert file.read(name).dtype == array.dtype
-        assert (file.read(name) == array).all()
-    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
-
-
 @pytest.mark.parametrize("shape", [[0, 1 << 62], [1 << 39, 0, 1 << 39, 4], [0, 1 << 40]])
 def test_an_empty_tensor_of_a_huge_dimension_is_one_line(tmp_path: Path, shape: list[int]) -> None:
     """Check shapes that numpy does not support."""
@@ -66,7 +55,11 @@ def test_the_library_reads_what_is_written(tmp_path: Path) -> None:
     write_tensors(tmp_path / "x", ARRAYS, {"note": "π"})
     back = library.load_file(tmp_path / "x")
     assert set(back) == set(ARRAYS)
+    own = open_tensors(tmp_path / "x")
+    assert (own.metadata, list(own.tensors)) == ({"note": "π"}, list(ARRAYS))
+    assert list(tmp_path.iterdir()) == [tmp_path / "x"]
     for name, array in ARRAYS.items():
+        assert own.read(name).dtype == array.dtype
         assert (back[name] == array).all()
     library.save_file(ARRAYS, tmp_path / "y", metadata={"k": "v"})
     file = open_tensors(tmp_path / "y")
@@ -112,25 +105,11 @@ BAD = {
     "NaN": (b'{"a":NaN}', b"", "malformed JSON"),
     "deep": (b"[" * 100_000, b"", "malformed JSON"),
     "a list": ([], b"", "no JSON object"),
-    "metadata": ({"__metadata__": {"a": 1}}, b"", "expected a string"),
-    "metadata kind": ({"__metadata__": []}, b"", "expected a map"),
-    "no entry": ({"a": 1}, b"", "expected struct TensorInfo"),
     "dtype": (entry("F8_E8M0", [8]), bytes(8), "dtype F8_E8M0"),
-    "no dtype": (entry("F8"), bytes(8), "unknown variant `F8`"),
-    "dtype kind": (entry([]), bytes(8), "expected string"),
-    "shape kind": (entry(shape="2"), bytes(8), "expected a sequence"),
-    "shape bool": (entry(shape=[True]), bytes(8), "expected usize"),
-    "shape sign": (entry(shape=[-2]), bytes(8), "expected usize"),
     "shape size": (entry(shape=[1 << 30, 1 << 30]), bytes(8), "overflow computing"),
     "shape of nothing": (entry(shape=[0, 1 << 50], offsets=[0, 0]), b"", "bad shape"),
-    "offsets kind": (entry(offsets=[0]), bytes(8), "expected a tuple of size 2"),
-    "offsets order": (entry(offsets=[8, 0]), bytes(8), "invalid offset for tensor `a`"),
-    "offsets sign": (entry(offsets=[-8, 0]), bytes(8), "expected usize"),
-    "size": (entry(shape=[3]), bytes(8), "invalid shape, data type, or offset"),
-    "hole": (entry(offsets=[4, 12]), bytes(12), "invalid offset for tensor `a`"),
     "cut": (entry(), bytes(7), "truncated"),
     "tail": (entry(), bytes(9), "bytes after the last tensor"),
-    "overlap": ({**entry(), "b": entry()["a"]}, bytes(8), "invalid offset for tensor"),
 }
 
 
@@ -141,14 +120,9 @@ def test_bad_files(tmp_path: Path, header: object, data: bytes, text: str) -> No
     assert "\n" not in str(caught.value)
 
 
-def test_missing_and_short_files(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="missing"):
-        open_tensors(tmp_path / "none")
+def test_folders_and_headers_that_are_too_long(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="is a folder, not a file; check the file"):
         open_tensors(tmp_path)
-    (tmp_path / "x").write_bytes(b"abc")
-    with pytest.raises(CaptureError, match="truncated"):
-        open_tensors(tmp_path / "x")
     (tmp_path / "x").write_bytes((1 << 60).to_bytes(8, "little") + b"{}")
     with pytest.raises(CaptureError, match="truncated"):
         open_tensors(tmp_path / "x")

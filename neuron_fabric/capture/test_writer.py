@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writer of captures: the reader returns every capture, and ignores incomplete steps."""
+"""Writer of captures: the reader returns every capture, and ignores incomplete steps; and selection
+of steps, ranks and layers."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -20,12 +20,8 @@ from hypothesis import strategies as st
 
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec, worker_file
-from neuron_fabric.capture.safetensors_io import (
-    PART,
-    TensorFileWriter,
-    bf16_to_f32,
-    open_tensors,
-)
+from neuron_fabric.capture.safetensors_io import PART, TensorFileWriter, bf16_to_f32, open_tensors
+from neuron_fabric.capture.selection import Numbers, Selection
 from neuron_fabric.capture.writer import CaptureFolder, worker_writer
 from neuron_fabric.errors import CaptureError
 
@@ -84,16 +80,6 @@ def test_what_is_written_is_read(
         assert got.tobytes() == widened(stored(spec, step + worker)).tobytes()
     assert open_tensors(worker_file(folder, 60, 0)).metadata == {"rank": "0", "step": "60"}
     assert not list(folder.rglob("*" + PART))
-
-
-def test_the_library_reads_it(tmp_path: Path) -> None:
-    library = pytest.importorskip("safetensors.numpy")
-    specs = [TensorSpec("a", (3, 2)), TensorSpec("b", (), "F16")]
-    with TensorFileWriter(tmp_path / "x", specs, {"k": "v"}) as file:
-        file.write("b", stored(specs[1], 1))
-        file.write("a", stored(specs[0], 1))
-    found = library.load_file(tmp_path / "x")
-    assert all(found[s.name].tobytes() == stored(s, 1).tobytes() for s in specs)
 
 
 def test_one_tensor_is_in_memory_at_a_time(tmp_path: Path) -> None:
@@ -232,18 +218,6 @@ def refused(folder: Path, text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_the_folder_works_alone(tmp_path: Path) -> None:
-    """Check that the package works in a folder without the project, next to another `models`."""
-    shutil.copytree(ROOT / "neuron_fabric", tmp_path / "neuron_fabric")
-    (tmp_path / "models.py").write_text("raise ImportError('not the project')", encoding="utf-8")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import "
-    code += "neuron_fabric.capture.writer as w, neuron_fabric.capture.selection; print(w.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code], capture_output=True, encoding="utf-8", check=False
-    )
-    assert done.stdout.startswith(str(tmp_path)), done.stderr
-
-
 _VICTIM = """
 import sys
 import numpy as np
@@ -304,3 +278,48 @@ def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None
     lead.finished(0)
     assert victim.read_text(encoding="utf-8") == "mine"
     assert Capture.open(folder).steps == (0,)
+
+
+# Selection of steps, ranks and layers from texts.
+
+TENSORS = [
+    TensorSpec(name, (2,)) for name in ("conv.weight", "norm.weight", "fc.weight", "fc.bias")
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("", {0, 7, 999_999}, set()),
+        ("3,60", {3, 60}, {0, 4, 59}),
+        (" 3 , 5-7 ", {3, 5, 6, 7}, {4, 8}),
+        ("0-1000:50", {0, 50, 1000}, {1, 49, 1050}),
+    ],
+)
+def test_numbers(text: str, inside: set[int], outside: set[int]) -> None:
+    numbers = Numbers.parse(text, "steps", 999_999)
+    assert all(n in numbers for n in inside)
+    assert not any(n in numbers for n in outside)
+
+
+@pytest.mark.parametrize("text", ["x", "3,", "-1", "7-3", "0-9:0", "1000000", "3 4", "1:2"])
+def test_bad_numbers(text: str) -> None:
+    with pytest.raises(CaptureError, match="steps"):
+        Numbers.parse(text, "steps", 999_999)
+
+
+def test_selection_from_the_environment() -> None:
+    found = Selection.from_environment({"NF_CAPTURE_RANKS": "0,2", "NF_CAPTURE_LAYERS": "fc.*, c*"})
+    assert found.workers(4) == [0, 2]
+    names = [spec.name for spec in found.tensors(TENSORS)]
+    assert names == ["conv.weight", "fc.weight", "fc.bias"]  # the model's order
+    assert Selection.from_environment({}) == Selection()
+    assert Selection().workers(3) == [0, 1, 2]
+    assert Selection().tensors(TENSORS) == TENSORS
+
+
+def test_what_is_not_there() -> None:
+    with pytest.raises(CaptureError, match="rank 4: there are 4 ranks"):
+        Selection.parse(ranks="0-4").workers(4)
+    with pytest.raises(CaptureError, match="layer 'fx': matches no parameter; the names are like"):
+        Selection.parse(layers="fc.*,fx").tensors(TENSORS)

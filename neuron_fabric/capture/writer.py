@@ -24,20 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from neuron_fabric.capture.layout import (
-    DTYPES,
-    FORMAT,
-    MANIFEST,
-    MAX_WORKERS,
-    STORED,
-    VERSION,
-    ModuleSpec,
-    TensorSpec,
-    check_name,
-    step_folder,
-    steps_on_disk,
-    worker_file,
-)
+from neuron_fabric.capture import layout
 from neuron_fabric.capture.reader import Capture
 from neuron_fabric.capture.safetensors_io import PART, TensorFileWriter, f32_to_bf16
 from neuron_fabric.data import DataError, read_json
@@ -71,10 +58,10 @@ class CaptureFolder:
     path: Path
     model: str
     world_size: int
-    tensors: Sequence[TensorSpec]
+    tensors: Sequence[layout.TensorSpec]
     note: str = ""
     created: str = ""
-    modules: Sequence[ModuleSpec] = ()
+    modules: Sequence[layout.ModuleSpec] = ()
     steps: list[int] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
     _locked: bool = False
@@ -96,18 +83,14 @@ class CaptureFolder:
             self._lock()
             listed = _listed_steps(self.path)
             if listed and not replace:
-                raise CaptureError(
-                    self.path,
-                    f"holds a capture already ({listed} steps)",
-                    "remove it or choose another folder",
-                )
+                what = f"holds a capture already ({listed} steps)"
+                raise CaptureError(self.path, what, "remove it or choose another folder")
             self._write_manifest()  # first: a step must not be listed while it is removed
-            for step in steps_on_disk(self.path):
-                shutil.rmtree(step_folder(self.path, step))
+            for step in layout.steps_on_disk(self.path):
+                shutil.rmtree(layout.step_folder(self.path, step))
         except OSError as error:
-            raise CaptureError(
-                self.path, error.strerror or error, "choose another folder"
-            ) from None
+            why = error.strerror or error
+            raise CaptureError(self.path, why, "choose another folder") from None
 
     def _lock(self) -> None:
         """Lock the folder while this object exists; the system releases the lock of a killed
@@ -138,26 +121,23 @@ class CaptureFolder:
     def collect(self) -> None:
         """List every pending step whose files are complete. On OSError they stay pending, and
         the next call tries again."""
-        whole = [step for step in self.pending if self._whole(step)]
+        whole = [step for step in self.pending if not self.missing(step)]
         if whole:
-            if not (self.path / MANIFEST).exists():  # the folder was removed meanwhile
-                self.steps = [step for step in self.steps if self._whole(step)]
+            if not (self.path / layout.MANIFEST).exists():  # the folder was removed meanwhile
+                self.steps = [step for step in self.steps if not self.missing(step)]
             self.steps = sorted({*self.steps, *whole})
             self._write_manifest()
             self.pending = [step for step in self.pending if step not in whole]
 
     def missing(self, step: int) -> list[int]:
         """Return the workers whose file of ``step`` is missing."""
-        files = [worker_file(self.path, step, worker) for worker in range(self.world_size)]
+        files = [layout.worker_file(self.path, step, worker) for worker in range(self.world_size)]
         return [worker for worker, file in enumerate(files) if not file.is_file()]
-
-    def _whole(self, step: int) -> bool:
-        return not self.missing(step)
 
     def _write_manifest(self) -> None:
         manifest: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": layout.FORMAT,
+            "version": layout.VERSION,
             "model": self.model,
             "world_size": self.world_size,
             "steps": self.steps,
@@ -167,7 +147,8 @@ class CaptureFolder:
         }
         if self.modules:
             manifest["modules"] = [_entry(one) for one in self.modules]
-        with NewFile(self.path / MANIFEST, self.path / (MANIFEST + PART), durable=True) as file:
+        place = self.path / layout.MANIFEST
+        with NewFile(place, place.with_name(place.name + PART), durable=True) as file:
             file.put((json.dumps(manifest, indent=1) + "\n").encode())
 
 
@@ -175,14 +156,14 @@ def worker_writer(
     capture: Path,
     step: int,
     worker: int,
-    tensors: Sequence[TensorSpec],
+    tensors: Sequence[layout.TensorSpec],
     metadata: Mapping[str, str] | None = None,
 ) -> TensorFileWriter:
     """Create the file of one worker and step; its tensors may be written in any order. OSError.
 
     `close` of the result raises ValueError if a tensor is missing.
     """
-    target = worker_file(capture, step, worker)
+    target = layout.worker_file(capture, step, worker)
     target.parent.mkdir(parents=True, exist_ok=True)
     sync_folder(capture)
     return TensorFileWriter(target, tensors, {**(metadata or {}), "step": str(step)}, durable=True)
@@ -195,7 +176,7 @@ def write_capture(
     dtype: Literal["F32", "F16", "BF16"] = "F32",
     note: str = "",
     created: str = "",
-    modules: Sequence[ModuleSpec] = (),
+    modules: Sequence[layout.ModuleSpec] = (),
 ) -> Capture:
     """Write a synthetic capture and open it; an existing capture at ``path`` is replaced.
 
@@ -223,7 +204,7 @@ def write_capture(
     if any(s != shapes[0] for s in shapes) or len(workers) != 1 or workers == {()}:
         raise ValueError("every step needs the same tensors, each float32[W, *shape] with one W")
     world = next(iter(workers))[0]
-    specs = [TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
+    specs = [layout.TensorSpec(name, shape[1:], dtype) for name, shape in shapes[0].items()]
     lead = CaptureFolder(folder, model, world, specs, note, created, modules)
     lead.create(replace=True)
     for step, tensors in arrays.items():
@@ -231,10 +212,10 @@ def write_capture(
             with worker_writer(folder, step, worker, specs) as file, np.errstate(over="ignore"):
                 for name, values in tensors.items():
                     own = values[worker]  # large values become infinite in F16
-                    kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(STORED[dtype])
+                    kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(layout.STORED[dtype])
                     file.write(name, kept)
         lead.finished(step)
-    return Capture.open(folder, max_workers=max(world, MAX_WORKERS))
+    return Capture.open(folder, max_workers=max(world, layout.MAX_WORKERS))
 
 
 def check_shared(path: Path, manifest: bytes) -> None:
@@ -249,7 +230,7 @@ def check_shared(path: Path, manifest: bytes) -> None:
         CaptureError: The folder is another one, or cannot be written.
     """
     until = time.monotonic() + SHOWN_S
-    while (found := _content(path / MANIFEST)) != manifest and time.monotonic() < until:
+    while (found := _content(path / layout.MANIFEST)) != manifest and time.monotonic() < until:
         time.sleep(SHOWN_S / 50)
     if found != manifest:
         what = "is not the folder that the first worker has made"
@@ -269,13 +250,13 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:
+def check_tensors(where: object, tensors: Sequence[layout.TensorSpec]) -> None:
     """Raise CaptureError for an empty list, and for names and dtypes that a capture cannot hold."""
     if not tensors:
         raise CaptureError(where, "no tensor to capture", "choose other layers")
     for spec in tensors:
-        check_name(where, spec.name)
-        if spec.dtype not in DTYPES:
+        layout.check_name(where, spec.name)
+        if spec.dtype not in layout.DTYPES:
             raise CaptureError(
                 where,
                 f"tensor {spec.name!r} has dtype {spec.dtype}",
@@ -283,7 +264,7 @@ def check_tensors(where: object, tensors: Sequence[TensorSpec]) -> None:
             )
 
 
-def _entry(module: ModuleSpec) -> dict[str, Any]:
+def _entry(module: layout.ModuleSpec) -> dict[str, Any]:
     entry = {"name": module.name, "kind": module.kind, "tensors": list(module.tensors)}
     return {**entry, "head": True} if module.head else entry
 
@@ -291,15 +272,15 @@ def _entry(module: ModuleSpec) -> dict[str, Any]:
 def _listed_steps(path: Path) -> int:
     """Return the number of listed steps of the capture in ``path``; CaptureError if the folder
     holds something else."""
-    manifest = path / MANIFEST
+    manifest = path / layout.MANIFEST
     if manifest.is_file():
         try:
             content = read_json(manifest)
         except DataError:
             content = None
-        if isinstance(content, dict) and content.get("format") == FORMAT:
+        if isinstance(content, dict) and content.get("format") == layout.FORMAT:
             steps = content.get("steps")
             return len(steps) if isinstance(steps, list) else 0
-    elif all(one.name == MANIFEST + PART for one in path.iterdir()):
+    elif all(one.name == layout.MANIFEST + PART for one in path.iterdir()):
         return 0
     raise CaptureError(path, "is not empty and holds no capture", "choose another folder")

@@ -7,11 +7,10 @@ one line for all ranks and exit code 2 on each.
 
 # No postponed annotations here, as in the module of the hook.
 
-import errno
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -21,13 +20,14 @@ from typing import Any
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.calibration.calibrating import warmup_of
 from neuron_fabric.calibration.calibration_job import CALIBRATE, job_of
 from neuron_fabric.calibration.shadow_run import shadowed, told
 from neuron_fabric.capacity.cost_model import place, refusals
 from neuron_fabric.capacity.substrate import Substrate, read_substrate
-from neuron_fabric.codec import Route
-from neuron_fabric.ddp import Hook, refuse, register
-from neuron_fabric.errors import AttachError, CaptureError, LineError
+from neuron_fabric.codec import Route, lines_of
+from neuron_fabric.ddp import Hook, register
+from neuron_fabric.errors import AttachError, LineError
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -43,20 +43,15 @@ from neuron_fabric.hook.lost_ranks import Peers, watch
 from neuron_fabric.hook.refusal import check_model, end, warn
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
-from neuron_fabric.monitor.job_plan import (
-    WARMUP,
-    Cost,
-    Phase,
-    check_monitor,
-    costs_of,
-    plan_of,
-)
-from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, read_profile
+from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
+from neuron_fabric.profile import Profile, fingerprint, read_profile
 from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
-from neuron_fabric.reducers.choice import TORCH, check_reducer, reducer_of
-from neuron_fabric.reducers.torch_reducer import MAX_WORKERS
+from neuron_fabric.reducers.interface import Reducer
+from neuron_fabric.reducers.server_session import ServerReducer, most_lines
+from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
+from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
 from neuron_fabric.wrapped import ddp_model, named_parameters
 
@@ -140,12 +135,7 @@ def vet(
         return Vetted(notes=(NO_SUBSTRATE,))
     counts = buckets or {}
     costs = costs_of(
-        profile,
-        substrate.coefficients,
-        workers,
-        device=device,
-        buckets=counts,
-        waits=waits,
+        profile, substrate.coefficients, workers, device=device, buckets=counts, waits=waits
     )
     notes = [
         f"capacity: region {one.name!r}: no time is modelled for packing {route}, so it is used "
@@ -181,10 +171,18 @@ def _route(region: Region, phase: Phase) -> Route:
     return region.phases.get(phase, FULL).route
 
 
+TORCH = "torch"
 PROFILE, REDUCER, MONITOR = "NF_PROFILE", "NF_REDUCER", "NF_MONITOR"
 SUBSTRATE = "NF_SUBSTRATE"
-LEAST_WARMUP = 3
-"""Least number of FP32 steps: DDP rebuilds its buckets after the first step."""
+
+
+def _check_reducer(text: str) -> None:
+    """Raise AttachError for an unknown reducer or a bad socket."""
+    if text == DEFAULT or text.startswith(PREFIX):
+        address(text)
+    elif text != TORCH:
+        what = f"reducer {text!r} is not one of {TORCH}, unix:PATH, {DEFAULT}"
+        raise AttachError("attach", what, "choose one")
 
 
 @dataclass(frozen=True)
@@ -201,7 +199,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Raise AttachError for an unknown choice or a number out of range."""
-        check_reducer(self.reducer)
+        _check_reducer(self.reducer)
         for name, value, known in (
             ("fp32", self.fp32, PATHS),
             ("nonfinite", self.nonfinite, (NAN, FALLBACK)),
@@ -291,6 +289,10 @@ def attach(
         if reduce is not None:
             what = "reduce= and a profile are two hooks that reduce"
             raise AttachError("attach", what, "choose one")
+        if asked := job_of(env):  # `nf train calibrate` has started this training
+            chosen, monitor, strict = asked[1].profile, asked[0], False
+        if not isinstance(model, DistributedDataParallel):
+            check_model(model)  # there is no group to agree with
         conditions = partial(
             told_conditions,
             batch=batch,
@@ -300,35 +302,24 @@ def attach(
             optimizer=optimizer,
             scaler=scaler,
         )
-        if asked := job_of(env):  # `nf train calibrate` has started this training
-            chosen, monitor, strict = asked[1].profile, asked[0], False
-        if not isinstance(model, DistributedDataParallel):
-            check_model(model)  # there is no group to agree with
         if asked and chosen is None:
             here = together(conditions, model.process_group)
             return shadowed(model, *asked, steps=steps, here=here, timeout_s=timeout_s)
         assert chosen is not None
-        session = _agreed(
-            model,
-            chosen,
-            {
-                "reducer": reducer or env.get(REDUCER) or TORCH,
-                "fp32": fp32,
-                "nonfinite": nonfinite,
-                "strict": strict,
-                "steps": steps,
-                "timeout_s": timeout_s,
-                "substrate": substrate or env.get(SUBSTRATE) or None,
-            },
-            Path(monitor or env[MONITOR]) if monitor or env.get(MONITOR) else None,
-            conditions,
-            scaler,
-            optimizer,
-            env,
-            name,
-        )
-    except CaptureError as error:
-        refuse(error)
+
+        def request() -> _Asked:
+            file = substrate or env.get(SUBSTRATE)
+            known = read_substrate(Path(file)) if file else None
+            which = reducer or env.get(REDUCER) or TORCH
+            options = Options(which, fp32, nonfinite, strict, steps, timeout_s, known)
+            return _asked(model, chosen, options, conditions(), optimizer)
+
+        agreed = together(request, model.process_group)
+        if (other := other_rank(agreed.digest, model.process_group)) is not None:
+            what = f"rank {other} has another profile, model, version or other options than rank 0"
+            raise AttachError("attach", what, "start all ranks alike")
+        folder = monitor or env.get(MONITOR)
+        session = _attached(model, agreed, Path(folder) if folder else None, scaler, env, name)
     except LineError as error:
         end(error, getattr(model, "process_group", None))
     if asked:
@@ -345,34 +336,6 @@ class _Asked:
     here: Conditions
     options: Options
     digest: str
-
-
-def _agreed(
-    model: DistributedDataParallel,
-    profile: str | os.PathLike[str] | Profile,
-    options: Mapping[str, Any],
-    folder: Path | None,
-    conditions: Callable[[], Conditions],
-    scaler: Any,
-    optimizer: Any,
-    env: Mapping[str, str],
-    name: str,
-) -> TrainingSession:
-    """Attach a profile on every rank, or raise the same error on every rank."""
-    group = model.process_group
-
-    def ask() -> _Asked:
-        return _asked(model, profile, _options(**options), conditions(), optimizer)
-
-    asked = together(ask, group)
-    if (other := other_rank(asked.digest, group)) is not None:
-        what = f"rank {other} has another profile, model, version or other options than rank 0"
-        raise AttachError("attach", what, "start all ranks alike")
-    return _attached(model, asked, folder, scaler, env, name)
-
-
-def _options(substrate: str | os.PathLike[str] | None, **words: Any) -> Options:
-    return Options(**words, substrate=read_substrate(Path(substrate)) if substrate else None)
 
 
 def _asked(
@@ -408,6 +371,32 @@ def _check_momentum(profile: Profile, optimizer: Any) -> None:
             raise AttachError("attach", what, "give the optimizer momentum=0")
 
 
+def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:
+    """Return the reducer that a training names, not open yet; ``regions`` by parameter."""
+    profile, options = asked.profile, asked.options
+    if options.reducer == TORCH:
+        return TorchReducer(options.timeout_s)
+    low = {
+        region.name: {how.route for how in region.phases.values()} - {Route.FP32}
+        for region in profile.regions
+    }
+    widest = {
+        name: max(routes, key=lambda route: route.bits, default=Route.G_BINARY)
+        for name, routes in low.items()
+    }
+    sizes = {name: p.numel() for name, p in named_parameters(model)}
+    votes = [
+        lines_of(n, widest.get(regions.get(name, ""), Route.G_BINARY)) for name, n in sizes.items()
+    ]
+    more = 0
+    if options.fp32 == ORDERED:
+        full = sum(lines_of(n, Route.FP32) for n in sizes.values())
+        more = 2 * full + len(sizes)  # gradients and samples, each from a new line
+    routes = tuple(sorted(set().union(*low.values()), key=list(Route).index))
+    hello = Hello("", 0, 0, asked.digest, most_lines(votes, more), routes)
+    return ServerReducer(address(options.reducer), hello, options.timeout_s)
+
+
 def _attached(
     model: DistributedDataParallel,
     asked: _Asked,
@@ -420,14 +409,7 @@ def _attached(
     group = model.process_group
     rank, world = dist.get_rank(group), dist.get_world_size(group)
     regions = {name: region.name for name, region in binding.regions.items()}
-    reducer = reducer_of(
-        options.reducer,
-        profile,
-        {name: (p.numel(), regions.get(name, "")) for name, p in named_parameters(model)},
-        ordered=options.fp32 == ORDERED,
-        digest=asked.digest,
-        timeout_s=options.timeout_s,
-    )
+    reducer = _reducer_of(asked, model, regions)
     reducer.open(group)
     router = BucketRouter(
         model,
@@ -435,7 +417,11 @@ def _attached(
         reducer,
         fp32=options.fp32,
         nonfinite=options.nonfinite,
-        shadows={region.name: how for region in profile.regions if (how := _steady(region))},
+        shadows={
+            region.name: region.phases[Phase.STEADY]
+            for region in profile.regions
+            if _route(region, Phase.STEADY) != Route.FP32
+        },
     )
     unverified = asked.fit.unverified
     device = options.reducer != TORCH
@@ -448,9 +434,10 @@ def _attached(
         waits=reducer.first_group.latencies() if asks else (2.0, 0.0),
         buckets=buckets_by_region(named_parameters(model), model.bucket_bytes_cap, router.regions),
     )
+    share = profile.phases.warmup.steps
     plan = plan_of(
         profile,
-        warmup=_warmup(profile, options.steps),
+        warmup=WARMUP if share < 1 and options.steps is None else warmup_of(share, options.steps),
         unverified=unverified,
         costs=vetted.costs,
         refused=vetted.refused,
@@ -482,42 +469,17 @@ def _attached(
     return session
 
 
-def _in_units_of_the_loss(profile: Profile) -> list[str]:
-    """Return the regions whose state is in units of the scaled loss."""
-    return [
-        region.name
-        for region in profile.regions
-        if any(
-            how.feedback or how.signal == "momentum" or how.fixed is not None
-            for how in region.phases.values()
-        )
-    ]
-
-
-def _steady(region: Any) -> PhaseRoute | None:
-    how: PhaseRoute | None = region.phases.get("steady")
-    return how if how is not None and how.route != Route.FP32 else None
-
-
-def _warmup(profile: Profile, steps: int | None) -> int:
-    wanted = profile.phases.warmup.steps
-    share = WARMUP if steps is None else round(wanted * steps)
-    return max(LEAST_WARMUP, share if wanted < 1 else round(wanted))
-
-
 def _writable(folder: Path | None) -> Path | None:
     """Return the folder of the log, or None after a warning if it cannot be written."""
     if folder is None:
         return None
     try:
-        if "\0" in str(folder):
-            raise OSError(errno.EINVAL, "no name of a folder")
         folder.mkdir(parents=True, exist_ok=True)
         if os.access(folder, os.W_OK):
             return folder
         why = "not writable"
-    except OSError as error:
-        why = str(error.strerror)
+    except (OSError, ValueError) as error:  # a NUL in the name
+        why = str(getattr(error, "strerror", error))
     warn(f"{folder}: {why}; the training goes on without a log")
     return None
 
@@ -533,13 +495,18 @@ def _tell(asked: _Asked, world: int, vetted: Vetted) -> None:
         warn(f"profile {profile.name!r}: {note}")
     if world == 1:
         warn("one worker: nothing is saved")
-    hows = [how for region in profile.regions for how in region.phases.values()]
-    if any(how.feedback for how in hows):
+    hows = [(region.name, how) for region in profile.regions for how in region.phases.values()]
+    if any(how.feedback for _, how in hows):
         warn("residuals of error feedback take 4 bytes an element of their regions")
-    if any(how.signal == "momentum" for how in hows):
+    if any(how.signal == "momentum" for _, how in hows):
         warn("momentum is the signal of a region: the optimizer is to have none")
-    if asked.here.grad_scaler is None and (names := _in_units_of_the_loss(profile)):
-        what = f"residuals, momenta or a fixed scale of {', '.join(names)} follow the loss scale"
+    scaled = {
+        name: None
+        for name, how in hows
+        if how.feedback or how.signal == "momentum" or how.fixed is not None
+    }
+    if asked.here.grad_scaler is None and scaled:
+        what = f"residuals, momenta or a fixed scale of {', '.join(scaled)} follow the loss scale"
         warn(f"{what} by attach(..., scaler=) alone: give it the GradScaler, or False for none")
     if profile.phases.warmup.steps < 1 and asked.options.steps is None:
         warn(f"warm-up: {WARMUP} steps; its share needs attach(..., steps=)")

@@ -31,10 +31,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-
-# No postponed annotations here: they would be strings where torch looks at them.
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -44,27 +41,11 @@ from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capacity.link_times import LinkTimes
 from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
+from neuron_fabric.ddp import DdpMean
+from neuron_fabric.hook import payload
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
-from neuron_fabric.hook.payload import (
-    LocalSignal,
-    Memory,
-    Vote,
-    common_scale,
-    decode,
-    fp32_part,
-    own_votes,
-    packed_codes,
-    packed_vote,
-    parts_of,
-    places,
-    put_means,
-    sidecar,
-    signal_of,
-    values_of,
-)
-from neuron_fabric.hook.refusal import end, second_hook, warn
+from neuron_fabric.hook.refusal import warn
 from neuron_fabric.hook.sampling import Agreements, Measured, Signs, sample_of
-from neuron_fabric.mean import DdpMean
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer
@@ -72,40 +53,6 @@ from neuron_fabric.wrapped import named_parameters
 
 RING, ORDERED, WHOLE = "ring", "ordered", "whole"
 PATHS = (RING, ORDERED, WHOLE)
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """FP32 reduction in flight: ``flat`` holds the new values of ``views``."""
-
-    work: Any
-    flat: torch.Tensor
-    views: Sequence[torch.Tensor]
-
-    def finish(self) -> None:
-        """Wait, and copy the values into the views."""
-        self.work.wait()
-        parts = self.flat.split([view.numel() for view in self.views])
-        for view, part in zip(self.views, parts, strict=True):
-            view.copy_(part)
-
-
-def ring(
-    bucket: dist.GradBucket,
-    mean: DdpMean,
-    group: Any,
-    chosen: Sequence[int],
-    sampled: Sequence[torch.Tensor] = (),
-) -> Reduction | None:
-    """Start the mean of the gradients at these places of a mixed bucket, in one buffer, with the
-    ``sampled`` elements of others after them, which are scaled already. None: there are none."""
-    mean.scale(bucket, frozenset(chosen))
-    gradients = bucket.gradients()
-    views = [*(gradients[n].view(-1) for n in chosen), *sampled]
-    if not views:
-        return None
-    flat = torch.cat(views)
-    return Reduction(dist.all_reduce(flat, group=group, async_op=True), flat, views)
 
 
 Found = TypeVar("Found")
@@ -241,7 +188,11 @@ class BucketRouter(HookState):
             totals[region] += sizes[name]
         self._share = {name: sizes[name] / totals[one] for name, one in self.regions.items()}
         self.reducer, self.fp32, self.nonfinite = reducer, fp32, nonfinite
-        self.memory, self.mean, self.thread = Memory(), DdpMean(model), InOrder("nf reducer")
+        self.memory, self.mean, self.thread = (
+            payload.Memory(),
+            DdpMean(model),
+            InOrder("nf reducer"),
+        )
         self.packer, self.small = InOrder("nf packer", 2 * AHEAD), SMALL
         self.routes: Mapping[str, PhaseRoute] = {}
         self.samples: frozenset[str] = frozenset()
@@ -256,10 +207,6 @@ class BucketRouter(HookState):
         collection in a forked process, in which the threads of gloo are not."""
         self.first: Callable[[], None] = lambda: None
         self.last: Callable[[], None] = lambda: None
-
-    def refuse(self, hook: str) -> NoReturn:
-        """End the script, in one line: it registers another hook on this model."""
-        end(second_hook(hook), self.group)
 
     def reduce(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start the reduction of a bucket."""
@@ -295,7 +242,7 @@ class BucketRouter(HookState):
         if peers is None or not is_lost(error):
             return
         self.peers = None
-        who, place = peers.who(error), f"after step {self.step}"
+        who, place = peers.who(), f"after step {self.step}"
         if where is not None:
             step, index, parameters = where
             hows = [self._low(self.names[id(one)]) for one in parameters]
@@ -326,7 +273,7 @@ class BucketRouter(HookState):
     def _two_ways(
         self,
         bucket: dist.GradBucket,
-        signals: Sequence[LocalSignal],
+        signals: Sequence[payload.LocalSignal],
         full: Sequence[int],
         gradients: Sequence[torch.Tensor],
     ) -> torch.futures.Future[torch.Tensor]:
@@ -340,10 +287,10 @@ class BucketRouter(HookState):
         if self.fp32 == WHOLE or any(one.shadow for one in signals):
             packed()  # what comes now changes what is looked at
 
-        def submit() -> tuple[Sequence[Vote], Any]:
+        def submit() -> tuple[Sequence[payload.Vote], Any]:
             votes = packed()
-            parts = parts_of(votes) + ([fp32_part(ordered)] if ordered else [])
-            columns = sidecar([vote.column for vote in votes])
+            parts = payload.parts_of(votes) + ([payload.fp32_part(ordered)] if ordered else [])
+            columns = payload.sidecar([vote.column for vote in votes])
             return votes, self.reducer.submit(self.step, index, parts, columns)
 
         if self.fp32 == ORDERED:
@@ -351,10 +298,8 @@ class BucketRouter(HookState):
         elif self.fp32 == WHOLE or len(full) == len(gradients):
             self._count_ring(buffer)
             wait = self._timed(buffer, self.mean(None, bucket)).wait
-        elif (reduction := ring(bucket, self.mean, self.group, full, samples)) is not None:
-            self._count_ring(reduction.flat)
-            self._timed(reduction.flat, reduction.work.get_future())
-            wait = reduction.finish
+        else:
+            wait = self._ring(bucket, full, samples)
         submitted = ask(submit)
         future: torch.futures.Future[torch.Tensor] = torch.futures.Future()
 
@@ -368,7 +313,7 @@ class BucketRouter(HookState):
                 future.set_result(buffer)
                 return
             if ordered:
-                put_means(ordered, outcome.parts[-1].lines, self.workers)
+                payload.put_means(ordered, outcome.parts[-1][0], self.workers)
             start = time.perf_counter()
             self._decode(votes, outcome)
             self.reducer.counters.seconds["decode"] += time.perf_counter() - start
@@ -377,16 +322,36 @@ class BucketRouter(HookState):
         self.thread.put(finish, future.set_exception)
         return future
 
+    def _ring(
+        self, bucket: dist.GradBucket, full: Sequence[int], samples: Sequence[torch.Tensor]
+    ) -> Callable[[], None]:
+        """Start the mean of the FP32 gradients of a mixed bucket, in one buffer, with the
+        ``samples`` of others after them, which are scaled already; return what waits for it."""
+        self.mean.scale(bucket, frozenset(full))
+        gradients = bucket.gradients()
+        views = [*(gradients[n].view(-1) for n in full), *samples]
+        if not views:
+            return lambda: None
+        flat = torch.cat(views)
+        work = dist.all_reduce(flat, group=self.group, async_op=True)
+        self._count_ring(flat)
+        self._timed(flat, work.get_future())
+
+        def finish() -> None:
+            work.wait()
+            _spread(flat, views)
+
+        return finish
+
     def _at_once(self, action: Callable[[], Any]) -> Callable[[], Any]:
         """Run an action now, with the interface of `InOrder.ask`."""
         self.packer.drain()
         found = action()
         return lambda: found
 
-    def _votes_of(self, signals: Sequence[LocalSignal]) -> list[Vote]:
+    def _votes_of(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
         start = time.perf_counter()
         votes = self._packed(signals)
-        self.measured.abstained += sum(not (one.shadow or one.column[1]) for one in votes)
         self.reducer.counters.seconds["pack"] += time.perf_counter() - start
         return votes
 
@@ -405,14 +370,14 @@ class BucketRouter(HookState):
         if (residual := self.memory.flushed(name)) is not None:
             gradient += torch.from_numpy(residual).to(gradient.dtype)
 
-    def _signal(self, name: str, view: torch.Tensor) -> LocalSignal | None:
+    def _signal(self, name: str, view: torch.Tensor) -> payload.LocalSignal | None:
         region, how = self.regions.get(name, ""), self._low(name)
         sampled = region in self.samples
         if how is None:
             shadow = self.shadows.get(region)
             if not sampled or shadow is None or shadow.route == Route.FP32:
                 return None
-            return signal_of(name, region, view, shadow, None, shadow=True)
+            return payload.signal_of(name, region, view, shadow, None, shadow=True)
         sample = index = None
         if sampled:
             index = sample_of(name, view.numel(), self.step)
@@ -420,9 +385,9 @@ class BucketRouter(HookState):
             sample = view.clone() if index is None else view[torch.from_numpy(index)]
             if self.fp32 == RING:
                 sample *= 1.0 / self.workers
-        return signal_of(name, region, view, how, self.memory, sample=sample, index=index)
+        return payload.signal_of(name, region, view, how, self.memory, sample=sample, index=index)
 
-    def _packed(self, signals: Sequence[LocalSignal]) -> list[Vote]:
+    def _packed(self, signals: Sequence[payload.LocalSignal]) -> list[payload.Vote]:
         """Pack votes while the maxima of codes are reduced, then the codes."""
         codes = [one for one in signals if one.how.route.codes]
         own = [torch.from_numpy(maxima(one.values)) for one in codes]
@@ -430,24 +395,26 @@ class BucketRouter(HookState):
             flat = torch.cat(own)
             wait = self.reducer.first_group.all_reduce(flat, "max")
             self._count_ring(flat)
-        votes = {n: packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes}
+        votes = {
+            n: payload.packed_vote(one) for n, one in enumerate(signals) if not one.how.route.codes
+        }
         if own:
             start, seconds = time.perf_counter(), self.reducer.counters.seconds
             largest = wait().split([one.numel() for one in own])
             waited = time.perf_counter() - start
             seconds["agree"] += waited
             seconds["pack"] -= waited
-            places = [n for n in range(len(signals)) if n not in votes]
-            for n, one, most in zip(places, codes, largest, strict=True):
+            slots = [n for n in range(len(signals)) if n not in votes]
+            for n, one, most in zip(slots, codes, largest, strict=True):
                 u = units(most.numpy(), one.how.route)
-                votes[n] = packed_codes(one, u, self.step, self.rank)
+                votes[n] = payload.packed_codes(one, u, self.step, self.rank)
         return [votes[n] for n in range(len(signals))]
 
-    def _decode(self, votes: Sequence[Vote], outcome: Outcome) -> None:
+    def _decode(self, votes: Sequence[payload.Vote], outcome: Outcome) -> None:
         again = []
-        for n, (vote, part, first) in enumerate(places(votes)):
+        for n, (vote, part, first) in enumerate(payload.places(votes)):
             present = outcome.present[n]
-            s = common_scale(outcome.scales[n], present, vote.how)
+            s = payload.common_scale(outcome.scales[n], present, vote.how)
             lost = bool(np.isnan(s))
             self.measured.nonfinite += int(lost)
             if lost and self.nonfinite == FALLBACK and not vote.shadow:
@@ -457,7 +424,7 @@ class BucketRouter(HookState):
             d = vote.view.detach().numpy() if direct else np.empty(vote.view.numel(), np.float32)
             mean = self._mean_at(vote)
             reduced, more = outcome.parts[part], (vote.units, self.workers)
-            decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
+            payload.decode(reduced, vote.how.route, vote.net, first, d, s, present, *more)
             if not direct and not vote.shadow:
                 vote.view.copy_(torch.from_numpy(d))
             if not lost:
@@ -465,17 +432,17 @@ class BucketRouter(HookState):
         if again and self.fp32 != WHOLE:
             self._once_more([vote.view for vote in again])
 
-    def _mean_at(self, vote: Vote) -> F32 | None:
+    def _mean_at(self, vote: payload.Vote) -> F32 | None:
         """Return the FP32 mean at the sampled places, which votes overwrite under `WHOLE`."""
         if vote.shadow:
-            return values_of(vote.view)
+            return payload.values_of(vote.view)
         if vote.sample is None or self.fp32 != WHOLE:
-            return None if vote.sample is None else values_of(vote.sample)
-        mean = values_of(vote.view)
+            return None if vote.sample is None else payload.values_of(vote.sample)
+        mean = payload.values_of(vote.view)
         return mean.copy() if vote.index is None else mean[vote.index]
 
     def _measure(
-        self, vote: Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
+        self, vote: payload.Vote, mean: F32 | None, d: F32, s: np.float32, present: np.float32
     ) -> None:
         if not vote.shadow:
             signs = vote.how.route == Route.G_BINARY and not vote.net
@@ -489,14 +456,14 @@ class BucketRouter(HookState):
         if mean is not None:
             at = d if vote.index is None else d[vote.index]
             self.measured.sampled(vote.region, mean, at, d.size, vote.shadow)
-        if vote.signal is not None:
-            sent = np.zeros_like(vote.signal)
+        if vote.kept:
+            sent = np.zeros_like(vote.values)
             if vote.column[1]:
-                votes = own_votes(vote.packed, vote.how.route, sent.size, vote.units)
+                votes = payload.own_votes(vote.packed, vote.how.route, sent.size, vote.units)
                 np.multiply(votes, s, out=sent)
-            self.memory.keep(vote.name, vote.signal, sent)
+            self.memory.keep(vote.name, vote.values, sent)
 
-    def _lost(self, votes: Sequence[Vote], others: Sequence[torch.Tensor]) -> None:
+    def _lost(self, votes: Sequence[payload.Vote], others: Sequence[torch.Tensor]) -> None:
         """Reduce a lost bucket in FP32, with ``others`` of the same submit; residuals stay."""
         if self.fp32 != WHOLE and (
             views := [*others, *(vote.view for vote in votes if not vote.shadow)]
@@ -508,13 +475,18 @@ class BucketRouter(HookState):
         flat = torch.cat(list(views)) * (1.0 / self.workers)
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
-        for view, mean in zip(views, flat.split([one.numel() for one in views]), strict=True):
-            view.copy_(mean)
+        _spread(flat, views)
 
     def _count_ring(self, flat: torch.Tensor) -> None:
         """Count the bytes of a ring all-reduce: all but the share of a rank, twice."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
+
+
+def _spread(flat: torch.Tensor, views: Sequence[torch.Tensor]) -> None:
+    """Copy the values of one buffer into the views that it was made of."""
+    for view, part in zip(views, flat.split([one.numel() for one in views]), strict=True):
+        view.copy_(part)
 
 
 def bucket_hook(state: BucketRouter, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

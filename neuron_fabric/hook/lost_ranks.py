@@ -24,7 +24,6 @@ import torch.distributed as dist
 from neuron_fabric.ranks import is_first
 
 _GLOO = re.compile(r"gloo|connection (closed|reset)|broken pipe|timed? ?out", re.IGNORECASE)
-_PEER = re.compile(r"\[?([0-9a-fA-F.:]+)\]?:\d+\s*$", re.MULTILINE)
 _LOOK_S = 1.0
 """A process whose connections are closed may still be ending."""
 _STORE_S = 2.0
@@ -38,22 +37,16 @@ class Peers:
         """Exchange them; every rank of ``group`` comes."""
         self._group, self._rank = group, dist.get_rank(group)
         self._machine, pid = _machine(), os.getpid()
-        own = (self._machine, pid, _state(pid)[1], _addresses())
+        own = (self._machine, pid, _state(pid)[1])
         self._every: list[Any] = [None] * dist.get_world_size(group)
         dist.all_gather_object(self._every, own, group=group)
 
-    def who(self, error: BaseException) -> str:
+    def who(self) -> str:
         """Say which rank is lost, as far as this one can tell."""
         until = time.monotonic() + _LOOK_S
         while not (gone := self._gone()) and time.monotonic() < until:
             time.sleep(_LOOK_S / 20)
-        if gone:
-            return "; ".join(gone)
-        peer = _PEER.search(str(error))
-        there = [n for n, one in enumerate(self._every) if peer and peer[1] in one[3]]
-        if there and self._every[there[0]][0] != self._machine:
-            return f"one of ranks {', '.join(map(str, there))} has ended or is out of reach"
-        return "a rank has ended, is stopped or is out of reach"
+        return "; ".join(gone) or "a rank has ended, is stopped or is out of reach"
 
     def is_first(self) -> bool:
         """Return whether no other rank has reported the lost rank yet."""
@@ -69,7 +62,7 @@ class Peers:
 
     def _gone(self) -> list[str]:
         found = []
-        for rank, (machine, pid, began, _) in enumerate(self._every):
+        for rank, (machine, pid, began) in enumerate(self._every):
             if machine == self._machine and rank != self._rank:
                 state, start = _state(pid)
                 if start != began or state in "XZ":
@@ -113,10 +106,3 @@ def _state(pid: int) -> tuple[str, str]:
         return "X", ""
     after = words.rpartition(")")[2].split()
     return after[0], after[19]
-
-
-def _addresses() -> list[str]:
-    try:
-        return socket.gethostbyname_ex(socket.gethostname())[2]
-    except OSError:
-        return []

@@ -6,7 +6,7 @@ torch.
 # No postponed annotations here, as in the hook's own module.
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +28,7 @@ from neuron_fabric.codec import (
 from neuron_fabric.codec.draws import Key, draws
 from neuron_fabric.hook.sampling import Index
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.interface import F32, Part, Reduced
+from neuron_fabric.reducers.interface import F32, U8, Part
 
 
 class Memory:
@@ -149,7 +149,7 @@ def common_scale(total: np.float32, present: np.float32, how: PhaseRoute) -> np.
 
 
 def decode(
-    reduced: Reduced,
+    reduced: U8,
     route: Route,
     net: bool,
     first: int,
@@ -177,12 +177,11 @@ def decode(
         return
     lines = slice(first, first + lines_of(out.size, route))
     if u is not None:
-        unpack_sums(reduced.planes[:, lines], route, u, workers, int(present), out)
+        unpack_sums(reduced[:, lines], route, u, workers, int(present), out)
     elif net:
-        planes = reduced.planes[:, lines]
-        unpack_net(planes, route, out.size, int(present), scale=float(s), out=out)
+        unpack_net(reduced[:, lines], route, out.size, int(present), scale=float(s), out=out)
     else:
-        unpack(reduced.lines[lines], route, out.size, scale=float(s), out=out)
+        unpack(reduced[0, lines], route, out.size, scale=float(s), out=out)
 
 
 def own_votes(packed: Packed, route: Route, elements: int, u: F32 | None = None) -> F32:
@@ -201,7 +200,12 @@ SEED = 2606
 
 @dataclass(frozen=True)
 class LocalSignal:
-    """Values of one parameter that this worker packs; ``kept``: with a residual. See `Vote`."""
+    """Values of one parameter that this worker packs; ``kept``: with a residual.
+
+    ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
+    are only looked at. ``sample``: the FP32 mean of sampled elements, once it is there; ``index``:
+    which ones, None: all.
+    """
 
     name: str
     region: str
@@ -214,26 +218,16 @@ class LocalSignal:
     index: Index | None = None
 
 
-@dataclass(frozen=True)
-class Vote:
-    """A parameter of which this worker sends votes, or integer codes.
+@dataclass(frozen=True, kw_only=True)
+class Vote(LocalSignal):
+    """Votes, or integer codes, that this worker sends of a parameter.
 
-    ``view``: its elements in the bucket's buffer, flat. ``shadow``: it goes in FP32, and the votes
-    are only looked at. ``signal``: what was voted on, where a residual is kept of it. ``sample``:
-    the FP32 mean of sampled elements, once it is there; ``index``: which ones, None: all.
-    ``units``: of the codes, the same on every rank; None: these are votes.
+    ``values``: what was voted on, if a residual is kept of it. ``units``: of the codes, the same on
+    every rank; None: these are votes.
     """
 
-    name: str
-    region: str
-    view: torch.Tensor
-    how: PhaseRoute
     packed: Packed
     column: tuple[float, float]
-    shadow: bool = False
-    signal: F32 | None = None
-    sample: torch.Tensor | None = None
-    index: Index | None = None
     units: F32 | None = None
 
     @property
@@ -292,9 +286,8 @@ def _draws(key: Key, first: int, count: int) -> Any:
 
 def _vote(one: LocalSignal, packed: Packed, units: F32 | None = None) -> Vote:
     entry = column(packed, one.values.size, own_scale(one.values, packed, one.how))
-    what = (one.name, one.region, one.view, one.how, packed, entry, one.shadow)
-    signal = one.values if one.kept else None
-    return Vote(*what, signal=signal, sample=one.sample, index=one.index, units=units)
+    kept = one if one.kept else replace(one, values=one.values[:0].copy())
+    return Vote(**vars(kept), packed=packed, column=entry, units=units)
 
 
 def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:

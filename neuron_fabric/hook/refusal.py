@@ -5,15 +5,28 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from neuron_fabric.capture.trained_model import HOOK, PROFILE_HOOK, hook_of
-from neuron_fabric.errors import AttachError, LineError
+from neuron_fabric.errors import AttachError, CaptureError, LineError
 from neuron_fabric.errors import warn as say_warning
 from neuron_fabric.ranks import is_first
 
 _DDP = "DistributedDataParallel"
-_FSDP = {"FullyShardedDataParallel", "FSDPModule"}
-_ENGINES = {"DeepSpeedEngine"}
-_ASKED = "attach"
+_SHARDED = {"FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+_OURS = {"capture_hook": "is captured already", "bucket_hook": "has a profile already"}
+# Attributes of DistributedDataParallel that no hook of ours works with; the mesh with no votes.
+_UNSUPPORTED = {
+    "mixed_precision": (
+        "mixed_precision of DDP reduces by a hook of its own",
+        "use torch.autocast",
+    ),
+    "skip_all_reduce_unused_params": (
+        "skip_all_reduce_unused_params hides steps from hooks",
+        "leave it out",
+    ),
+    "_use_python_reducer": (
+        "the python_reducer of torch.compile has no buckets",
+        "use another mode",
+    ),
+}
 
 
 def warn(text: str) -> None:
@@ -24,40 +37,38 @@ def warn(text: str) -> None:
 def end(error: LineError, group: Any) -> NoReturn:
     """End the script with exit code 2 and one line for all ranks."""
     if is_first(str(error), group):
-        warn(str(error))
+        command = "capture" if isinstance(error, CaptureError) else "runtime"
+        say_warning(f"nf {command}: {error}")
     raise SystemExit(2) from None
 
 
-def check_model(model: Any) -> None:
-    """Raise AttachError for a model whose gradients the hook would not see."""
+def check_model(model: Any, profile: bool = True) -> None:
+    """Raise AttachError for a model whose gradients the hook would not see, or, with a
+    ``profile``, could not reduce."""
     kinds = {kind.__name__ for kind in type(model).__mro__}
     name = type(model).__name__
-    if kinds & (_FSDP | _ENGINES):
+    if kinds & _SHARDED:
         what = f"{name} reduces shards, in which no parameter's gradient is whole"
-        raise AttachError(_ASKED, what, f"train under {_DDP}")
+        raise _refused(what, f"train under {_DDP}")
     if _DDP not in kinds:
-        raise AttachError(_ASKED, f"{name} is no {_DDP} model", f"wrap the model in {_DDP} before")
-    if getattr(model, "device_mesh", None) or getattr(model, "_device_mesh", None):
-        what = "device_mesh splits parameters between ranks"
-        raise AttachError(_ASKED, what, "give the model a process_group")
+        raise _refused(f"{name} is no {_DDP} model", f"wrap the model in {_DDP} before")
     if hook := hook_of(model):
         raise second_hook(hook)
-    if getattr(model, "mixed_precision", None) is not None:
-        what = "mixed_precision of DDP reduces by a hook of its own"
-        raise AttachError(_ASKED, what, "use torch.autocast")
-    if getattr(model, "skip_all_reduce_unused_params", False):
-        what = "skip_all_reduce_unused_params hides steps from hooks"
-        raise AttachError(_ASKED, what, "leave it out")
-    if getattr(model, "_use_python_reducer", False):
-        what = "the python_reducer of torch.compile has no buckets"
-        raise AttachError(_ASKED, what, "use another mode")
+    for attribute, (what, todo) in _UNSUPPORTED.items():
+        if getattr(model, attribute, None):
+            raise _refused(what, todo)
+    if not profile:
+        return
+    if getattr(model, "device_mesh", None) or getattr(model, "_device_mesh", None):
+        what = "device_mesh splits parameters between ranks"
+        raise _refused(what, "give the model a process_group")
     parameters = [one for one in model.module.parameters() if one.requires_grad]
     if not parameters:
-        raise AttachError(_ASKED, "no parameter of the model is trained", "set requires_grad")
+        raise _refused("no parameter of the model is trained", "set requires_grad")
     elsewhere = {one.device.type for one in parameters} - {"cpu"}
     if elsewhere:
         what = f"parameters are on {', '.join(sorted(elsewhere))}, and votes are counted on the CPU"
-        raise AttachError(_ASKED, what, "train on the CPU with this version")
+        raise _refused(what, "train on the CPU with this version")
 
 
 def second_hook(name: str) -> AttachError:
@@ -66,8 +77,20 @@ def second_hook(name: str) -> AttachError:
     Args:
         name: name of the hook that is registered already, or about to be.
     """
-    if name in (HOOK, PROFILE_HOOK):
-        state = "is captured already" if name == HOOK else "has a profile already"
-        return AttachError(_ASKED, f"this model {state}", "call attach once a model")
-    what = f"a model takes one communication hook, and {name} is one too"
-    return AttachError(_ASKED, what, "leave that one out")
+    if name in _OURS:
+        return _refused(f"this model {_OURS[name]}", "call attach once a model")
+    return _refused(
+        f"a model takes one communication hook, and {name} is one too",
+        "leave it out; without a profile, give it to attach(model, reduce=..., reduce_state=...)",
+    )
+
+
+def hook_of(model: Any) -> str:
+    """Return the name of a model's hook as torch logs it, or "". Torch's list of hooks is no
+    use: built-in hooks are missing, and a copied model has the list without the hook."""
+    logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
+    return str(logged.get("comm_hook") or "")
+
+
+def _refused(what: str, todo: str) -> AttachError:
+    return AttachError("attach", what, todo)

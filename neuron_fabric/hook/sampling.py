@@ -56,7 +56,6 @@ class Measured:
 
     def __init__(self) -> None:
         self.nonfinite = 0
-        self.abstained = 0
         self._cosines: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         self._decoded: dict[str, float] = defaultdict(float)
         self._reference: dict[str, float] = defaultdict(float)

@@ -28,14 +28,32 @@ VERSION = 1
 
 
 class Controls(Protocol):
-    """Interface of the controller that decides on routes; see `monitor.Controller`."""
+    """Interface of the controller that decides on routes, see `monitor.Controller`; by default all
+    is in FP32, without samples and without a state."""
 
-    def routes(self) -> Mapping[str, PhaseRoute]: ...
-    def samples(self) -> frozenset[str]: ...
-    def step_end(self, report: StepReport) -> None: ...
-    def state_dict(self) -> Mapping[str, Any]: ...
-    def load_state_dict(self, values: Mapping[str, Any]) -> None: ...
-    def close(self) -> None: ...
+    def routes(self) -> Mapping[str, PhaseRoute]:
+        """Return the routes of the next step by region."""
+        return {}
+
+    def samples(self) -> frozenset[str]:
+        """Return the regions that are sampled in the next step."""
+        return frozenset()
+
+    def step_end(self, report: StepReport) -> None:
+        """Take in the report of a step."""
+        return
+
+    def state_dict(self) -> Mapping[str, Any]:
+        """Return the state for a checkpoint."""
+        return {}
+
+    def load_state_dict(self, values: Mapping[str, Any]) -> None:
+        """Go on from a `state_dict`."""
+        return
+
+    def close(self) -> None:
+        """Close the log."""
+        return
 
 
 class TrainingSession:
@@ -57,9 +75,6 @@ class TrainingSession:
         self._start = time.perf_counter()
         self.strange_losses = 0
         """Losses that were NaN or infinite."""
-        self.nonfinite, self.abstained = 0, 0
-        """Low-bit tensors that were not finite on some rank, and on which this rank had no vote,
-        summed over the steps."""
         router.first, router.last = self._first, self._last
         self.reporter: Callable[[Mapping[str, float]], None] = lambda metrics: None
         """Pass on the value of `report` after the last step: to `nf train calibrate`, by a file."""
@@ -194,8 +209,6 @@ class TrainingSession:
             measured, totals = router.measured, _totals(router)
             sent, received, seconds, events = map(_difference, totals, self._before)
             self._before = totals
-            self.nonfinite += measured.nonfinite
-            self.abstained += measured.abstained
             self.controls.step_end(
                 StepReport(
                     step,

@@ -6,7 +6,7 @@ and decode `PHASE/ROUTE/DECODE/STATISTIC`, float64[n, parameters]. Statistics ar
 elements of a parameter, so that those of a region are sums again: `dot` of the mean gradient and
 the decoded gradient, `mean2` and `decoded2` their squared norms, and `zeros`, the mean number of
 exact zeros of a worker. The decoded gradient has shrink 1. The statistics of `MORE` are reported
-and decide nothing (see `calibration.shadow_router`).
+and decide nothing (see `calibration.shadow_run`).
 """
 
 from __future__ import annotations

@@ -36,25 +36,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Reduced:
-    """Result of a part.
-
-    Attributes:
-        lines: uint8[n, 64], votes or FP32 sums; empty otherwise.
-        planes: uint8[P, n, 64], count planes (`neuron_fabric.codec.count`) or sums of integer codes
-            (`add_codes`); empty otherwise.
-    """
-
-    lines: U8
-    planes: U8
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A bucket, the same on every rank: its parts as submitted, and of each tensor of the sidecar
-    the sum over workers in their order: scales and number of those present, float32[T] each."""
+    the sum over workers in their order: scales and number of those present, float32[T] each.
 
-    parts: Sequence[Reduced]
+    A part is uint8[L, n, 64]: one layer of votes or of FP32 sums; the count planes of ``net``
+    (`neuron_fabric.codec.count`); or the layers of sums of integer codes (`add_codes`).
+    """
+
+    parts: Sequence[U8]
     scales: F32
     present: F32
 
@@ -89,28 +79,16 @@ class Counters:
             self.received[route.value] += received
 
 
-@dataclass(frozen=True)
-class ReducerLimits:
-    """Largest job and routes that a reducer supports."""
-
-    workers: int
-    routes: frozenset[Route]
-
-
 class Reducer(Protocol):
     """`submit` is called in the same order on every rank and does not wait; `wait` is called in
     the order of the submits, from one other thread."""
 
     counters: Counters
-    limits: ReducerLimits
 
-    @property
-    def first_group(self) -> Any:
-        """Return the `OwnGroup` of the submitting thread, to agree before packing."""
-
-    @property
-    def second_group(self) -> Any:
-        """Return the `OwnGroup` of the waiting thread, for other reductions."""
+    first_group: Any
+    """`OwnGroup` of the submitting thread, to agree before packing."""
+    second_group: Any
+    """`OwnGroup` of the waiting thread, for other reductions."""
 
     def open(self, group: Any) -> None:
         """Open it, once, on every rank of ``group``. Raise LineError on every rank alike."""

@@ -11,14 +11,13 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import socket
 import sys
 import threading
 import time
 import weakref
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -30,36 +29,8 @@ from numpy.typing import NDArray
 from neuron_fabric.codec import LINE, U8, Route, sum_kind
 from neuron_fabric.errors import LineError, say
 from neuron_fabric.ranks import together
-from neuron_fabric.reducers.interface import (
-    F32,
-    BucketLost,
-    Counters,
-    Outcome,
-    Part,
-    Reduced,
-    ReducerLimits,
-)
-from neuron_fabric.reducers.server_wire import (
-    Ask,
-    Bye,
-    Done,
-    Hello,
-    Message,
-    PartShape,
-    Pending,
-    Refused,
-    ServerError,
-    Skip,
-    Submit,
-    Welcome,
-    WireError,
-    close_all,
-    connect,
-    cut,
-    readable,
-    receive,
-    send,
-)
+from neuron_fabric.reducers import server_wire as wire
+from neuron_fabric.reducers.interface import F32, BucketLost, Counters, Outcome, Part
 from neuron_fabric.reducers.torch_reducer import OwnGroup
 
 WORDS = 64
@@ -88,7 +59,7 @@ class Word(IntEnum):
 class BucketShape:
     """Layout of the lines that a worker sends for a bucket."""
 
-    parts: tuple[PartShape, ...]
+    parts: tuple[wire.PartShape, ...]
     columns: int
 
     @property
@@ -161,7 +132,7 @@ class SharedLines:
     def __init__(self, file: int, workers: int, lines: int) -> None:
         """``file``: a descriptor, which this object closes. ServerError where it is not sealed, or
         not of the size that ``workers`` and ``lines`` need; OSError, ValueError."""
-        self._file, self.workers, self.lines = file, workers, lines
+        self.file, self.workers, self.lines = file, workers, lines
         self.planes = workers.bit_length()
         self._close = weakref.finalize(self, os.close, file)
         size = bytes_of(workers, lines)
@@ -188,11 +159,6 @@ class SharedLines:
             raise
         return SharedLines(file, workers, lines)
 
-    @property
-    def file(self) -> int:
-        """Return the file descriptor."""
-        return self._file
-
     def outcome(self, seq: int) -> Word:
         """Return the outcome of a bucket; NONE while it has none."""
         word = int(self._words[seq % WORDS])
@@ -214,12 +180,12 @@ class SharedLines:
                 word, why = Word.LOST, "a rank has given up waiting for it"
                 why = why if given else "another process holds the lock of the shared memory"
             self._reasons[seq % WORDS] = 0
-            text = np.frombuffer(cut(why, REASON - 1).encode(), np.uint8)
+            text = np.frombuffer(wire.cut(why, REASON - 1).encode(), np.uint8)
             self._reasons[seq % WORDS, : len(text)] = text
             self._words[seq % WORDS] = (seq + 1) << 2 | word
         finally:
             if locked:
-                fcntl.lockf(self._file, fcntl.LOCK_UN)
+                fcntl.lockf(self.file, fcntl.LOCK_UN)
         return word
 
     def give_up(self, seq: int) -> Word:
@@ -229,14 +195,14 @@ class SharedLines:
         while not self._try_lock():
             if time.monotonic() > end:
                 what = f"another process has held its lock for {LOCK_S:g} s"
-                raise ServerError("the memory of the server", what, "is a rank stopped?")
+                raise wire.ServerError("the memory of the server", what, "is a rank stopped?")
             time.sleep(0.001)
         try:
             if (there := self.outcome(seq)) != Word.NONE:
                 return there
             self._given[seq % WORDS] = seq + 1
         finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN)
+            fcntl.lockf(self.file, fcntl.LOCK_UN)
         return Word.LOST
 
     def close(self) -> None:
@@ -251,7 +217,7 @@ class SharedLines:
         """Take the lock between processes, unless another one has it; the death of one gives it
         back."""
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             return False
         return True
@@ -264,10 +230,12 @@ def _check_sealed(file: int, size: int) -> None:
         seals = 0
     if seals & _SEALS != _SEALS:
         what = "it is not sealed: its sender could make it smaller"
-        raise ServerError("the memory of the server", what, "use the server of `nf serve`")
+        raise wire.ServerError("the memory of the server", what, "use the server of `nf serve`")
     if (found := os.fstat(file).st_size) != size:
         what = f"it has {found:,} bytes, not {size:,}"
-        raise ServerError("the memory of the server", what, "use the same version on both sides")
+        raise wire.ServerError(
+            "the memory of the server", what, "use the same version on both sides"
+        )
 
 
 def bytes_of(workers: int, lines: int) -> int:
@@ -294,7 +262,7 @@ class Ticket:
     (``why``)."""
 
     seq: int
-    submit: Submit
+    submit: wire.Submit
     parts: Sequence[Part]
     sidecar: F32
     session: Session | None = None
@@ -306,13 +274,75 @@ class Ticket:
 
 
 class Session:
-    """A connection whose job is complete: the shared memory is there."""
+    """Connection on which HELLO was said; once all ranks of the job have come, it has the shared
+    memory."""
 
-    def __init__(self, sock: socket.socket, shared: SharedLines, rank: int, said: Welcome) -> None:
-        self.sock, self.shared, self.rank, self.said = sock, shared, rank, said
+    shared: SharedLines
+
+    def __init__(self, path: Path, hello: wire.Hello) -> None:
+        """Connect to the server. Raise ServerError if there is none."""
+        self._path, self._hello, self.rank = path, hello, hello.rank
+        self.sock = wire.connect(path)
+        self.joined = False
         self.ended = ""  # why, once it has
         self.counters: Counter[str] = Counter()
         self._heard = time.monotonic()
+        if (
+            not wire.send(self.sock, hello) and self.join(0.0) is None
+        ):  # refused before it was heard
+            self.sock.close()
+            raise wire.ServerError(
+                path, "the server has ended", f"start it: nf serve --socket {path}"
+            )
+
+    def skip(self, seq: int) -> None:
+        """Tell that no bucket up to this one comes from here."""
+        wire.send(self.sock, wire.Skip(seq))
+
+    def join(self, timeout_s: float) -> wire.Welcome | None:
+        """Wait until all ranks of the job have come; None: not within the time. ServerError where
+        it is refused."""
+        end = time.monotonic() + timeout_s
+        while wire.readable(self.sock, end - time.monotonic()):
+            try:
+                return self._welcomed(wire.receive(self.sock))
+            except BlockingIOError:
+                continue
+            except wire.WireError as error:
+                self.close()
+                raise wire.ServerError(
+                    self._path, error, "use the same version on both sides"
+                ) from None
+        return None
+
+    def _welcomed(self, came: tuple[wire.Message, list[int]] | None) -> wire.Welcome:
+        if came is None:
+            self.close()
+            what = "the server has ended before all ranks had come"
+            raise wire.ServerError(self._path, what, f"start it: nf serve --socket {self._path}")
+        message, files = came
+        try:
+            if isinstance(message, wire.Refused):
+                raise wire.ServerError(self._path, "refused", message.why)
+            if not isinstance(message, wire.Welcome) or len(files) != 1:
+                what = f"{type(message).__name__} in answer to HELLO"
+                raise wire.ServerError(self._path, what, "use the same version on both sides")
+            if lacking := [one for one in self._hello.routes if one not in message.routes]:
+                what = f"the device lacks {', '.join(lacking)}: it has {', '.join(message.routes)}"
+                raise wire.ServerError(self._path, what, "choose other routes in the profile")
+            self.shared = SharedLines(files.pop(), self._hello.world, self._hello.lines)
+        except (ValueError, OSError) as error:
+            self.close()
+            raise wire.ServerError(
+                self._path, f"no memory to share ({error})", "see ulimit"
+            ) from None
+        except wire.ServerError:
+            self.close()
+            raise
+        finally:
+            wire.close_all(files)
+        self.joined = True
+        return message
 
     def put(self, ticket: Ticket) -> bool:
         """Lay the lines of a bucket in the shared memory and tell the server; False: it is gone."""
@@ -327,7 +357,7 @@ class Session:
             put_row(own, first, ticket.sidecar[0])
             put_row(own, first + row, ticket.sidecar[1])
             _put_table(own, shape, ticket.parts)
-        if not send(self.sock, ticket.submit):
+        if not wire.send(self.sock, ticket.submit):
             self.ended = "the server has gone"
         return not self.ended
 
@@ -342,12 +372,12 @@ class Session:
                 continue
             silent = time.monotonic() - self._heard
             if not asked and silent > patience_s:
-                asked = send(self.sock, Ask(seq))
+                asked = wire.send(self.sock, wire.Ask(seq))
                 self._heard = time.monotonic()
             elif asked and silent > SILENCE_S:
                 self.ended = "the server does not answer"
             elif asked and silent > SILENCE_S / 4:
-                send(self.sock, Ask(seq))
+                wire.send(self.sock, wire.Ask(seq))
         while not self.ended and self._hears(0.0):
             pass  # what nobody reads would fill the socket
         return word
@@ -355,12 +385,12 @@ class Session:
     def _hears(self, within_s: float) -> bool:
         """Return whether a message has arrived in this time."""
         try:
-            if not readable(self.sock, within_s):
+            if not wire.readable(self.sock, within_s):
                 return False
-            came = receive(self.sock)
+            came = wire.receive(self.sock)
         except BlockingIOError:
             return False
-        except (WireError, ValueError, OSError) as error:
+        except (wire.WireError, ValueError, OSError) as error:
             self.ended = f"the server cannot be understood ({error})"
             return True
         self._heard = time.monotonic()
@@ -368,95 +398,30 @@ class Session:
             self.ended = self.ended or "the server has ended"
             return True
         message, files = came
-        close_all(files)  # nobody was asked for one
-        if isinstance(message, Done):
+        wire.close_all(files)  # nobody was asked for one
+        if isinstance(message, wire.Done):
             self.counters.update(message.counters)
-        elif isinstance(message, Refused):
+        elif isinstance(message, wire.Refused):
             self.ended = message.why
-        elif not isinstance(message, Pending):
+        elif not isinstance(message, wire.Pending):
             self.ended = f"the server says {type(message).__name__}"
         return True
 
     def close(self, bye: bool = False) -> None:
         """End it."""
         if bye:
-            send(self.sock, Bye())
+            wire.send(self.sock, wire.Bye())
         self.ended = self.ended or "closed"
         self.sock.close()
-
-
-class Joining:
-    """A connection on which HELLO was said."""
-
-    def __init__(self, path: Path, hello: Hello) -> None:
-        """Connect to the server. Raise ServerError if there is none."""
-        self._path, self._hello = path, hello
-        self._sock = connect(path)
-        if not send(self._sock, hello) and self.session(0.0) is None:  # refused before it was heard
-            self._sock.close()
-            raise ServerError(path, "the server has ended", f"start it: nf serve --socket {path}")
-
-    def skip(self, seq: int) -> None:
-        """Tell that no bucket up to this one comes from here."""
-        send(self._sock, Skip(seq))
-
-    def session(self, timeout_s: float) -> Session | None:
-        """The session, when all ranks of the job have come; None: not within the time.
-        ServerError where it is refused."""
-        end = time.monotonic() + timeout_s
-        while True:
-            left = max(0.0, end - time.monotonic())
-            if not readable(self._sock, left):
-                return None
-            try:
-                came = receive(self._sock)
-            except BlockingIOError:
-                continue
-            except WireError as error:
-                self.close()
-                raise ServerError(self._path, error, "use the same version on both sides") from None
-            return self._joined(came)
-
-    def _joined(self, came: tuple[Message, list[int]] | None) -> Session:
-        if came is None:
-            self.close()
-            what = "the server has ended before all ranks had come"
-            raise ServerError(self._path, what, f"start it: nf serve --socket {self._path}")
-        message, files = came
-        try:
-            if isinstance(message, Refused):
-                raise ServerError(self._path, "refused", message.why)
-            if not isinstance(message, Welcome) or len(files) != 1:
-                what = f"{type(message).__name__} in answer to HELLO"
-                raise ServerError(self._path, what, "use the same version on both sides")
-            if lacking := [one for one in self._hello.routes if one not in message.routes]:
-                what = f"the device lacks {', '.join(lacking)}: it has {', '.join(message.routes)}"
-                raise ServerError(self._path, what, "choose other routes in the profile")
-            [file] = files
-            files = []
-            shared = SharedLines(file, self._hello.world, self._hello.lines)
-        except (ValueError, OSError) as error:
-            self.close()
-            raise ServerError(self._path, f"no memory to share ({error})", "see ulimit") from None
-        except ServerError:
-            self.close()
-            raise
-        finally:
-            close_all(files)
-        return Session(self._sock, shared, self._hello.rank, message)
-
-    def close(self) -> None:
-        self._sock.close()
 
 
 class ServerSession:
     """One rank of a job, through all its sessions. `submit` and `wait` may be called by two
     threads; each of them in the order of the buckets, the same on every rank."""
 
-    def __init__(self, path: Path, hello: Hello, timeout_s: float) -> None:
+    def __init__(self, path: Path, hello: wire.Hello, timeout_s: float) -> None:
         self.path, self.hello, self.timeout_s = path, hello, timeout_s
         self._session: Session | None = None
-        self._joining: Joining | None = None
         self._seq = 0
         self._lock = threading.Lock()
         self._under_way = 0
@@ -467,27 +432,26 @@ class ServerSession:
 
     def join(self) -> None:
         """Say HELLO. ServerError when no server is there."""
-        self._joining = Joining(self.path, self.hello)
+        self._session = Session(self.path, self.hello)
 
-    def joined(self) -> Welcome:
-        """Wait until all ranks have come. ServerError."""
-        if self._joining is None:
-            raise ServerError(self.path, "HELLO was not said", "join first")
-        session = self._joining.session(self.timeout_s + SILENCE_S)  # the server's time-out first
-        if session is None:
-            self._joining.close()
+    def joined(self) -> wire.Welcome:
+        """Wait, after `join`, until all ranks have come. ServerError."""
+        assert self._session is not None
+        said = self._session.join(self.timeout_s + SILENCE_S)  # the server's time-out first
+        if said is None:
+            self._session.close()
             what = f"the server has not answered for {self.timeout_s:g} s"
-            raise ServerError(self.path, what, "is it stopped?")
-        self._session, self._joining = session, None
-        return session.said
+            raise wire.ServerError(self.path, what, "is it stopped?")
+        return said
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
         """Send the lines of a bucket, or when there is room; does not wait."""
         shapes = tuple(
-            PartShape(part.route, part.net, len(part.lines), len(part.starts)) for part in parts
+            wire.PartShape(part.route, part.net, len(part.lines), len(part.starts))
+            for part in parts
         )
         with self._lock:
-            submit = Submit(
+            submit = wire.Submit(
                 *(self._seq, step, bucket, shapes, sidecar.shape[1]),
                 present=int((sidecar[1] > 0).sum()),
                 poison=int(np.isnan(sidecar[0]).sum()),
@@ -511,10 +475,8 @@ class ServerSession:
         """Say BYE."""
         with self._lock:
             if self._session is not None:
-                self._session.close(bye=True)
-            if self._joining is not None:
-                self._joining.close()
-            self._session = self._joining = None
+                self._session.close(bye=self._session.joined)
+            self._session = None
             self._why = "closed"
 
     def _send(self) -> None:
@@ -527,28 +489,25 @@ class ServerSession:
                 ticket.session = session
             else:
                 ticket.why = session.ended if session is not None else self._why
-                if self._joining is not None:
-                    self._joining.skip(ticket.seq)
+                if self._session is not None and not self._session.joined:
+                    self._session.skip(ticket.seq)
 
     def _alive(self) -> Session | None:
         """The session; a new one where it has ended, and server and ranks are there again."""
-        if self._session is not None and not self._session.ended:
-            return self._session
-        if self._session is not None:
+        if self._session is not None and self._session.ended:
             self._why = self._session.ended
             self._session.close()
             self._session = None
         if self._why == "closed":
             return None
         try:
-            if self._joining is None:
-                self._joining = Joining(self.path, self.hello)
-            self._session = self._joining.session(0.0)
-            if self._session is not None:
-                self._joining = None
-        except ServerError as error:
-            self._joining, self._why = None, str(error)
-        return self._session
+            if self._session is None:
+                self._session = Session(self.path, self.hello)
+            if self._session.joined or self._session.join(0.0) is not None:
+                return self._session
+        except wire.ServerError as error:
+            self._session, self._why = None, str(error)
+        return None
 
     def _outcome(self, ticket: Ticket) -> Outcome:
         session = ticket.session
@@ -557,7 +516,7 @@ class ServerSession:
         word = session.outcome(ticket.seq, self.timeout_s)
         reason = session.shared.reason(ticket.seq)
         if word == Word.REFUSED:
-            raise ServerError(self.path, reason, "see the server's output")
+            raise wire.ServerError(self.path, reason, "see the server's output")
         if word != Word.DONE:
             raise BucketLost(reason or session.ended)
         self.counters += session.counters
@@ -584,11 +543,9 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
         lines = got[:, first : first + part.lines]
         if part.route.codes:
             layers, _ = sum_kind(part.route, shared.workers)
-            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[:layers].copy()))
-        elif part.net:
-            out.append(Reduced(np.empty((0, LINE), np.uint8), lines[1:].copy()))
+            out.append(lines[:layers].copy())
         else:
-            out.append(Reduced(lines[0].copy(), np.empty((0, 0, LINE), np.uint8)))
+            out.append((lines[1:] if part.net else lines[:1]).copy())
     first, row = shape.side
     scales = row_of(got[0], first, shape.columns)
     return Outcome(out, scales, row_of(got[0], first + row, shape.columns))
@@ -601,8 +558,6 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
 # life: the ranks reduce such buckets in FP32, and come back when it is there again.
 
 
-MOST_WORKERS = 64
-"""Number of a region of the device."""
 EVENTS = ("answers", "severe", "fallback")
 """Return the counts of the device that the monitor uses."""
 
@@ -610,51 +565,26 @@ EVENTS = ("answers", "severe", "fallback")
 class ServerReducer:
     """See `Reducer`."""
 
-    def __init__(
-        self,
-        path: Path,
-        lines: int,
-        fingerprint: str,
-        timeout_s: float = 60.0,
-        routes: Sequence[Route] = (),
-    ) -> None:
-        """``lines``: the most that a rank will have in a bucket (`shared_lines.most_lines`);
-        ``fingerprint``: of all that the ranks of the job have to agree on; ``routes``: those that
-        buckets may have in addition to FP32."""
+    def __init__(self, path: Path, hello: wire.Hello, timeout_s: float = 60.0) -> None:
+        """``hello``: all of it but job, rank and number of ranks, which `open` knows."""
         self.counters = Counters()
-        self.limits = ReducerLimits(MOST_WORKERS, frozenset())
-        self.device: dict[str, int | str] = {}
-        self._path, self._lines, self._fingerprint = path, lines, fingerprint
-        self._routes = tuple(routes)
-        self._timeout_s, self._told = timeout_s, False
+        self._path, self._hello, self._timeout_s, self._told = path, hello, timeout_s, False
 
     def open(self, group: Any) -> None:
         """See `Reducer`."""
         rank, world = dist.get_rank(group), dist.get_world_size(group)
         job = [os.urandom(8).hex()]
         dist.broadcast_object_list(job, src=dist.get_global_rank(group, 0), group=group)
-        hello = Hello(job[0], rank, world, self._fingerprint, self._lines, self._routes)
+        hello = replace(self._hello, job=job[0], rank=rank, world=world)
         self._server = ServerSession(self._path, hello, self._timeout_s)
         self._rank = rank
         try:
             together(self._server.join, group)
-            said = together(self._server.joined, group)
+            together(self._server.joined, group)
         except LineError:
             self._server.close()
             raise
-        self.device = dict(said.device)
-        self.limits = ReducerLimits(MOST_WORKERS, frozenset(said.routes))
-        self._first, self._second = (OwnGroup(group, self._timeout_s) for _ in range(2))
-
-    @property
-    def first_group(self) -> OwnGroup:
-        """See `Reducer`."""
-        return self._first
-
-    @property
-    def second_group(self) -> OwnGroup:
-        """See `Reducer`."""
-        return self._second
+        self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
         """See `Reducer`."""
@@ -681,7 +611,7 @@ class ServerReducer:
         self._told = False
         self.counters.buckets += 1
         for part, one in zip(handle.parts, outcome.parts, strict=True):
-            self.counters.moved(part.route, received=one.lines.nbytes + one.planes.nbytes)
+            self.counters.moved(part.route, received=one.nbytes)
         self.counters.moved(Route.FP32, received=handle.sidecar.nbytes)
         for name in EVENTS:
             self.counters.events[name] += self._server.counters.pop(name, 0)
@@ -690,4 +620,4 @@ class ServerReducer:
     def close(self) -> None:
         """See `Reducer`."""
         self._server.close()
-        del self._first, self._second
+        del self.first_group, self.second_group

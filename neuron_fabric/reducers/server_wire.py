@@ -330,18 +330,16 @@ def connect(path: Path, allowed: Collection[int] = ()) -> socket.socket:
         sock.connect(os.fspath(path))
     except OSError as error:
         sock.close()
-        start = f"start it: nf serve --socket {path}"
+        todo = f"start it: nf serve --socket {path}"
         if isinstance(error, BlockingIOError):
-            raise ServerError(path, "the server does not take connections", "is it stopped?") from (
-                None
-            )
-        if isinstance(error, FileNotFoundError):
-            raise ServerError(path, "no reducer server is there", start) from None
-        if isinstance(error, ConnectionRefusedError):
+            what, todo = "the server does not take connections", "is it stopped?"
+        elif isinstance(error, FileNotFoundError):
+            what = "no reducer server is there"
+        elif isinstance(error, ConnectionRefusedError):
             what = "the server of this socket has ended"
-            raise ServerError(path, what, start) from None
-        what = f"no reducer server answers ({error.strerror})"
-        raise ServerError(path, what, start) from None
+        else:
+            what = f"no reducer server answers ({error.strerror})"
+        raise ServerError(path, what, todo) from None
     uid = peer_of(sock)[1]
     if uid not in users:
         sock.close()

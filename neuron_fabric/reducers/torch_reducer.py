@@ -25,15 +25,7 @@ import torch.distributed as dist
 from neuron_fabric.capacity.link_times import usual
 from neuron_fabric.codec import LINE, Route, add_codes, count
 from neuron_fabric.hook.payload import ordered_sum
-from neuron_fabric.reducers.interface import (
-    F32,
-    U8,
-    Counters,
-    Outcome,
-    Part,
-    Reduced,
-    ReducerLimits,
-)
+from neuron_fabric.reducers.interface import F32, U8, Counters, Outcome, Part
 
 OPS = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
 AT_ONCE = 1 << 22
@@ -161,7 +153,6 @@ class _Share:
 class _Handle:
     """A bucket under way."""
 
-    bucket: int
     shares: Sequence[_Share]
     tensors: int
     sent: torch.Tensor  # kept until it has gone
@@ -175,23 +166,12 @@ class TorchReducer:
     def __init__(self, timeout_s: float = 60.0) -> None:
         """Set the time-out in seconds after which a missing rank ends the training."""
         self.counters = Counters()
-        self.limits = ReducerLimits(MAX_WORKERS, frozenset(Route))
         self._timeout_s = timeout_s
 
     def open(self, group: Any) -> None:
         """See `Reducer`. Two groups: `submit` and `wait` are called by two threads."""
-        self._scatter, self._gather = (OwnGroup(group, self._timeout_s) for _ in range(2))
-        self._workers, self._rank = self._scatter.size, self._scatter.rank
-
-    @property
-    def first_group(self) -> OwnGroup:
-        """The group of the thread that submits, for what ranks agree on before they pack."""
-        return self._scatter
-
-    @property
-    def second_group(self) -> OwnGroup:
-        """The group of the thread that waits, for what else it has to reduce."""
-        return self._gather
+        self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
+        self._workers, self._rank = self.first_group.size, self.first_group.rank
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> _Handle:
         """See `Reducer`."""
@@ -207,14 +187,14 @@ class TorchReducer:
             _put(message, share, share.part.lines)
         sent = torch.from_numpy(message)
         inbox = torch.empty_like(sent)
-        work = self._scatter.exchange(inbox, sent)
+        work = self.first_group.exchange(inbox, sent)
         for share in shares:
             foreign = share.size * LINE * (self._workers - 1)
             self.counters.moved(share.part.route, foreign, foreign)
         foreign = sidecar.nbytes * (self._workers - 1)
         self.counters.moved(Route.FP32, foreign, foreign)
         self.counters.seconds["submit"] += time.perf_counter() - start
-        return _Handle(bucket, shares, sidecar.shape[1], sent, inbox, work)
+        return _Handle(shares, sidecar.shape[1], sent, inbox, work)
 
     def wait(self, handle: _Handle) -> Outcome:
         """See `Reducer`."""
@@ -227,7 +207,7 @@ class TorchReducer:
         counted = [self._count(inbox, share, here) for share in handle.shares]
         own = torch.from_numpy(np.concatenate([one.reshape(-1) for one in counted]))
         self.counters.seconds["count"] += time.perf_counter() - start
-        gathered = self._gather.gather(own).numpy()
+        gathered = self.second_group.gather(own).numpy()
         total, parts, at = ordered_sum(rows), [], 0
         for share, one in zip(handle.shares, counted, strict=True):
             parts.append(_whole(gathered[:, at : at + one.size], share, one.shape[0]))
@@ -239,7 +219,7 @@ class TorchReducer:
 
     def close(self) -> None:
         """See `Reducer`."""
-        del self._scatter, self._gather
+        del self.first_group, self.second_group
 
     def _count(self, inbox: U8, share: _Share, here: Any) -> U8:
         """Count the share of this rank of a part: uint8[P, v or 1, size, 64]."""
@@ -272,11 +252,8 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
         message[whole, share.at : share.at + rest] = flat[whole * size :]
 
 
-def _whole(gathered: U8, share: _Share, layers: int) -> Reduced:
+def _whole(gathered: U8, share: _Share, layers: int) -> U8:
     """Join the shares of all ranks, uint8[W, bytes], into the result of a part."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
-    layered = layered[:, : len(share.part.lines)]
-    if share.part.net or share.part.route.codes:
-        return Reduced(np.empty((0, LINE), np.uint8), layered)
-    return Reduced(layered[0], np.empty((0, 0, LINE), np.uint8))
+    return layered[:, : len(share.part.lines)]

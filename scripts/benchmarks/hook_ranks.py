@@ -28,8 +28,9 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.calibration.calibrating import LEAST_WARMUP
 from neuron_fabric.codec import Route
-from neuron_fabric.hook.attachment import LEAST_WARMUP, attach
+from neuron_fabric.hook.attachment import attach
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
 from neuron_fabric.profile.draft import draft

@@ -26,9 +26,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from neuron_fabric.calibration.calibrating import LEAST_WARMUP
 from neuron_fabric.capacity.scale_command import model_of, profile_of
 from neuron_fabric.codec import Route
-from neuron_fabric.hook.attachment import LEAST_WARMUP, assignment, attach
+from neuron_fabric.hook.attachment import assignment, attach
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import Phases, Warmup

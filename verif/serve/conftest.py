@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from neuron_fabric.codec import U8, Route, add_codes, count
 from neuron_fabric.hook.payload import ordered_sum
-from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part, Reduced
+from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Part
 from neuron_fabric.reducers.server_session import ServerSession, Ticket
 from neuron_fabric.reducers.server_wire import Hello, ServerError
 from verif.serve.reducer_server import Listener, ReducerServer
@@ -155,17 +155,16 @@ def want(bucket: Drawn) -> Outcome:
     out = []
     for n, part in enumerate(bucket.parts[0]):
         lines: U8 = np.stack([own[n].lines for own in bucket.parts])
-        nothing = np.empty((0, 64), np.uint8)
         if part.route == Route.FP32:
             total = ordered_sum(lines.view("<f4").astype(np.float32))
-            out.append(Reduced(total.view(np.uint8), nothing[None][:0]))
+            out.append(total.view(np.uint8)[None])
             continue
         present = _present(bucket, part)
         if part.route.codes:
-            out.append(Reduced(nothing, add_codes(lines, part.route, present)))
+            out.append(add_codes(lines, part.route, present))
             continue
         votes, planes = count(lines, part.route, present=present, planes=part.net)
-        out.append(Reduced(nothing if part.net else votes, planes))
+        out.append(planes if part.net else votes[None])
     total = ordered_sum(bucket.sides)
     return Outcome(out, total[0], total[1])
 
@@ -182,12 +181,10 @@ def differences(got: Outcome, wanted: Outcome, bucket: Drawn) -> list[str]:
     for n, (one, other) in enumerate(zip(got.parts, wanted.parts, strict=True)):
         part = bucket.parts[0][n]
         if part.route == Route.FP32:
-            same = one.lines.tobytes() == other.lines.tobytes()
+            same = one.tobytes() == other.tobytes()
         else:
             seen = _present(bucket, part).any(axis=0)
-            sums = part.net or part.route.codes
-            a, b = (x.planes if sums else x.lines for x in (one, other))
-            same = a.shape == b.shape and np.array_equal(a[..., seen, :], b[..., seen, :])
+            same = one.shape == other.shape and np.array_equal(one[:, seen], other[:, seen])
         out += [] if same else [f"part {n} {part.route} net {part.net}"]
     for name in ("scales", "present"):
         a, b = getattr(got, name), getattr(wanted, name)

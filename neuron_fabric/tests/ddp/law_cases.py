@@ -32,6 +32,7 @@ from neuron_fabric.reducers.interface import BucketLost, Outcome
 from neuron_fabric.reducers.torch_reducer import TorchReducer
 from neuron_fabric.tests.ddp import law_ranks
 from neuron_fabric.tests.ddp.law_ranks import Job, Ranks, Routes, Values, law, patched
+from neuron_fabric.tests.ddp.shadow_cases import naive_mean
 
 FULL = PhaseRoute(Route.FP32)
 BINARY = PhaseRoute(Route.G_BINARY, "vote")
@@ -44,6 +45,8 @@ INT4, INT8 = PhaseRoute(Route.G_INT4), PhaseRoute(Route.G_INT8)
 NEAREST = PhaseRoute(Route.G_INT4, rounding="nearest")
 INT4_FED, INT8_FED = replace(INT4, feedback=True), replace(INT8, feedback=True)
 LOW = ("a.weight", "b.weight", "c.weight")
+FULL_SIZE = ("a.bias", "b.bias", "c.bias", "head.weight", "head.bias")
+"""Parameters of no region."""
 FP32_PATHS = ("ring", "ordered", "whole")
 
 
@@ -109,10 +112,28 @@ def everywhere(step: int) -> frozenset[str]:
     return frozenset("abc")
 
 
-def _rest(job: Job, low: str) -> Values:
-    """Return all gradients but those of the regions ``low``."""
-    every = job.gradients().items()
-    return {key: one for key, one in every if key[1].removesuffix(".weight") not in low}
+def _gradients(
+    ranks: Ranks,
+    workers: int,
+    routes: Routes | None,
+    *names: str,
+    steps: int = 1,
+    spoil: Callable[[Job], None] | None = None,
+    factor: float = 1.0,
+    **job: Any,
+) -> Values:
+    """Return the gradients of the last of some steps without an optimizer: of ``names``, or all.
+
+    DDP rebuilds its buckets after the first step.
+    """
+    one = Job(ranks, workers, routes, lr=0, **job)
+    if spoil is not None:
+        spoil(one)
+    for step in range(steps):
+        one.backward(step, factor)
+    found = one.gradients(*names)
+    one.close()
+    return found
 
 
 # -- laws over trainings --------------------------------------------------------------------------
@@ -130,8 +151,10 @@ def equal_parameters(
     def other_units(largest: Any, route: Route) -> Any:
         return units(largest * factor, route)
 
-    name, other = ("common_scale", other_scale) if routes is VOTES else ("units", other_units)
-    with patched(bucket_hook, name, other):
+    twin: tuple[Any, str, Any] = (payload, "common_scale", other_scale)
+    if routes is not VOTES:
+        twin = (bucket_hook, "units", other_units)
+    with patched(*twin):
         for fp32 in FP32_PATHS:
             sampled = lambda step: frozenset("ab")  # noqa: E731
             job = Job(ranks, workers, routes.walk, fp32=fp32, sampled=sampled)
@@ -139,10 +162,50 @@ def equal_parameters(
             job.close()
 
 
+@dataclass(frozen=True)
+class Variant:
+    """Training with options of DDP; gradients between steps are dropped, zeroed, or (None) kept."""
+
+    options: Mapping[str, bool]
+    to_none: bool | None = True
+    accumulate: bool = False
+    dtype: torch.dtype = torch.float32
+    cap_mb: float = 0.008
+
+    def train(self, job: Job) -> Values:
+        """Train four steps and return the weights; with unused parameters, some in some steps."""
+        unused = "find_unused_parameters" in self.options
+        for step in range(4):
+            job.to_none = self.to_none
+            if self.accumulate:
+                with job.model.no_sync():
+                    job.backward(step + 4)
+                job.to_none = None
+            job.backward(step, some=not unused or (step + job.rank) % 3 > 0)
+            job.optimizer.step()
+        return job.weights()
+
+
+VIEW, UNUSED = {"gradient_as_bucket_view": True}, {"find_unused_parameters": True}
+STATIC, BATCHED = {"static_graph": True}, {"batched_grad_copy": True}
+OPTIONS: Sequence[Mapping[str, bool]] = ({}, STATIC, VIEW, BATCHED, UNUSED, VIEW | UNUSED)
+EVERY_OPTION = [
+    *(Variant(options, to_none) for options in OPTIONS for to_none in (True, False, None)),
+    *(Variant(options, False, accumulate=True) for options in ({}, VIEW, VIEW | UNUSED)),
+    *(Variant({}, dtype=dtype) for dtype in (torch.float16, torch.bfloat16)),
+]
+
+
 @law("all FP32 is DDP without a hook, 2 workers", 2)
 @law("all FP32 is DDP without a hook, 3 workers", 3)
 @law("all FP32 is DDP without a hook, 4 workers", 4)
-def all_fp32(ranks: Ranks, workers: int, wrong: bool = False) -> None:
+@law("any option of DDP in FP32 is DDP without a hook", 3, variants=EVERY_OPTION)
+def all_fp32(
+    ranks: Ranks,
+    workers: int,
+    variants: Sequence[Variant] = (Variant({}), Variant(VIEW, cap_mb=25)),
+    wrong: bool = False,
+) -> None:
     """The twins: W divides, as in torch's `allreduce_hook`, where DDP multiplies by 1/W; a vote."""
 
     def divided(_: Any, bucket: Any) -> Any:
@@ -150,16 +213,17 @@ def all_fp32(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         work = dist.all_reduce(buffer, group=ranks.of(workers), async_op=True)
         return work.get_future().then(lambda future: future.value()[0])
 
-    for cap_mb, view in ((0.008, False), (25, True)):
+    for one in variants:
         weights = []
         for routes in (None, none):
-            options = {"gradient_as_bucket_view": view}
-            job = Job(ranks, workers, routes, cap_mb=cap_mb, options=options)
+            job = Job(
+                ranks, workers, routes, cap_mb=one.cap_mb, dtype=one.dtype, options=one.options
+            )
             if routes is not None and wrong and workers == 3:
                 job.router.mean = divided
             elif routes is not None and wrong:
                 job.controls.of = lambda step: {"a": BINARY} if step == 2 else {}
-            weights.append(job.train(range(4)))
+            weights.append(one.train(job))
             job.close()
         ranks.equal(weights[1], weights[0])
 
@@ -183,42 +247,37 @@ def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 @law("ordered sums do not depend on neighbours", 4)
 def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """Compare FP32 gradients with other neighbours and buckets; the twin adds them by a ring."""
-    seen = []
-    for cap_mb, routes in ((0.008, none), (25, none), (0.008, VOTES.mixed), (25, VOTES.mixed)):
-        fp32 = "ring" if wrong else "ordered"
-        job = Job(ranks, workers, only(routes, "ab"), cap_mb=cap_mb, fp32=fp32, lr=0)
-        job.train(range(3))  # DDP has rebuilt its buckets
-        seen.append(_rest(job, "ab"))
-        job.close()
+    path, names = "ring" if wrong else "ordered", ("c.weight", *FULL_SIZE)
+    seen = [
+        _gradients(ranks, workers, only(routes, "ab"), *names, steps=3, cap_mb=cap_mb, fp32=path)
+        for routes in (none, VOTES.mixed)
+        for cap_mb in (0.008, 25)
+    ]
     for one in seen[1:]:
         ranks.equal(one, seen[0])
 
 
 @law("whole leaves FP32 parameters of mixed buckets as they are", 4)
 def whole(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    seen = []
-    for routes in (None, only(VOTES.mixed, "ab")):
-        job = Job(ranks, workers, routes, cap_mb=25, lr=0, fp32="ring" if wrong else "whole")
-        job.train(range(3))
-        seen.append(_rest(job, "ab"))
-        job.close()
-    ranks.equal(seen[1], seen[0])
+    path, names = "ring" if wrong else "whole", ("c.weight", *FULL_SIZE)
+    plain, mixed = (
+        _gradients(ranks, workers, routes, *names, steps=3, cap_mb=25, fp32=path)
+        for routes in (None, only(VOTES.mixed, "ab"))
+    )
+    ranks.equal(mixed, plain)
 
 
 @law("abstaining is not being there", 3)
 @law("codes: abstaining is not being there", 3, routes=CODES)
 def abstaining(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """The last of three has zeros; compare with the first two alone."""
-    seen = []
     with patched(payload, "column", (lambda *a: (float(a[2]), 1.0)) if wrong else column):
-        for these in (workers, workers - 1):
-            if ranks.rank >= these:
-                continue
-            job = Job(ranks, these, routes.mixed, lr=0)
-            for step in range(2):
-                job.backward(step, 0.0 if ranks.rank == workers - 1 else 1.0)
-            seen.append(job.gradients(*LOW))
-            job.close()
+        factor = 0.0 if ranks.rank == workers - 1 else 1.0
+        seen = [
+            _gradients(ranks, these, routes.mixed, *LOW, steps=2, factor=factor)
+            for these in (workers, workers - 1)
+            if ranks.rank < these
+        ]
     if len(seen) == 2:
         ranks.equal(*seen)
 
@@ -241,20 +300,8 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
 
 
 @law("not finite where DDP is not", 2)
-@law("not finite in bfloat16 where DDP is not", 2, dtypes=(torch.bfloat16,))
-@law(
-    "codes: not finite where DDP is not",
-    2,
-    routes=CODES,
-    dtypes=(torch.float32, torch.bfloat16),
-)
-def not_finite(
-    ranks: Ranks,
-    workers: int,
-    routes: RouteSet = VOTES,
-    dtypes: Sequence[torch.dtype] = (torch.float32,),
-    wrong: bool = False,
-) -> None:
+@law("codes: not finite where DDP is not", 2, routes=CODES)
+def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
     """Parameters that are not finite are those of plain DDP, and NaN throughout.
 
     The twins: a worker says nothing of it; a worker packs 0 in its place.
@@ -268,7 +315,7 @@ def not_finite(
         name, blind = "values_of", zeros  # type: ignore[assignment]
     wanted = {"b.weight", "c.weight", "head.bias"}
     with patched(payload, name, blind if wrong else getattr(payload, name)):
-        for dtype in dtypes:
+        for dtype in (torch.float32, torch.bfloat16):
             for how in (None, routes.mixed):
                 job = Job(ranks, workers, how, dtype=dtype, lr=0)
                 _spoil(job)
@@ -283,15 +330,13 @@ def not_finite(
 @law("fallback is DDP where a worker is not finite", 2)
 @law("codes: fallback is DDP", 2, routes=CODES)
 def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    seen = []
-    for how in (None, routes.mixed):
-        job = Job(ranks, workers, how, lr=0, nonfinite="nan" if wrong else "fallback")
-        _spoil(job)
-        job.backward(0)
-        bad = job.gradients("b.weight", "c.weight")
-        seen.append({key: one.nan_to_num(1e9) for key, one in bad.items()})
-        job.close()
-    ranks.equal(seen[1], seen[0])
+    path = "nan" if wrong else "fallback"
+    plain, again = (
+        _gradients(ranks, workers, how, "b.weight", "c.weight", spoil=_spoil, nonfinite=path)
+        for how in (None, routes.mixed)
+    )
+    finite = [{key: g.nan_to_num(1e9) for key, g in one.items()} for one in (again, plain)]
+    ranks.equal(*finite)
 
 
 @law("sent and kept is what came in", 3)
@@ -422,18 +467,6 @@ def _signs(gradient: torch.Tensor) -> torch.Tensor:
     return torch.where(gradient < 0, -scale, scale)
 
 
-@law("one worker gets its own votes", 1)
-def one_worker(ranks: Ranks, workers: int) -> None:
-    job, plain = Job(ranks, workers, VOTES.mixed, lr=0), Job(ranks, workers, None, lr=0)
-    for each in (job, plain):
-        each.backward(0)
-    got, own = job.gradients("a.weight"), plain.gradients("a.weight")
-    ranks.equal(got, {key: _signs(one) for key, one in own.items()})
-    ranks.equal(job.gradients("head.weight"), plain.gradients("head.weight"))
-    job.close()
-    plain.close()
-
-
 @law("tensors of one part get their own votes", 1)
 def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """All tensors use one route in one bucket of one worker.
@@ -444,14 +477,11 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     def from_the_start(reduced: Any, route: Any, net: bool, first: int, *more: Any) -> None:
         decode(reduced, route, net, 0, *more)
 
-    with patched(bucket_hook, "decode", from_the_start if wrong else decode):
-        job, plain = (Job(ranks, workers, how, lr=0, cap_mb=25) for how in (of_all(BINARY), None))
-        for each in (job, plain):
-            for step in range(2):  # DDP rebuilds its buckets after the first
-                each.backward(step)
-    got, own = job.gradients(*LOW), plain.gradients(*LOW)
-    job.close()
-    plain.close()
+    with patched(payload, "decode", from_the_start if wrong else decode):
+        got, own = (
+            _gradients(ranks, workers, how, *LOW, steps=2, cap_mb=25)
+            for how in (of_all(BINARY), None)
+        )
     ranks.equal(got, {key: _signs(one) for key, one in own.items()})
 
 
@@ -459,23 +489,23 @@ def same_part(ranks: Ranks, workers: int, wrong: bool = False) -> None:
 def small(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     """A low-bit region has a parameter of 216 elements; the twin admits 216 elements."""
     regions = {**law_ranks.REGIONS, "head.weight": "c"}
-    seen = []
     with (
         patched(law_ranks, "REGIONS", regions),
         patched(bucket_hook, "LEAST", 1 if wrong else LEAST),
     ):
-        for routes in (None, VOTES.mixed):
-            job = Job(ranks, workers, routes, lr=0)
-            job.backward(0)
-            seen.append(job.gradients("head.weight"))
-            job.close()
-    ranks.equal(seen[1], seen[0])
+        plain, mixed = (
+            _gradients(ranks, workers, how, "head.weight") for how in (None, VOTES.mixed)
+        )
+    ranks.equal(mixed, plain)
 
 
 @law("samples are the cosines", 2)
 @law("codes: samples are the cosines", 2, routes=CODES)
-def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
-    """Compare the report of a sample with the mean of a plain training at all places."""
+def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
+    """Compare the report of a sample with the mean of a plain training at all places.
+
+    The twin compares norms with those of the sum.
+    """
     for fp32 in FP32_PATHS:
         job = Job(ranks, workers, routes.mixed, lr=0, fp32=fp32, sampled=everywhere)
         plain = Job(ranks, workers, None, lr=0)
@@ -492,25 +522,11 @@ def samples(ranks: Ranks, workers: int, routes: RouteSet = VOTES) -> None:
             ranks.check(abs(got - wanted) <= near, f"{place}: cosine {got:.6f} != {wanted:.6f}")
             square, exact = report.norms[region][0], float(d @ d)
             ranks.check(abs(square / exact - 1) <= 1e-4, f"{place}: norm {square} != {exact}")
+            sampled = (report.norms[region][1] or 0.0) / float(m @ m)
+            sampled /= workers**2 if wrong else 1
+            ranks.check(0.5 < sampled < 2, f"{place}: the sample has {sampled} of the FP32 norm")
         job.close()
         plain.close()
-
-
-@law("norms of samples are of the mean", 2)
-def norms(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """The sampled FP32 norm is that of the mean; the twin compares with that of the sum."""
-    job = Job(ranks, workers, VOTES.mixed, lr=0, sampled=everywhere)
-    plain = Job(ranks, workers, None, lr=0)
-    for each in (job, plain):
-        each.backward(0)
-    job.router.thread.drain()
-    [report] = job.controls.reports
-    for region in "abc":
-        m = plain.gradient(f"{region}.weight").flatten().double() * (workers if wrong else 1)
-        got, wanted = report.norms[region][1] or 0.0, float(m @ m)
-        ranks.check(0.5 < got / wanted < 2, f"{region}.weight, step 0: norm {got} != {wanted}")
-    job.close()
-    plain.close()
 
 
 @law("a worker of the wrong sign is seen", 4)
@@ -522,7 +538,7 @@ def wrong_sign(ranks: Ranks, workers: int, wrong: bool = False) -> None:
         return replace(vote, packed=replace(vote.packed, lines=~vote.packed.lines))
 
     there = ranks.rank == 1 and not wrong
-    with patched(bucket_hook, "packed_vote", flipped if there else packed_vote):
+    with patched(payload, "packed_vote", flipped if there else packed_vote):
         job = Job(ranks, workers, of_all(BINARY), lr=0)
         for step in range(12):
             job.backward(step)
@@ -552,28 +568,16 @@ def formula(ranks: Ranks, workers: int, wrong: bool = False) -> None:
     every = ranks.gather(workers, {name: raw[name].flatten().numpy() for name in LOW})
     wanted = {}
     for name, how in zip(LOW, CODES.of_region.values(), strict=True):
-        wanted[0, name] = torch.from_numpy(_mean(np.stack([one[name] for one in every]), name, how))
+        x = np.stack([one[name] for one in every])
+        uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(workers)])
+        if how.rounding == "nearest":
+            uniform[:] = 0.5
+        wanted[0, name] = torch.from_numpy(naive_mean(x, how.route.bits, uniform))
     ranks.equal(got, wanted)
 
 
 def _note(raw: dict[str, torch.Tensor], name: str, gradient: torch.Tensor) -> None:
     raw[name] = gradient.clone()  # DDP replaces it by the mean
-
-
-def _mean(x: Any, name: str, how: PhaseRoute) -> Any:
-    """Return the mean of codes, float32[n], of float32[W, n], bucket by bucket."""
-    top, out = 2 ** (how.route.bits - 1) - 1, np.empty(x.shape[1], np.float32)
-    uniform = np.stack([draws(Key(SEED, 0, rank, name), x.shape[1]) for rank in range(len(x))])
-    for first in range(0, x.shape[1], BUCKET):
-        at = slice(first, first + BUCKET)
-        largest = float(np.abs(x[:, at]).max())
-        u = np.float32(largest / top)
-        if float(u) * top < largest:
-            u = np.nextafter(u, np.float32(np.inf))
-        r = 0.5 if how.rounding == "nearest" else uniform[:, at]
-        sums = np.floor(x[:, at].astype(np.float64) / float(u) + r).sum(axis=0)
-        out[at] = float(u) * sums / len(x)
-    return out
 
 
 @law("codes: bytes are counted", 2)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.hook.bucket_hook import BucketRouter, bucket_hook
-from neuron_fabric.hook.training_session import TrainingSession
+from neuron_fabric.hook.training_session import Controls, TrainingSession
 from neuron_fabric.monitor import StepReport
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.torch_reducer import TorchReducer
@@ -33,6 +33,8 @@ REGIONS = {"a.weight": "a", "b.weight": "b", "c.weight": "c"}
 MOST_SHOWN = 8
 """Differences of a rank that are printed."""
 TWIN = "twin: "
+patched = mock.patch.object
+"""Context that replaces an attribute: for twins."""
 Routes = Callable[[int], Mapping[str, PhaseRoute]]
 Values = Mapping[tuple[int, str], torch.Tensor]
 """Tensors by step and parameter."""
@@ -59,7 +61,7 @@ class Net(nn.Module):
 
 
 @dataclass
-class FixedDecisions:
+class FixedDecisions(Controls):
     """Controller whose decisions are given by step."""
 
     of: Routes
@@ -82,9 +84,6 @@ class FixedDecisions:
 
     def load_state_dict(self, values: Mapping[str, Any]) -> None:
         self.step = values["step"]
-
-    def close(self) -> None:
-        pass
 
 
 class Ranks:
@@ -117,6 +116,15 @@ class Ranks:
         """Record ``what`` unless it holds."""
         if not holds:
             self._differences.append(f"rank {self.rank}: {what}")
+
+    def ends(self, do: Callable[[], object], code: int = 2) -> None:
+        """Check that ``do`` ends the script with this code; 0: that it returns."""
+        got: Any = 0
+        try:
+            do()
+        except SystemExit as ended:
+            got = ended.code
+        self.check(got == code, f"the script ends with code {got}, not {code}")
 
     def equal(self, got: Values, wanted: Values) -> None:
         """Record the first parameter, in the order of ``wanted``, with other bits."""
@@ -196,6 +204,7 @@ class Job:
     ) -> None:
         torch.manual_seed(1)
         self.rank, self.dtype, self.step = ranks.rank, dtype, 0
+        self.to_none: bool | None = True  # what becomes of gradients before a backward
         self.model = DistributedDataParallel(
             Net(linear).to(dtype),
             process_group=ranks.of(workers),
@@ -216,7 +225,8 @@ class Job:
         self.step = step
         draw = torch.Generator().manual_seed(100 * step + self.rank)
         x = torch.randn(8, 128, generator=draw).to(self.dtype)
-        self.optimizer.zero_grad()
+        if self.to_none is not None:
+            self.optimizer.zero_grad(set_to_none=self.to_none)
         (self.model(x, some).float().square().mean() * factor).backward()
 
     def train(self, steps: Sequence[int]) -> Values:
@@ -254,14 +264,3 @@ class Job:
             del self.session
         self.model = self.optimizer = None
         gc.collect()
-
-
-@contextmanager
-def patched(where: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute within the block: for twins."""
-    before = getattr(where, name)
-    setattr(where, name, value)
-    try:
-        yield
-    finally:
-        setattr(where, name, before)

@@ -18,32 +18,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neuron_fabric.codec import Route, count, maxima, pack, pack_codes, units, unpack
+from neuron_fabric.hook import payload, sampling
 from neuron_fabric.hook.bucket_hook import InOrder
-from neuron_fabric.hook.payload import (
-    Memory,
-    column,
-    common_scale,
-    decode,
-    ordered_sum,
-    own_scale,
-    own_votes,
-    sidecar,
-)
-from neuron_fabric.hook.sampling import (
-    MOST,
-    NEW,
-    ONE_LINE_IN,
-    RUN,
-    WATCHED,
-    WHOLE_BELOW,
-    Agreements,
-    Measured,
-    Signs,
-    sample_of,
-)
 from neuron_fabric.monitor.consensus import random_margin
 from neuron_fabric.profile import PhaseRoute
-from neuron_fabric.reducers.interface import F32, Reduced
+from neuron_fabric.reducers.interface import F32
 
 SEEDS = st.integers(0, 2**32)
 ROUTES = st.sampled_from([Route.G_BINARY, Route.G_TERNARY])
@@ -63,7 +42,7 @@ def drawn(rng: np.random.Generator, size: int) -> F32:
 @settings(max_examples=60, deadline=None)
 def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> None:
     """Two roundings: what is lost is at most 2 ulp of the largest of the three."""
-    rng, memory = np.random.default_rng(seed), Memory()
+    rng, memory = np.random.default_rng(seed), payload.Memory()
     came = np.zeros(size)
     sent_in_all = np.zeros(size)
     most = np.zeros(size, np.float32)
@@ -72,7 +51,7 @@ def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> No
         signal = memory.corrected("p", gradient)
         packed = pack(signal, route)
         s = np.float32(packed.scale * np.float32(rng.random() + 0.5))
-        sent = own_votes(packed, route, size) * s
+        sent = payload.own_votes(packed, route, size) * s
         memory.keep("p", signal, sent)
         came += gradient
         sent_in_all += sent
@@ -83,7 +62,7 @@ def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> No
 
 
 def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
-    memory = Memory()
+    memory = payload.Memory()
     one = f32(1.0, -2.0)
     memory.keep("p", one, f32(0.5, -0.5))
     memory.rescale(2.0)
@@ -96,7 +75,7 @@ def test_a_residual_goes_once_and_follows_the_loss_scale() -> None:
 
 
 def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
-    memory = Memory()
+    memory = payload.Memory()
     one = np.ones(3, np.float32)
     first = memory.momentum("p", one, 0.75)
     assert not np.isfinite(memory.momentum("p", f32(1, np.nan, 1), 0.75)).all()
@@ -105,7 +84,7 @@ def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
 
 def test_momentum_is_the_formula() -> None:
     """m = beta * m + (1 - beta) * gradient, in units of the loss scale of the moment."""
-    memory, gradient, b = Memory(), f32(1, -2, 3), np.float32(0.9)
+    memory, gradient, b = payload.Memory(), f32(1, -2, 3), np.float32(0.9)
     first = memory.momentum("p", gradient, 0.9)
     assert (first == (1 - b) * gradient).all()
     memory.rescale(2.0)
@@ -121,19 +100,21 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
     x = np.stack([rng.standard_normal(600).astype(np.float32) for _ in range(workers)])
     x[rng.random(workers) < 0.3] = 0
     packed = [pack(one, route) for one in x]
-    columns = [column(p, 600, own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)]
-    rows = np.stack([sidecar([one]) for one in columns])
-    total, present = ordered_sum(rows)[:, 0]
-    s = common_scale(total, present, how)
+    columns = [
+        payload.column(p, 600, payload.own_scale(v, p, how)) for p, v in zip(packed, x, strict=True)
+    ]
+    rows = np.stack([payload.sidecar([one]) for one in columns])
+    total, present = payload.ordered_sum(rows)[:, 0]
+    s = payload.common_scale(total, present, how)
     here = np.array([[bool(one[1])] * len(packed[0].lines) for one in columns])
     lines, planes = count(np.stack([p.lines for p in packed]), route, present=here)
     got = np.empty(600, np.float32)
-    decode(Reduced(lines, planes), route, net, 0, got, s, present)
+    payload.decode(planes if net else lines[None], route, net, 0, got, s, present)
     assert present == (x != 0).any(axis=1).sum()
     if not present:
         assert (got == 0).all()
         return
-    votes = [own_votes(p, route, 600) for p, v in zip(packed, x, strict=True) if v.any()]
+    votes = [payload.own_votes(p, route, 600) for p, v in zip(packed, x, strict=True) if v.any()]
     c = np.sum(votes, axis=0, dtype=np.float32)
     tie = 1 if route == Route.G_BINARY else 0
     vote = np.where(c == 0, tie, np.sign(c)).astype(np.float32)
@@ -145,21 +126,21 @@ def test_scales() -> None:
     fixed = PhaseRoute(Route.G_BINARY, scale="fixed:0.25", shrink=0.5)
     mean = dataclasses.replace(fixed, scale="mean_abs")
     three, zero, nan = np.float32(3), np.float32(0), np.float32(np.nan)
-    assert common_scale(three, three, fixed) == 0.125
-    assert common_scale(np.float32(6), three, mean) == 1
-    assert common_scale(zero, zero, fixed) == 0
-    assert np.isnan(common_scale(nan, three, fixed))
+    assert payload.common_scale(three, three, fixed) == 0.125
+    assert payload.common_scale(np.float32(6), three, mean) == 1
+    assert payload.common_scale(zero, zero, fixed) == 0
+    assert np.isnan(payload.common_scale(nan, three, fixed))
     x, rms = f32(3, -4, 0, 0), dataclasses.replace(mean, scale="rms")
     packed = pack(x, Route.G_BINARY)
-    assert [own_scale(x, packed, how) for how in (mean, rms, fixed)] == [1.75, 2.5, 1]
+    assert [payload.own_scale(x, packed, how) for how in (mean, rms, fixed)] == [1.75, 2.5, 1]
     bad = pack(f32(1, np.inf), Route.G_BINARY)
-    assert np.isnan(column(bad, 2, np.float32(1))[0])
+    assert np.isnan(payload.column(bad, 2, np.float32(1))[0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(size=st.integers(1, 100_000), step=st.integers(0, 10_000))
 def test_samples_are_whole_lines(size: int, step: int) -> None:
-    index = sample_of("a.weight", size, step)
+    index = sampling.sample_of("a.weight", size, step)
     if index is None:
         assert size < 4096
         return
@@ -167,7 +148,9 @@ def test_samples_are_whole_lines(size: int, step: int) -> None:
     assert index[0] >= 0
     assert index[-1] < size
     lines = np.unique(index // 512)
-    assert len(lines) == max(math.ceil(math.ceil(size / 512) / ONE_LINE_IN), WHOLE_BELOW // 512)
+    assert len(lines) == max(
+        math.ceil(math.ceil(size / 512) / sampling.ONE_LINE_IN), sampling.WHOLE_BELOW // 512
+    )
     assert len(index) == sum(min(512, size - 512 * n) for n in lines)
 
 
@@ -179,7 +162,7 @@ def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
     d[:512] = np.roll(d[:512], 1)  # of some classes nothing is right
     cosines = []
     for step in range(0, 2000, 50):
-        index = sample_of("head.weight", m.size, step)
+        index = sampling.sample_of("head.weight", m.size, step)
         assert index is not None
         a, b = m[index], d[index]
         cosines.append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
@@ -187,17 +170,17 @@ def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
 
 
 def test_samples_move_with_the_step() -> None:
-    drawn = [sample_of("a", 512 * 64, step) for step in range(20)]
+    drawn = [sampling.sample_of("a", 512 * 64, step) for step in range(20)]
     assert len({one.tobytes() for one in drawn if one is not None}) > 15
 
 
 def test_signs_that_stay() -> None:
-    signs = Signs()
+    signs = sampling.Signs()
     steady = np.ones(8, np.float32)
     steady[4:] = [0, 1, 1, 1]  # a zero has no sign
-    for step in range(RUN + 1):
+    for step in range(sampling.RUN + 1):
         steady[5] = -steady[5]
-        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < RUN else 6 / 8)
+        assert signs.saturation({"p": "r"}).get("r", 0.0) == (0.0 if step < sampling.RUN else 6 / 8)
         signs.see("p", steady, 1.0)
     assert signs.saturation({"p": "r"}) == {"r": 6 / 8}
     signs.forget("p")
@@ -205,7 +188,7 @@ def test_signs_that_stay() -> None:
 
 
 def test_what_a_step_has_measured() -> None:
-    measured = Measured()
+    measured = sampling.Measured()
     d, m = f32(3, -4), f32(3, 4)
     measured.decoded("r", d)
     measured.sampled("r", m[:1], d[:1], 2, shadow=False)
@@ -279,16 +262,16 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
     packs = [
         pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
     ]
-    counted = count(np.stack([one.lines for one in packs]), route)
+    voted, planes = count(np.stack([one.lines for one in packs]), route)
     d = np.empty(size, np.float32)
-    reduced = Reduced(*counted)
-    decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
-    one = Agreements(workers)
+    reduced = planes if net else voted[None]
+    payload.decode(reduced, route, net, 0, d, np.float32(0.5), np.float32(workers))
+    one = sampling.Agreements(workers)
     one.see("r", packs[0], route, d, 1.0)
-    product = own_votes(packs[0], route, size) * np.sign(d)
+    product = payload.own_votes(packs[0], route, size) * np.sign(d)
     least, votes = random_margin(workers), int((product != 0).sum())
     want = (float(product.sum()) / votes - least) / (1 - least) if votes else 0.0
-    return one.step().get("r", 0.0) * NEW, min(max(want, -MOST), MOST)
+    return one.step().get("r", 0.0) * sampling.NEW, min(max(want, -sampling.MOST), sampling.MOST)
 
 
 @given(SEEDS, ROUTES, st.integers(1, 4096), st.integers(2, 8), st.booleans())
@@ -312,13 +295,15 @@ def test_what_an_agreement_says(workers: int) -> None:
         "alone": (0.0, 0.5),
         "against": (-0.5, 0.5),
     }.items():
-        rng, one = np.random.default_rng(workers), Agreements(workers)
-        for _ in range(6 * NEW):
-            x = rng.standard_normal((workers, WATCHED)).astype(np.float32) + np.float32(theirs)
+        rng, one = np.random.default_rng(workers), sampling.Agreements(workers)
+        for _ in range(6 * sampling.NEW):
+            x = rng.standard_normal((workers, sampling.WATCHED)).astype(np.float32) + np.float32(
+                theirs
+            )
             x[0] += np.float32(mine - theirs)
             packs = [pack(row, Route.G_BINARY) for row in x]
             voted, _ = count(np.stack([each.lines for each in packs]), Route.G_BINARY)
-            d = unpack(voted, Route.G_BINARY, WATCHED, scale=0.5)
+            d = unpack(voted, Route.G_BINARY, sampling.WATCHED, scale=0.5)
             one.see("r", packs[0], Route.G_BINARY, d, 1.0)
             value = one.step()["r"]
         found[way] = value
@@ -329,7 +314,7 @@ def test_what_an_agreement_says(workers: int) -> None:
 
 
 def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
-    d, alone, pair = f32(1, 1, -1, -1), Agreements(1), Agreements(2)
+    d, alone, pair = f32(1, 1, -1, -1), sampling.Agreements(1), sampling.Agreements(2)
     alone.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
     codes = pack_codes(d, Route.G_INT8, units(maxima(d), Route.G_INT8))
     pair.see("r", codes, Route.G_INT8, d, 1.0)
@@ -337,10 +322,10 @@ def test_neither_codes_nor_one_worker_have_an_agreement() -> None:
 
 
 def test_a_region_that_has_not_voted_keeps_its_mean() -> None:
-    one, d = Agreements(2), f32(1, 1, -1, -1)
+    one, d = sampling.Agreements(2), f32(1, 1, -1, -1)
     one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, d, 1.0)
-    assert one.step() == {"r": pytest.approx(MOST / NEW)}
+    assert one.step() == {"r": pytest.approx(sampling.MOST / sampling.NEW)}
     assert one.step() == {}
     one.see("r", pack(d, Route.G_BINARY), Route.G_BINARY, np.zeros_like(d), 1.0)  # nobody has won
     assert one.step() == {}
-    assert one.running == {"r": pytest.approx(MOST / NEW)}
+    assert one.running == {"r": pytest.approx(sampling.MOST / sampling.NEW)}

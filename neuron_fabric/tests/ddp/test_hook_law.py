@@ -8,11 +8,8 @@ import copy
 import gc
 import io
 import os
-import pickle
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 import weakref
@@ -26,27 +23,22 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
 from torch import distributed as dist
-from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import (
-    PowerSGDState,
-    powerSGD_hook,
-)
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
 from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel
 
 from neuron_fabric import attach
 from neuron_fabric.calibration import calibrating
-from neuron_fabric.calibration.calibration_job import (
-    CALIBRATE,
-    Job,
-    write_job,
-)
+from neuron_fabric.calibration.calibration_job import CALIBRATE, Job, write_job
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.layout import TensorSpec
 from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.errors import AttachError
-from neuron_fabric.tests.ddp.attach_cases import REGIONS, text_of
+from neuron_fabric.hook.lost_ranks import is_lost
+from neuron_fabric.tests.ddp.attach_cases import text_of
 from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.python_process import run_python
 
 Attached = Callable[[Any], Any]
 """Registers a hook on a model; what it gives is kept."""
@@ -72,35 +64,24 @@ def backward(model: Any, steps: int = 4) -> None:
         model(torch.randn(4, 128)).square().mean().backward()
 
 
-def _torch(folder: Path) -> Attached:
-    return lambda model: model.register_comm_hook(PowerSGDState(None), powerSGD_hook)
+HOOKS = ("torch", "capture", "profile", "both")
 
 
-def _capture(folder: Path) -> Attached:
+def hooked(hook: str, folder: Path) -> Attached:
+    """Return what registers one of `HOOKS`; each capture has a folder ``c0``, ``c1`` and so on."""
+
     def do(model: Any) -> Any:
-        number = len(list(folder.glob("c*")))
-        return attach(model, env={"NF_CAPTURE_DIR": str(folder / f"c{number}")})
-
-    return do
-
-
-def _profile(folder: Path, env: bool = False) -> Attached:
-    def do(model: Any) -> Any:
+        if hook == "torch":
+            return model.register_comm_hook(PowerSGDState(None), powerSGD_hook)
+        place = folder / f"c{len(list(folder.glob('c*')))}"
+        env = {} if hook == "profile" else {"NF_CAPTURE_DIR": str(place)}
+        if hook == "capture":
+            return attach(model, env=env)
         path = folder / "p.toml"
         path.write_text(text_of(model.module), encoding="utf-8")
-        number = len(list(folder.glob("c*")))
-        words = {"NF_CAPTURE_DIR": str(folder / f"c{number}")} if env else {}
-        return attach(model, path, scaler=False, env=words)
+        return attach(model, path, scaler=False, env=env)
 
     return do
-
-
-HOOKS = {
-    "torch": _torch,
-    "capture": _capture,
-    "profile": _profile,
-    "both": lambda folder: _profile(folder, env=True),
-}
 
 
 def saved(model: Any) -> Any:
@@ -108,8 +89,7 @@ def saved(model: Any) -> Any:
     file = io.BytesIO()
     torch.save(model, file)
     assert b"neuron_fabric.ddp" not in file.getvalue()
-    assert b"neuron_fabric.hook.bucket_hook" not in file.getvalue()
-    assert b"neuron_fabric.hook.conditions" not in file.getvalue()
+    assert b"neuron_fabric.hook" not in file.getvalue()
     file.seek(0)
     return torch.load(file, weights_only=False)
 
@@ -161,38 +141,14 @@ def loads(model: Any) -> None:
 COPIES: dict[str, Callable[[Any], Any]] = {
     "deepcopy": copy.deepcopy,
     "copy": copy.copy,
-    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
     "torch.save": saved,
     "AveragedModel": averaged,
     "re-wrap": rewrapped,
-    "a copy of a copy": lambda model: copy.deepcopy(copy.deepcopy(model)),
-    "in a module": lambda model: copy.deepcopy(torch.nn.ModuleList([model]))[0],
 }
-WATCHED = "[valid_for]\nbatch_per_worker = [1, 64]\n"
-
-
-def test_a_copy_is_not_watched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A copy before the first step, while conditions that the script has not told are looked for:
-    a file of it needs no module of this package."""
-    path = tmp_path / "p.toml"
-    for way in ("deepcopy", "torch.save", "AveragedModel"):
-        model = network()
-        path.write_text(text_of(model.module, WATCHED + REGIONS), encoding="utf-8")
-        kept: Any = attach(model, path, scaler=False, env={})
-        file = io.BytesIO()
-        torch.save(model, file)
-        assert b"hook.conditions" not in file.getvalue()
-        twin = COPIES[way](model)
-        capsys.readouterr()
-        twin(torch.randn(65, 128)).square().mean().backward()
-        assert capsys.readouterr().err == ""
-        model(torch.randn(65, 128)).square().mean().backward()
-        assert "batch" in capsys.readouterr().err
-        kept.close()
 
 
 def test_a_loss_is_a_number(tmp_path: Path) -> None:
-    runtime = HOOKS["profile"](tmp_path)(network())
+    runtime = hooked("profile", tmp_path)(network())
     for loss in (None, "much", 10**400, torch.ones(2)):
         with pytest.raises(AttachError, match=r"observe: the loss (is a|has 2 elements)"):
             runtime.observe(loss)
@@ -200,9 +156,6 @@ def test_a_loss_is_a_number(tmp_path: Path) -> None:
     runtime.close()
 
 
-REPEATED = ("pickle", "a copy of a copy", "in a module")
-"""Ways that go as torch.save and deepcopy do."""
-NIGHTLY = pytest.mark.nightly("torch.save and deepcopy are the quick part")
 USES: dict[str, Callable[[Any], object]] = {
     "no_sync": accumulates,
     "eval": evaluates,
@@ -215,12 +168,10 @@ USES: dict[str, Callable[[Any], object]] = {
 
 
 @pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[NIGHTLY] * (way in REPEATED)) for way in COPIES]
-)
+@pytest.mark.parametrize("way", COPIES)
 def test_a_copy_is_a_plain_model(tmp_path: Path, way: str, hook: str) -> None:
     """It trains, a hook can be registered on it, and the original trains on."""
-    model, attached = network(), HOOKS[hook](tmp_path)
+    model, attached = network(), hooked(hook, tmp_path)
     kept = attached(model)
     backward(model)
     twin = COPIES[way](model)
@@ -283,7 +234,7 @@ def test_a_copy_before_the_first_forward_is_one(
 @pytest.mark.parametrize("way", USES)
 def test_it_is_used_as_any_model(tmp_path: Path, way: str, hook: str) -> None:
     model = network()
-    kept = HOOKS[hook](tmp_path)(model)
+    kept = hooked(hook, tmp_path)(model)
     USES[way](model)
     backward(model)
     if hook in ("profile", "both"):
@@ -296,7 +247,7 @@ def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
     before = set(threading.enumerate())
     for _ in range(2):
         model = network()
-        HOOKS[hook](tmp_path)(model)
+        hooked(hook, tmp_path)(model)
         backward(model)
         del model
     until = time.monotonic() + 60
@@ -316,7 +267,7 @@ def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
     gc.disable()
     try:
         model = network()
-        kept = HOOKS[hook](tmp_path)(model)
+        kept = hooked(hook, tmp_path)(model)
         backward(model)
         kept.close()
         seen = weakref.ref(kept)
@@ -332,7 +283,7 @@ def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> No
     thread that a destructor might wait for is there."""
     for _ in range(2):
         model = network()
-        held = [model, HOOKS[hook](tmp_path)(model)]  # the first one becomes garbage
+        held = [model, hooked(hook, tmp_path)(model)]  # the first one becomes garbage
         backward(model)
         held.append(held)
     pid = os.fork()
@@ -350,25 +301,16 @@ def test_a_forked_process_frees_what_it_has_got(tmp_path: Path, hook: str) -> No
 
 
 EXITS = """
-import atexit, os, signal, sys, tempfile, time
+import atexit, os, signal, sys, tempfile
 from pathlib import Path
 import torch, torch.distributed as dist
 import torch._dynamo
-from torch.nn.parallel import DistributedDataParallel
 from neuron_fabric.capture import Capture
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
-from neuron_fabric import attach
-from neuron_fabric.tests.ddp.attach_cases import text_of
-from neuron_fabric.tests.ddp.law_ranks import Net
+from neuron_fabric.tests.ddp.attach_cases import started
 
 def train(way, folder):
-    torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{folder}/s", rank=0, world_size=1)
-    net = Net()
-    Path(folder, "p.toml").write_text(text_of(net))
-    model = DistributedDataParallel(net)
-    env = {"NF_CAPTURE_DIR": f"{folder}/c"}
-    runtime = attach(model, f"{folder}/p.toml", scaler=False, env=env)
+    model, runtime = started(folder, NF_CAPTURE_DIR=f"{folder}/c")
     for _ in range(4):
         model(torch.randn(4, 128)).square().mean().backward()
     if way == "SIGTERM in a step":
@@ -407,59 +349,73 @@ def test_a_script_may_end_in_any_order(tmp_path: Path) -> None:
     was listed is lost."""
     ways = ("plain", "destroyed", "closed after it", "os._exit", "forked")
     last = ("SIGTERM in a step", "interrupted")
-    done = script("-c", EXITS, str(tmp_path), *ways, *last)
+    done = run_python("-c", EXITS, tmp_path, *ways, *last)
     wanted = [f"{way} 0 (0, 1, 2, 3)" for way in ways]
     wanted += [f"{last[0]} {-signal.SIGTERM} (0, 1, 2, 3)"]
     assert done.stdout.splitlines()[:-1] == wanted, done.stderr[-3000:]
     assert re.match(r"interrupted (1|130|-2) \(0, 1, 2, 3\)", done.stdout.splitlines()[-1])
 
 
-RESTARTED = """
-import os, sys, time
-import torch, torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
-from neuron_fabric import attach
-from neuron_fabric.tests.ddp.law_ranks import Net
+# A rank that is killed or stopped: one line first, with step, bucket, route and rank.
 
-torch.set_num_threads(1)
-dist.init_process_group("gloo")
-model = DistributedDataParallel(Net())
-attach(model)
-for step in range(3):
-    if step == 2 and dist.get_rank() == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        time.sleep(1)  # rank 0 lists the step before
-        os._exit(1)
-    model(torch.randn(4, 128)).square().mean().backward()
-dist.barrier()
-dist.destroy_process_group()
+TRAIN = """
+import os, signal, sys
+import torch
+import torch._dynamo
+from neuron_fabric.tests.ddp.attach_cases import started
+
+def train(rank, folder, number, step):
+    model, session = started(folder, rank, 3, wait_s=3)
+    for n in range(6):
+        if rank == 1 and n == step:
+            os.kill(os.getpid(), number)
+        model(torch.randn(4, 128)).square().mean().backward()
+
+if __name__ == "__main__":
+    folder, number, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    ranks = []
+    for rank in range(3):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                train(rank, folder, number, step)
+            except Exception as error:
+                sys.excepthook(*sys.exc_info())
+                sys.stderr.flush()
+            os._exit(0)
+        ranks.append(pid)
+    for rank in (0, 2):
+        os.waitpid(ranks[rank], 0)
+    os.kill(ranks[1], signal.SIGKILL)
 """
 
 
-@pytest.mark.nightly("five processes with torch; the job case `restarted` is the quick part")
-def test_torchrun_restarts_a_captured_training(tmp_path: Path) -> None:
-    """A rank dies: what was captured stays, and the restart has a folder for itself."""
-    file = tmp_path / "train.py"
-    file.write_text(RESTARTED, encoding="utf-8")
-    words = ("--nnodes=1", "--nproc-per-node=2", "--max-restarts=1", "--monitor-interval=0.1")
-    place = ("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--local-addr=127.0.0.1")
-    run = ("-m", "torch.distributed.run", *words, *place, str(file))
-    # Else torch's ranks of the restart find the addresses of those that have ended.
-    other_store = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
-    done = script(*run, NF_CAPTURE_DIR=str(tmp_path / "c"), **other_store)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr.count("this restart is captured into") == 1
-    assert Capture.open(tmp_path / "c").steps == (0, 1)
-    assert Capture.open(tmp_path / "c-restart-1").steps == (0, 1, 2)
+@pytest.mark.parametrize(
+    ("number", "step", "place", "state"),
+    [
+        (signal.SIGKILL, 4, r"step 4, bucket 0 \(FP32, G_BINARY, G_TERNARY\)", "has ended"),
+        pytest.param(
+            *(signal.SIGSTOP, 1, "after step 0", "is stopped"),  # where DDP makes its buckets anew
+            marks=pytest.mark.nightly("waits for a time-out"),
+        ),
+    ],
+)
+def test_one_line_comes_first(
+    tmp_path: Path, number: signal.Signals, step: int, place: str, state: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAIN, encoding="utf-8")
+    done = run_python(script, tmp_path, int(number), step)
+    line = rf"nf runtime: {place}: rank 1 \(process \d+\) {state}; the training ends\n"
+    assert len(re.findall(line, done.stderr)) == 1, done.stderr[-3000:]
+    assert re.search(line, done.stderr).start() < done.stderr.index("Traceback")  # type: ignore[union-attr]
 
 
-def script(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Python with ``words``, one thread a process."""
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, *words],
-        env={**env, **variables},
-        capture_output=True,
-        encoding="utf-8",
-        timeout=240,
-        check=False,
-    )
+def test_which_errors_are_of_a_lost_rank() -> None:
+    """Gloo names an address; a time-out names nothing; other exceptions are none of this."""
+    closed = RuntimeError("[gloo/transport/pair.cc:547] Connection closed by peer [10.0.0.2]:42")
+    timed = RuntimeError("[gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation")
+    assert is_lost(closed)
+    assert is_lost(timed)
+    assert not is_lost(ValueError("gloo"))
+    assert not is_lost(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))

@@ -1,19 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the hook over real gloo processes, each with a twin that must fail; see `law_ranks`."""
+"""Laws of the hook over real gloo processes, each with a twin that must fail; see `law_ranks`.
+
+`python -m neuron_fabric.tests.ddp.test_runtime_laws FOLDER [CASE ...]` runs cases on four ranks:
+one process imports torch and forks the ranks, which run the named cases (all). Each rank writes
+FOLDER/rank-N.json: the differences by the name of the case, "" where the law holds.
+"""
 
 from __future__ import annotations
 
+import gc
 import json
-import os
-import subprocess
 import sys
+import warnings
+from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
 
-from neuron_fabric.tests.ddp import law_run
-from neuron_fabric.tests.ddp.law_ranks import CASES, TWIN, WORLD
+import torch
+import torch._dynamo  # imported before the fork: DDP imports it in every rank
+from torch import distributed as dist
+
+from neuron_fabric.tests.ddp import attach_cases, law_cases, shadow_cases
+from neuron_fabric.tests.ddp.law_ranks import CASES, TWIN, WORLD, LawError, Ranks
+from neuron_fabric.tests.python_process import run_python
+
+assert all((attach_cases, law_cases, shadow_cases)), "they register their cases"
+
+
+def rank_of(rank: int, folder: str, names: Collection[str]) -> None:
+    """Run the cases on one rank; no ``names``: all."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=WORLD
+    )
+    ranks, found = Ranks(rank, folder), {}
+    for name, (workers, case) in CASES.items():
+        if rank < workers and (name in names or not names):
+            found[name] = ""
+            try:
+                case(ranks, workers)
+                ranks.settle()
+            except LawError as error:
+                found[name] = str(error)
+    Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+    dist.destroy_process_group()
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +59,7 @@ def found(
     out = tmp_path_factory.mktemp("laws")
     asked = [one for one in request.session.items if isinstance(one, pytest.Function)]
     names = [str(one.callspec.params["name"]) for one in asked if one.module is request.module]
-    command = [sys.executable, "-m", law_run.__name__, str(out), *names]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, env=env, capture_output=True, encoding="utf-8", timeout=900, check=False
-    )
+    done = run_python("-m", __name__, out, *names)
     assert done.returncode == 0, done.stderr[-3000:]
     print(done.stderr[-3000:])  # shown with a case that fails
     ranks = [json.loads(file.read_text("utf-8")) for file in sorted(out.glob("rank-*.json"))]
@@ -48,3 +79,10 @@ def test_it_holds(found: dict[str, str], name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith(TWIN)])
 def test_its_twin_fails(found: dict[str, str], name: str) -> None:
     assert found[name], "the twin holds"
+
+
+if __name__ == "__main__":
+    gc.freeze()  # a collection in a rank need not look at all of torch
+    torch.multiprocessing.start_processes(
+        rank_of, (sys.argv[1], sys.argv[2:]), nprocs=WORLD, start_method="fork"
+    )
