@@ -17,8 +17,6 @@ UNSEEDED = [
     "from numpy import random as r\nr.default_rng()",
     "from numpy.random import default_rng as draw\nmake = draw\nmake()",
     "import numpy\nmake = numpy.random.default_rng\nmake()",
-    "import numpy.random as nr\ngetattr(nr, 'default_rng')()",
-    "import importlib\nimportlib.import_module('numpy').random.RandomState()",
     "import numpy as np\nnp.random.Generator(np.random.PCG64())",
     "import random\nrandom.Random()",
     "from random import Random as R\nR()",
@@ -33,7 +31,6 @@ UNSEEDED = [
     "import secrets",
     "from secrets import token_bytes as t",
     "def f():\n    import secrets as s\n    return s.token_bytes(4)",
-    "__import__('secrets').token_bytes(4)",
     "import os\nos.urandom(4)",
     "from os import urandom",
     "import os\nread = os.urandom",
@@ -64,7 +61,6 @@ SEEDED = [
     "import functools, random\nmake = functools.partial(random.Random, 3)",
     "import random\nrng = random.Random(1)\nisinstance(rng, random.Random)\nrng.seed(2)",
     "def default_rng(): ...\ndefault_rng()",
-    "x = (",
 ]
 
 

@@ -72,12 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="limit of the whole command, builds included",
     )
     parser.add_argument(
-        "--patience",
-        type=positive,
-        default=ClosingLimits.patience,
-        help="stop after so many runs without a gain",
-    )
-    parser.add_argument(
         "--plain",
         type=times,
         default=ClosingLimits.plain,
@@ -85,7 +79,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plain random seeds may spend X times the cycles to come as far; 0: none",
     )
     parser.add_argument("--seed", type=positive, default=1, help="of the choices and of the runs")
-    parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run of both")
     add_jobs(parser)
 
 
@@ -130,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
         lambda progress: Policy(progress, knobs, hints, rng),
         specs,
         execute,
-        ClosingLimits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
+        ClosingLimits(args.runs, args.minutes, plain=args.plain, jobs=args.jobs, seed=args.seed),
         before,
         lambda text: say(text, flush=True),
         end,
@@ -160,7 +153,7 @@ def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]
             test.module,
             (test.name,),
             timeout_s=entry.timeout_s,
-            env=testplan.scale_environment(args.scale or 1.0),
+            env=testplan.scale_environment(1.0),
             build_name=build,
             direct=True,  # weights are part of the environment: no two runs share a server
         )

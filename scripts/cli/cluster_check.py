@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class NodeExit:
-    """Result file and exit code of a node; None: it had to be killed."""
-
-    found: Mapping[str, Any]
-    code: int | None
-
-
 def run(args: argparse.Namespace) -> int:
     """Return 0 if all checks pass, else 1. Raise NfError if they cannot be run."""
     if importlib.util.find_spec("torch") is None:
@@ -94,8 +86,8 @@ def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
 
 def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     """Check that all nodes decide the same, and that low-bit is admitted while the link is slow."""
-    folder.mkdir()
     substrate = folder / "substrate.toml" if nodes.limit else None
+    folder.mkdir()
     if substrate:
         ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
         known = replace(shipped().coefficients, pack_rate=GRADIENTS / (SLOWER * ring))
@@ -109,18 +101,17 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             say(f"step {step}: the link of node {last} has {rate}")
     ended = _wait_for_end(running, folder, 20 * args.timeout)
     wrong = [
-        f"node {n} ended with code {one.code}: {one.found.get('error') or 'nothing was left'}"
+        f"node {n} ended with code {one['code']}: {one.get('error') or 'nothing was left'}"
         for n, one in enumerate(ended)
-        if one.code != 0
+        if one["code"] != 0
     ]
-    for key in ("routes", "decisions", "weights"):
-        first = ended[0].found.get(key)
-        wrong += [
-            f"node {n} has other {key} than node 0"
-            for n, one in enumerate(ended)
-            if one.code == 0 and one.found.get(key) != first
-        ]
-    decisions = ended[0].found.get("decisions", [])
+    wrong += [
+        f"node {n} has other {key} than node 0"
+        for key in ("routes", "decisions", "weights")
+        for n, one in enumerate(ended)
+        if one["code"] == 0 and one.get(key) != ended[0].get(key)
+    ]
+    decisions = ended[0].get("decisions", [])
     flips = list(
         dict.fromkeys((one[0], one[2]) for one in decisions if one[1] and one[3] == "capacity")
     )
@@ -154,17 +145,15 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     begin = time.monotonic()
     ended = _wait_for_end(running[:-1], folder, 2 * args.timeout)
     wrong = [
-        f"node {n}: " + ("hangs" if one.code is None else "ended as if nothing had been")
+        f"node {n}: " + ("hangs" if one["code"] is None else "ended as if nothing had been")
         for n, one in enumerate(ended)
-        if one.code in (None, 0) or not one.found.get("error")
+        if one["code"] in (None, 0) or not one.get("error")
     ]
     running[-1].wait()
     took = time.monotonic() - begin
-    why = one_line(str(ended[0].found.get("error", "")), 100)
-    say(
-        f"{'FAIL' if wrong else 'ok':4} a node killed: the others end in {took:.1f} s ({why})",
-        *wrong,
-    )
+    why = one_line(str(ended[0].get("error", "")), 100)
+    word = "FAIL" if wrong else "ok"
+    say(f"{word:4} a node killed: the others end in {took:.1f} s ({why})", *wrong)
     return wrong
 
 
@@ -187,19 +176,25 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
     """Wait until node 0 has completed a step. Raise NfError if a node ends before."""
     path = folder / "progress-0"
     while not path.is_file() or int(path.read_text(encoding="utf-8") or "0") < step:
-        for rank, one in enumerate(running):
-            if one.poll() is not None:
-                for other in running:
-                    other.kill()
-                log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
-                said = [line for line in log.splitlines() if line.strip()] or ["no message"]
-                left = _left(folder, rank).get("error") or said[-1]
-                raise NfError(f"nf train nodes: node {rank} ended before step {step}: {left}.")
+        gone = [rank for rank, one in enumerate(running) if one.poll() is not None]
+        if gone:
+            for one in running:
+                one.kill()
+            log = (folder / f"log-{gone[0]}").read_text(encoding="utf-8", errors="replace")
+            said = [line for line in log.splitlines() if line.strip()] or ["no message"]
+            left = _left(folder, gone[0]).get("error") or said[-1]
+            raise NfError(f"nf train nodes: node {gone[0]} ended before step {step}: {left}.")
         time.sleep(0.02)
 
 
-def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) -> list[NodeExit]:
-    """Wait for all nodes, at most ``timeout_s``; kill those that remain."""
+def _wait_for_end(
+    running: list[process.Child], folder: Path, timeout_s: float
+) -> list[dict[str, Any]]:
+    """Wait for all nodes, at most ``timeout_s``; kill those that remain.
+
+    Returns:
+        The result file of each node, and its exit ``code``; None if it had to be killed.
+    """
     until, ended = time.monotonic() + timeout_s, []
     for rank, one in enumerate(running):
         code: int | None = None
@@ -208,7 +203,7 @@ def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) 
         if code is None:
             one.kill()
             one.wait()
-        ended.append(NodeExit(_left(folder, rank), code))
+        ended.append({**_left(folder, rank), "code": code})
     return ended
 
 

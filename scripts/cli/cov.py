@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from scripts.common.records import RunRecord
 from scripts.coverage import code_coverage, code_waivers, rank
 from scripts.coverage.code_coverage import CodeCoverage, Counted
 from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
-from scripts.coverage.places import KINDS, TOGGLE
+from scripts.coverage.places import TOGGLE
 from scripts.coverage.run_counts import PACKED
 from scripts.record.database import History
 from scripts.report import functional, source_page
@@ -29,9 +29,9 @@ EXAMPLES = """examples:
   nf cov merge 12 13                         merge commands of `nf history`
   nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
   nf cov holes                               print holes of the last command, with their tests
-  nf cov holes all.cov --kind line --file 'hdl/engine/*'
   nf cov rank all.cov                        print the gain of each run per second
-  nf cov html all.cov --lcov all.info        write annotated source, and lcov's format
+  nf cov merge all.cov --lcov all.info       write lcov's format
+  nf cov html all.cov                        write annotated source
   nf cov goals 12 13                         compare figures with goals; exit 1 below one
   nf cov diff before.cov after.cov           print bins gained and lost
 An input is the number of a command, a folder of runs, or a merged file (default: the last command).
@@ -50,16 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     merge.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
     holes = actions.add_parser("holes", help="print holes with the tests that should hit them")
-    holes.add_argument(
-        "--kind",
-        action="append",
-        choices=("functional", *KINDS),
-        default=[],
-        help="only holes of this kind (repeatable)",
-    )
-    holes.add_argument(
-        "--file", default="*", metavar="GLOB", help="only holes in these source files"
-    )
     ranked = actions.add_parser(
         "rank", help="print the gain of each run per second, and the smallest set"
     )
@@ -67,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     html.add_argument(
         "-o", "--out", type=Path, metavar="FILE", help=f"({source_page.NAME} in build/report)"
     )
-    html.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
     goals = actions.add_parser("goals", help="compare figures with the goals of the nightly suite")
     diff = actions.add_parser("diff", help="print what only one of two inputs covers")
     diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
@@ -164,7 +153,7 @@ def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 def _merge(args: argparse.Namespace) -> int:
     out = args.out or paths.BUILD / "coverage" / MERGED
-    _check_outputs(args, out)
+    _check_outputs(args.inputs, {"--out": args.out, "--lcov": args.lcov}, out)
     merged = collect(args.inputs)
     write(merged, out)
     cover, counted, code = _judged(merged)
@@ -174,14 +163,14 @@ def _merge(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_outputs(args: argparse.Namespace, out: Path) -> None:
+def _check_outputs(inputs: Sequence[str], given: Mapping[str, Path | None], out: Path) -> None:
     """Raise an error, before anything is read, for an output that cannot be written, or that is an
     input."""
-    for option, path in (("--out", args.out), ("--lcov", args.lcov)):
-        if path:
-            output.check_output(path, option)
-    for path in filter(None, (out, args.lcov)):
-        for text in args.inputs if path.exists() else ():
+    paths_by_option = {option: path for option, path in given.items() if path}
+    for option, path in paths_by_option.items():
+        output.check_output(path, option)
+    for path in {out, *paths_by_option.values()}:
+        for text in inputs if path.exists() else ():
             read_from = of_command(int(text)) if _is_number(text) else Path(text)
             if path.resolve().is_relative_to(read_from.resolve()):
                 raise NfError(f"{shown(path)}: this command reads it; write to another file.")
@@ -202,18 +191,13 @@ def _lcov(counted: Counted | None, path: Path | None) -> None:
 def _holes(args: argparse.Namespace) -> int:
     merged = collect(args.inputs)
     cover, _, code = _judged(merged)
-    kinds = args.kind or ("functional", *KINDS)
-    for kind in args.kind:  # no hole because nobody looked is no pass
-        if (cover if kind == "functional" else code) is None:
-            raise NfError(f"--kind {kind}: no run measured it (code coverage: `nf run --cov`).")
-    for hole in cover.holes if cover and "functional" in kinds else ():
+    for hole in cover.holes if cover else ():
         hits = f"{hole.hits} of {hole.at_least} hits"
         say(f"functional {hole.point} / {hole.name}: {hits}; {hole.test} ({hole.reason})")
     tests = _tests_by_file(merged) if code else {}
     for gap in code.holes if code else ():
-        if gap.kind in kinds and Path(gap.file).match(args.file):
-            near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
-            say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
+        near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
+        say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
     say(*_totals(cover, code))
     return 1 if _needless(cover, code) else 0
 
@@ -249,14 +233,13 @@ def _rank(args: argparse.Namespace) -> int:
 
 def _html(args: argparse.Namespace) -> int:
     out = args.out or paths.REPORT / source_page.NAME
-    _check_outputs(args, out)
+    _check_outputs(args.inputs, {"--out": args.out}, out)
     merged = collect(args.inputs)
     cover, counted, code = _judged(merged)
     if counted is None:
         raise NfError("none of these runs collected code coverage (`nf run --cov`).")
     out.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(out, source_page.text(counted, many(len(merged.runs), "run")))
-    _lcov(counted, args.lcov)
     say(*_totals(cover, code))
     say(f"page: {shown(out)}")
     return 0

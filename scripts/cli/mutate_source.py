@@ -26,7 +26,7 @@ from scripts.common.records import FILELIST, TOP, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
-from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
+from scripts.mutation.mutant import SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.plan import mutants, testplan
@@ -37,8 +37,8 @@ from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
 EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
-  nf mutate --all --module 'nf_link_*'       all those of some modules
-  nf mutate --list --all --operator reset    what there is
+  nf mutate --id 'nf_link_*'                 all those of some modules
+  nf mutate --list --id '*.reset.*'          those of an operator
   nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
   nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
@@ -64,8 +64,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
     made.add_argument("--all", action="store_true", help="all of them")
     made.add_argument("--id", action="append", default=[], metavar="GLOB", help="some by name")
-    made.add_argument("--module", metavar="GLOB", help="of these modules alone")
-    made.add_argument("--operator", choices=sorted(OPERATORS), help="of this operator alone")
     made.add_argument("--tests", action="append", default=[], metavar="GLOB", help="these tests")
     made.add_argument(
         "--build",
@@ -82,13 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-probe",
         action="store_true",
         help="skip the probe run that finds which tests reach each mutant",
-    )
-    made.add_argument(
-        "--prove",
-        type=seconds,
-        default=equivalence.LIMIT_S,
-        metavar="S",
-        help=f"processor seconds of a proof of equivalence ({equivalence.LIMIT_S:g})",
     )
     made.add_argument(
         "--effort",
@@ -113,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def wanted(args: argparse.Namespace) -> bool:
     """Tell if the command line selects mutants made from the source."""
-    return bool(args.sample or args.all or args.id or args.module or args.operator)
+    return bool(args.sample or args.all or args.id)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,13 +130,7 @@ def _changed(diff: str) -> list[str]:
 
 def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
     """The mutants that the options name, then a sample of these. NfError where there are none."""
-    found = [
-        m
-        for m in everything
-        if (not args.module or fnmatch.fnmatch(m.module, args.module))
-        and (not args.operator or m.operator == args.operator)
-        and (not args.id or any(fnmatch.fnmatch(m.id, glob) for glob in args.id))
-    ]
+    found = [m for m in everything if any(fnmatch.fnmatch(m.id, g) for g in args.id or ["*"])]
     if not found:
         raise NfError("no mutant fits (`nf mutate --list --all` shows all).")
     return sample(found, args.sample, args.seed or 1) if args.sample else found
@@ -228,7 +213,7 @@ def _run(
         deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
-        mutant_runs.prove = equivalence.prover(files, sources, args.prove)
+        mutant_runs.prove = equivalence.prover(files, sources, equivalence.LIMIT_S)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
     show = _Show(len(chosen), sources)
     if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):

@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
     if "wheels" in wanted:  # that stage runs them from the installed wheel
         wide["pytest"] += [f"--ignore={folder}" for folder in TESTED_AS_WHEEL]
     if "doctor" in wanted:
-        done.append(steps.run("doctor", steps.nf("doctor"), show=steps.Show.IF_RED))
+        done.append(steps.run("doctor", steps.nf("doctor")))
     done += steps.run_beside({n: words for n, words in narrow.items() if n in wanted}, args.jobs)
     done += [steps.run(name, words) for name, words in wide.items() if name in wanted]
     if "mutate" in wanted:
@@ -197,7 +197,7 @@ def _replay(sim: str, route: str, transport: str) -> tuple[steps.Step, RunRecord
     words = ["replay", shown(CAPTURE), "--sim", sim, "--transport", transport, "--out", out]
     (folder / RECORD).unlink(missing_ok=True)
     words = steps.nf(*words, *ROUTES[route], "--record", shown(folder))
-    step = steps.run(f"replay {route} {who}", words, log, steps.Show.AT_END)
+    step = steps.run(f"replay {route} {who}", words, log, at_end=True)
     name = f"replay::{route}" if transport == "signal" else f"replay::{route}-{transport}"
     try:
         record = RunRecord.from_json(read_object(folder / RECORD))

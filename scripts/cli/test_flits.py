@@ -69,26 +69,6 @@ def test_slot_by_slot(recorded: Path, capsys: pytest.CaptureFixture[str]) -> Non
         assert part in text, part
 
 
-def test_filters(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["report", "flits", str(recorded), "--direction", "S2M", "--first", "60"]) == 0
-    text = capsys.readouterr().out
-    assert "M2S" not in text
-    assert "RetryReq" in text
-    assert "InitParam" not in text
-    assert main(["report", "flits", str(recorded), "--first", "1000000"]) == 0
-    assert capsys.readouterr().out == ""
-
-
-@pytest.mark.parametrize("clock", ["-1", "+5", "1_0", " 7", "\u0661", "9" * 5000])
-@pytest.mark.parametrize("option", ["--first", "--last"])
-def test_clocks_are_plain_numbers(
-    recorded: Path, capsys: pytest.CaptureFixture[str], option: str, clock: str
-) -> None:
-    with pytest.raises(SystemExit):
-        main(["report", "flits", str(recorded), f"{option}={clock}"])
-    assert "a clock must be a whole number" in capsys.readouterr().err
-
-
 def test_reset_and_comments(tmp_path: Path) -> None:
     path = tmp_path / "t"
     word = f"{seal(encode_control(InitParam(63))):0132X}"
@@ -109,13 +89,9 @@ def test_reset_and_comments(tmp_path: Path) -> None:
         (f"1 X2Y 5555 {'0' * 132}\n", ":1: not"),
         (f"reset\n1 M2S 55G5 {'0' * 132}\n", ":2: not"),
         (f"+1 M2S 5555 {'0' * 132}\n", ":1: not"),
-        (f"-0 M2S 5555 {'0' * 132}\n", ":1: not"),
-        (f"1_0 M2S 5555 {'0' * 132}\n", ":1: not"),
         (f"\u0661 M2S 5555 {'0' * 132}\n", ":1: not"),
         (f"{'9' * 5000} M2S 5555 {'0' * 132}\n", ":1: not"),
         (f"1 M2S +555 {'0' * 132}\n", ":1: not"),
-        (f"1 M2S 0x55 {'0' * 132}\n", ":1: not"),
-        (f"1 M2S 5555 -{'0' * 131}\n", ":1: not"),
         (f"1 M2S 5555 0x{'0' * 130}\n", ":1: not"),
         (f"1 M2S 5555 {'0' * 65}_{'0' * 66}\n", ":1: not"),
         (f"1 M2S 5555 {'0' * 132} 7\n", ":1: not"),

@@ -59,7 +59,7 @@ def test_what_is_taken_away_has_a_kind() -> None:
 
 
 def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "--list", "--sample", "2", "--module", "nf_capacity"]) == 0
+    assert main(["mutate", "--list", "--sample", "2", "--id", "nf_capacity.*"]) == 0
     out = capsys.readouterr().out
     assert out.count("hdl/engine/nf_capacity.sv:") == 2
     assert "    -  " in out
@@ -67,7 +67,7 @@ def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_fits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["mutate", "--sample", "2", "--module", "no_such_module"]) != 0
+    assert main(["mutate", "--sample", "2", "--id", "no_such_module"]) != 0
     assert "no mutant fits" in capsys.readouterr().err
 
 
@@ -124,7 +124,7 @@ def test_an_interrupted_probe_ends_the_command(
     monkeypatch.setattr(mutate_source, "MutantRuns", Interrupted)
     monkeypatch.setattr(mutate_source, "_RUNS", tmp_path)
     monkeypatch.setattr(mutate_source, "candidates", lambda _: [])
-    words = ["mutate", "--sample", "1", "--module", "nf_capacity", "--no-prove"]
+    words = ["mutate", "--sample", "1", "--id", "nf_capacity.*", "--no-prove"]
     assert main(words) == 130
     assert "they are green" not in capsys.readouterr().out
 

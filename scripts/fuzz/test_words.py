@@ -53,7 +53,6 @@ OPTIONS = {
     "--scale --build --changed --sim",
     "history OPTION WORD": "--sim --result --of --last",
     "capture OPTION WORD --out o s.py": "--workers --steps --ranks --layers",
-    "report flits t OPTION WORD": "--first --last --direction",
     "OPTION WORD": "list history rerun report replay capture completion doctor nonsense",
     "report OPTION WORD": "flits",
 }

@@ -14,19 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, StrictUndefined
-
 from scripts.common.paths import ROOT
 from scripts.coverage.places import KINDS
 from scripts.report import functional, run_figures, source_page, trend
 from scripts.report.document import Report
-from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
+from scripts.report.outcome import Outcome, all_results, buckets, of_record
+from scripts.report.templates import render, source
 
-# Read at import: a long run must not use files that were edited or checked out meanwhile.
-_TEMPLATE, _STYLE, _SCRIPT = (
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("page.html.j2", "page.css", "page.js")
-)
+_STYLE, _SCRIPT = source("page.css"), source("page.js")
 # Words and signs show the result; colour only helps.
 _SIGNS = {
     Outcome.PASSED: "✓",
@@ -56,23 +51,17 @@ class Slow:
 
 def text(report: Report, folder: Path) -> str:
     """Return the page, with links relative to its `folder`."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["link"] = lambda path: link(str(path), folder)
-    environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
-    environment.filters["many"] = many
-    environment.filters["others"] = functional.others
-    environment.filters["span"] = span
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)
     before = points[-1].durations if points else {}
     now = trend.point(report.invocation, report.records)
     points = [*points, now][-trend.KEPT :]
-    return environment.from_string(_TEMPLATE).render(
+    return render(
+        "page.html.j2",
+        link=lambda path: link(str(path), folder),
+        sign=lambda outcome: f"{_SIGNS[outcome]} {outcome}",
+        others=functional.others,
+        span=span,
         report=report,
         style=_STYLE,
         script=_SCRIPT,
@@ -88,7 +77,6 @@ def text(report: Report, folder: Path) -> str:
         chart_height=trend.HEIGHT,
         figures=run_figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
-        Outcome=Outcome,
         kinds=KINDS,
         source_page=source_page.NAME,
     )

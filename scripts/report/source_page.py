@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from pathlib import Path
-
-from jinja2 import Environment, StrictUndefined
 
 from scripts.coverage import code_coverage
 from scripts.coverage.code_coverage import Counted, FileCoverage
 from scripts.coverage.code_waivers import source_lines
 from scripts.coverage.places import LINE, TOGGLE
-from scripts.report.outcome import many
+from scripts.report.templates import render, source
 
 NAME = "coverage.html"  # in the folder of the report
-_TEMPLATE, _STYLE = (
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("source_page.html.j2", "source_page.css")
-)
 
 
 @dataclass(frozen=True)
@@ -43,14 +36,11 @@ def text(counted: Counted, title: str) -> str:
     """Return the page."""
     found = code_coverage.figures(counted)
     assert found is not None
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["many"] = many
     rows = _rows(counted)
-    return environment.from_string(_TEMPLATE).render(
+    return render(
+        "source_page.html.j2",
         title=title,
-        style=_STYLE,
+        style=source("source_page.css"),
         code=found,
         files=[(file, _anchor(file), rows[file.file]) for file in found.files],
         kinds=("line", "branch", "expr", "toggle"),
