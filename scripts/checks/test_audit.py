@@ -19,10 +19,6 @@ NAME = "register:LATE.VALUE"
 TESTS = discover()
 
 
-def test_the_audit_is_whole() -> None:
-    assert audit.problems(ROOT, ENTRIES, TESTS) == []
-
-
 def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is new in the map, with a checker and tests, and one whose test is not named."""
     late = next(one for one in REG_MAP.registers if one.name == "LATE")

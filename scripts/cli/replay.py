@@ -14,7 +14,6 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
@@ -38,6 +37,7 @@ from verif.replay.tensors import TERNARY_RATIO
 
 WORKERS = 8
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
+_JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
 
 EXAMPLES = """examples:
@@ -205,7 +205,6 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
             check_out(out, Path(args.capture) if args.capture else None)
             if args.shard is None or args.shard.of == 1:  # a shard writes only its journal
                 stack.enter_context(hold(out))
-        check_journal_options(args)
         with telling(f"nf replay: reading {args.capture or args.synthetic}"):
             design = simulators.design() if options.bulk else ""
             replay = make_replay(options, args.shard or Shard(), design)
@@ -230,6 +229,8 @@ def check_options(args: argparse.Namespace) -> None:
     only_bulk = [name for name in _BULK_ONLY if getattr(args, name)]
     unused = sorted(given(args, add_arguments) - _OF_STIMULUS) if args.stimulus else []
     bulk = args.transport == "bulk"
+    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
+    drives = args.shard or args.resume or args.cluster
     resume = "end it with Ctrl-C, continue it with --resume"
     signal = "replay at signal level, or replay the --stimulus of a failed bulk replay"
     others = "leave it out; --stimulus takes --sim, --dut, --timeout and --waves"
@@ -246,21 +247,16 @@ def check_options(args: argparse.Namespace) -> None:
             "leave it out",
         ),
         (unused, "a stimulus contains this setting", others),
+        (needs_out if args.out is None else [], "requires --out", "add --out FILE: " + _JOURNAL),
+        (
+            ["merge"] * bool(args.merge and drives),
+            "only joins journals and drives nothing",
+            "leave --shard, --resume and --cluster out",
+        ),
     )
     for names, what, todo in rules:
         if names:
             raise OptionError(f"--{names[0].replace('_', '-')}", what, todo)
-
-
-def check_journal_options(args: argparse.Namespace) -> None:
-    """Raise OptionError for options that need the journal of an --out."""
-    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
-    if needs_out and args.out is None:
-        todo = "add --out FILE: the journal lies in the same folder"
-        raise OptionError(f"--{needs_out[0]}", "requires --out", todo)
-    if args.merge and (args.shard or args.resume or args.cluster):
-        todo = "leave --shard, --resume and --cluster out"
-        raise OptionError("--merge", "only joins journals and drives nothing", todo)
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:
@@ -292,28 +288,22 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
     )
 
 
+_REPEATED = (
+    *("steps", "route", "param", "dut", "nonfinite", "tie", "threshold", "memory_latency"),
+    *("memory_beat", "memory_stall", "sums", "rounding", "ternary_ratio"),
+)
+"""Options that change what a signal-level replay drives."""
+
+
 def rerun_command(args: argparse.Namespace, sim: str) -> str:
     """Return the command that repeats a signal-level replay on a simulator; options that have
     their default value are left out."""
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
-    for flag, values in (("--steps", args.steps), ("--route", args.route), ("--param", args.param)):
-        words += [flag, *values] if values else []
-    usual = MemoryTiming()
-    defaults: dict[str, Any] = {
-        "dut": Dut.RTL,
-        "nonfinite": "refuse",
-        "tie": "plus",
-        "threshold": 1,
-        "memory_latency": usual.latency,
-        "memory_beat": usual.beat,
-        "memory_stall": usual.stall,
-        "sums": "views",
-        "rounding": "nearest",
-        "ternary_ratio": TERNARY_RATIO,
-    }
-    for name, default in defaults.items():
+    changed = given(args, add_arguments)
+    for name in (one for one in _REPEATED if one in changed):
         value = getattr(args, name)
-        words += [f"--{name.replace('_', '-')}", str(value)] if value != default else []
+        values = map(str, value if isinstance(value, list) else [value])
+        words += [f"--{name.replace('_', '-')}", *values]
     return shlex.join(words)
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import re
 import signal
@@ -23,19 +22,6 @@ from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
 from scripts.farm import cluster, schedule
-
-
-def test_options_stand_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`nf run GLOB --jobs 2 GLOB` takes both globs."""
-    seen: list[argparse.Namespace] = []
-
-    def run(args: argparse.Namespace) -> int:
-        seen.append(args)
-        return 0
-
-    monkeypatch.setattr(importlib.import_module("scripts.cli.run"), "run", run)
-    assert main(["run", "a*", "--jobs", "2", "b*", "--sim", "icarus"]) == 0
-    assert (seen[0].globs, seen[0].jobs, seen[0].sim) == (["a*", "b*"], 2, "icarus")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from pathlib import Path
 
@@ -111,18 +110,3 @@ def test_bad_input(
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
-
-
-def test_what_is_no_file_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    os.mkfifo(tmp_path / "fifo")
-    with (tmp_path / "huge").open("wb") as stream:
-        stream.truncate(2 << 30)
-    for path, says in (
-        (tmp_path / "fifo", "is a FIFO, not a file"),
-        (Path("/dev/zero"), "is a device, not a file"),
-        (tmp_path / "huge", "more than 1,024 MiB"),
-    ):
-        assert main(["report", "flits", str(path)]) == 2
-        assert says in capsys.readouterr().err

@@ -53,11 +53,6 @@ def test_every_build_compiles_the_number_of_the_mutant_first() -> None:
     assert {read_filelist(ROOT, name).sources[0] for name in lists} == {carrier}
 
 
-def test_what_is_taken_away_has_a_kind() -> None:
-    with pytest.raises(NfError, match="sequence:GLOB or checker:NAME"):
-        mutate_source.candidates(_args("--without", "scoreboard"))
-
-
 def test_list_shows_diffs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mutate", "--list", "--sample", "2", "--id", "nf_capacity.*"]) == 0
     out = capsys.readouterr().out

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports with history: reads the results of earlier commands for the charts over time, and stores
+"""Reports with history: reads the results of earlier commands for the trend, and stores
 those of this command for the next one.
 """
 
@@ -24,7 +24,7 @@ from scripts.report.trend import HistoryPoint
 
 
 def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
-    """Return the input of the charts over time from the facts of earlier commands. Raise NfError
+    """Return the input of the trend from the facts of earlier commands. Raise NfError
     with the name of damaged data.
     """
     try:
@@ -66,7 +66,7 @@ def write_report(
     try:
         before = None if facts is None else points(facts)
     except NfError as error:  # damage done earlier must not cost the report of now
-        before, said = [], [f"charts over time begin anew: {error}"]
+        before, said = [], [f"trend begin anew: {error}"]
     where = paths.REPORT
     try:
         found = report.write_all(

@@ -110,10 +110,6 @@ def test_waivers_must_name_bins(write: Callable[[str, str], Path]) -> None:
         functional.read_waivers(bad)
 
 
-def test_the_waivers_of_the_project_fit() -> None:
-    assert functional.problems(functional.read_waivers(), functional.planned()) == []
-
-
 def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
     model = CoverModel()
     model.point("many", "every number", [str(n) for n in range(30)], test="test_x::count")

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -152,22 +151,6 @@ def test_reports_of_two_commands_do_not_mix(
     monkeypatch.setattr(output, "write_text", alone("write", output.write_text))
     report.write_all(RECORDS, "x", tmp_path)
     assert seen == ["read", "write", "write", "write"]
-
-
-def full_disk(file: int, data: bytes, offset: int) -> None:
-    os.pwrite(file, data[: len(data) // 2], offset)
-    raise OSError(28, "No space left on device")
-
-
-def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    output.write_text(path, "old")
-
-    monkeypatch.setattr(output, "write_all", full_disk)
-    with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
-        output.write_text(path, "new and longer")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_summary_counts_everything() -> None:
