@@ -115,8 +115,6 @@ def test_the_page_in_a_browser(tmp_path: Path, chromium: Page) -> None:
     bench.trained(3, "flipped_vote", [Signal.AGREEMENT], steps=330, folder=tmp_path)
     out = tmp_path / "page.html"
     assert main(["train", "monitor", str(tmp_path), "--html", str(out)]) == 0
-    chromium.complaints.clear()
-    chromium.requests.clear()
     chromium.open(out)
     text = chromium.ask("document.body.innerText")
     for words in ("LOWBIT", "PARTIAL", "LOW → DEMOTED", "G_BINARY", "Sampled cosines", "Agreement"):
