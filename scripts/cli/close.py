@@ -40,7 +40,6 @@ EXAMPLES = """examples:
   nf close                                   scenarios and the tests that bins name, all bins
   nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
   nf close --after all.cov                   what these runs left open
-  nf close --plain 0                         without plain random seeds for comparison
 """
 
 

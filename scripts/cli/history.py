@@ -20,7 +20,6 @@ EXAMPLES = """examples:
   nf history                                 print the last commands with their results
   nf history 'test_modes*' --sim icarus      print runs of these tests, newest last
   nf history --result failed --last 5        print the last five failed runs with causes
-  nf history --of 12                         print every run of command 12
   nf history 'test_mixed*' --trend           print durations of these tests, run by run
 """
 SHOWN = 20

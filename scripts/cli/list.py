@@ -13,7 +13,6 @@ from scripts.plan.discover import discover, select
 
 EXAMPLES = """examples:
   nf list                                    list every test with feature and stage
-  nf list 'test_modes*'                      list tests that match
   nf list --suite smoke --stage V1           list tests of a suite and stage
   nf list --suites                           list suites with seeds and reasons
   nf list --builds                           list named parameter sets

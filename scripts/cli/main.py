@@ -96,12 +96,8 @@ GROUPS = {
     "measure": "measure speed, traffic, timing, area or capacity",
 }
 EXAMPLES = """examples:
-  nf doctor                                  show which tools are installed or missing
-  nf list 'test_modes::*'                    list tests that match
   nf run --suite smoke --jobs 2              run the smoke suite on every simulator
-  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
   nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
-  nf run --failed --waves                    run failed tests again with waves
   nf history 'test_modes*' --result failed   show when and why tests failed
   nf replay captures/digits-resnet-8x        replay captured gradients through the design
   nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training

@@ -40,7 +40,6 @@ EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source,
   nf mutate --id 'nf_link_*'                 all those of some modules
   nf mutate --list --id '*.reset.*'          those of an operator
   nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
-  nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
   nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
 """
 # Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A

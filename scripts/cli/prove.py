@@ -35,7 +35,6 @@ EXAMPLES = """examples:
   nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
   nf prove --quick                           those that `make test` runs
   nf prove --mutants 'fifo*'                 mutants that must break these proofs
-  nf prove --cluster tcp://farm:8786         on the workers of a Dask scheduler
   nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
 """
 

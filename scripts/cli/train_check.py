@@ -45,7 +45,6 @@ EXAMPLES = """examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
   nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
   nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
-  nf train check all --others 4,5,6          every check, with three seeds in addition
   nf train monitor build/train-check/pairs100  its pages are there too: *.html
 """
 
@@ -55,7 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
-    add("--others", type=_seeds, default=(), metavar="S,S", help="more seeds, shown beside them")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
     add("--every", type=up_to(1000), default=5, metavar="N", help="calibration: a sample in N (5)")
     add(
@@ -81,10 +79,7 @@ def _seeds(word: str) -> tuple[int, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """1: a goal is missed, or ranks differ."""
-    seeds = (*args.seeds, *args.others)
-    if len(set(seeds)) < len(seeds):
-        raise NfError("--others names a seed of --seeds: give other ones.")
-    for seed in set(CALIBRATED_WITH).intersection(seeds):
+    for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
         if importlib.util.find_spec(module) is None:
@@ -118,7 +113,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
     plan = {
         "check": name,
         "steps": steps,
-        "seeds": [*args.seeds, *args.others],
+        "seeds": args.seeds,
         "variants": _variants(name, args),
         "reducer": reducer,
         "every": args.every,
@@ -127,7 +122,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         "within": info.within,
     }
     write_text(folder / "plan.json", json.dumps(plan))
-    found, start = CheckFindings(name, args.seeds, args.others), time.monotonic()
+    found, start = CheckFindings(name, args.seeds), time.monotonic()
     failed = _trained(folder, found, {reducer: shown_as})
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))

@@ -121,7 +121,6 @@ class CheckFindings:
 
     check: str
     seeds: Sequence[int]
-    others: Sequence[int] = ()
     rows: list[TrainingRow] = field(default_factory=list)
     calibrated: Calibrated | None = None
 
@@ -182,16 +181,13 @@ def _calibration(found: CheckFindings) -> Iterator[str]:
 
 
 def _table(found: CheckFindings) -> Iterator[str]:
-    """Yield a line for each variant: its values and their mean, then those of the other seeds."""
+    """Yield a line for each variant: its value for each seed, and their mean."""
     titles = [*(f"seed {one}" for one in found.seeds), "mean"]
-    if found.others:
-        titles += [*(f"(seed {one})" for one in found.others), "(mean)"]
     yield f"  {CHECKS[found.check].metric:26}" + "".join(f"{one:>10}" for one in titles)
     for variant in dict.fromkeys(row.variant for row in found.rows):
-        cells: list[float | None] = []
-        for seeds in filter(None, (found.seeds, found.others)):
-            cells += [found.mean(variant, [seed]) for seed in seeds]
-            cells.append(found.mean(variant, seeds))
+        cells = [
+            found.mean(variant, seeds) for seeds in (*([one] for one in found.seeds), found.seeds)
+        ]
         yield f"  {variant:26}" + "".join(f"{_number(one):>10}" for one in cells)
 
 
