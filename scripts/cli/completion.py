@@ -12,6 +12,8 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
+from scripts.build import registry
+
 EXAMPLES = """examples:
   eval "$(nf completion bash)"               in ~/.bashrc
   eval "$(nf completion zsh)"                in ~/.zshrc, after compinit
@@ -73,6 +75,12 @@ def add_filters(parser: argparse._ActionsContainer) -> None:
     with_completer(
         feature, lambda: sorted({entry.feature for entry in testplan.read().entries.values()})
     )
+
+
+def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
+    """Add `--sim`: one simulator, by default the first of the registry."""
+    first = registry.names()[0]
+    add("--sim", choices=registry.names(), default=first, help=f"{what} ({first})")
 
 
 def tests() -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
-from scripts.common import data, paths, run_folders
+from scripts.common import paths, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.common.records import RunRecord
@@ -20,7 +20,7 @@ from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, wr
 from scripts.coverage.places import TOGGLE
 from scripts.coverage.run_counts import PACKED
 from scripts.record.database import History
-from scripts.report import functional, source_page
+from scripts.report import functional, recorded, source_page
 from scripts.report.functional import Functional
 from scripts.report.outcome import many
 
@@ -95,9 +95,7 @@ def _add(merger: Merger, text: str) -> None:
     if text == "last" or _is_number(text):
         records = _of_command(merger, None if text == "last" else int(text))
     elif path.is_dir():
-        records = [_in_folder(one) for one in sorted(path.glob("*/record.json"))]
-        if not records:
-            raise NfError(f"{shown(path)} holds no run (FOLDER/*/record.json).")
+        records = [_moved(*one) for one in recorded.of_folder(path).items()]
     else:
         merger.merged(read(path))
         return
@@ -105,9 +103,8 @@ def _add(merger: Merger, text: str) -> None:
         merger.record(record, whole=True)
 
 
-def _in_folder(path: Path) -> RunRecord:
+def _moved(path: Path, record: RunRecord) -> RunRecord:
     """Return the record of a run with the present paths of its files: it may have been moved."""
-    record = data.load_json(path, RunRecord)
     if not record.coverage:
         return record
     return replace(record, coverage=str(path.parent.absolute() / PACKED))
@@ -116,10 +113,7 @@ def _in_folder(path: Path) -> RunRecord:
 def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
     """Merge the file of a command, or return its records if that file does not exist."""
     with History(write=False) as history:
-        known = history.invocations(-1 if number else 1)
-        found = next((one.id for one in known if number in (None, one.id)), None)
-        if found is None:
-            raise NfError(f"the history holds no command {number or 'yet'} (`nf history`).")
+        found = recorded.command(history, number).id
         if of_command(found).is_file():
             merger.merged(read(of_command(found)))
             return []

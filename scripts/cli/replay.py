@@ -14,6 +14,7 @@ import time
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
@@ -36,6 +37,8 @@ from verif.replay.source import NETWORKS
 from verif.replay.tensors import TERNARY_RATIO
 
 WORKERS = 8
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+"""Keywords of an option that takes several values, and may be repeated."""
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
 _JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
@@ -60,17 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--steps",
-        nargs="+",
-        action="extend",
-        default=[],
+        **SEVERAL,
         metavar="STEP",
         help="steps or ranges: 3,60 or 0-100 (all)",
     )
     add(
         "--route",
-        nargs="+",
-        action="extend",
-        default=[],
+        **SEVERAL,
         metavar="PATTERN=ROUTE",
         help="name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first match is used",
     )
@@ -123,9 +122,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--param",
-        nargs="+",
-        action="extend",
-        default=[],
+        **SEVERAL,
         metavar="NAME=N",
         help="RTL parameters that differ from the default",
     )

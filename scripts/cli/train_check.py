@@ -19,7 +19,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
-from scripts.build import registry
+from scripts.cli.completion import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.common import process
 from scripts.common.arguments import up_to
@@ -62,12 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="R",
         help="torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`",
     )
-    add(
-        "--sim",
-        choices=registry.names(),
-        default=registry.names()[0],
-        help=f"simulator of --reducer rtl ({registry.names()[0]})",
-    )
+    add_sim(add, "simulator of --reducer rtl")
 
 
 def _seeds(word: str) -> tuple[int, ...]:
@@ -101,8 +96,8 @@ def _check(name: str, args: argparse.Namespace) -> int:
     if args.reducer not in (RTL, MODEL):
         return _run(name, args, args.reducer, args.reducer)
     shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
-    with served(args.reducer, args.sim, CHECKS[name].workers) as server:
-        return _run(name, args, f"unix:{server.path}", shown_as)
+    with served(args.reducer, args.sim, CHECKS[name].workers) as path:
+        return _run(name, args, f"unix:{path}", shown_as)
 
 
 def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
