@@ -88,13 +88,21 @@ def run(args: argparse.Namespace) -> int:
         "environment variables are documented": partial(env_table.violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
-        "mutants of the package": _package_mutants,
+        "mutants of the package": lambda: package_mutants.problems(
+            package_mutants.read(), [mutant.id for mutant in mutants.read()]
+        ),
         "proofs and their mutants": proof.problems,
-        "all that the device shows is compared": _audit,
-        "coverage waivers": _waivers,
+        "all that the device shows is compared": lambda: audit.problems(
+            ROOT, audit.read(ROOT), _tracked_tests()
+        ),
+        "coverage waivers": lambda: functional.problems(
+            functional.read_waivers(), functional.planned()
+        ),
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
-        "cover points name tests": _cover_points,
+        "cover points name tests": lambda: functional.unknown_tests(
+            functional.planned(), (test.id for test in _tracked_tests())
+        ),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
     steps = Steps("nf check")
@@ -121,15 +129,6 @@ def plan_problems() -> list[str]:
     return testplan.problems(testplan.read(), _tracked_tests())
 
 
-def _package_mutants() -> list[str]:
-    taken = [mutant.id for mutant in mutants.read()]
-    return package_mutants.problems(package_mutants.read(), taken)
-
-
-def _audit() -> list[str]:
-    return audit.problems(ROOT, audit.read(ROOT), _tracked_tests())
-
-
 def _mutation_waivers() -> list[str]:
     """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
     waived = mutant_outcome.read_waivers()
@@ -137,14 +136,6 @@ def _mutation_waivers() -> list[str]:
         return []
     found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
     return mutant_outcome.unmatched_waivers(waived, found)
-
-
-def _waivers() -> list[str]:
-    return functional.problems(functional.read_waivers(), functional.planned())
-
-
-def _cover_points() -> list[str]:
-    return functional.unknown_tests(functional.planned(), (test.id for test in _tracked_tests()))
 
 
 def add_lint_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from neuron_fabric import output
@@ -70,11 +71,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("--only", action="append", default=[], help="run only this stage")
-    parser.add_argument(
-        "--seed", type=positive, help="draw the sample of mutants from this seed (the commit)"
-    )
+    _add_parts(parser, "seed of the sample of mutants (from the commit)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +79,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
     add_jobs(parser)
+
+
+def _add_parts(parser: argparse.ArgumentParser, seed: str) -> None:
+    _add_common(parser)
+    parser.add_argument("--only", action="append", default=[], help="run only this part")
+    parser.add_argument("--seed", type=positive, help=seed)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -273,12 +276,6 @@ REGRESS = Command(
 )
 
 
-def add_nightly_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("--only", action="append", default=[], help="run only this part")
-    parser.add_argument("--seed", type=positive, help="draw everything from this seed (UTC date)")
-
-
 def nightly(args: argparse.Namespace) -> int:
     """Run every part of the night, also after one has failed; return 1 if one failed."""
     start = time.monotonic()
@@ -336,6 +333,6 @@ NIGHTLY = Command(
   nf nightly                                 run all of it, with the date as the seed
   nf nightly --only fuzz --seed 20261122     repeat the parts that begin with a word, as on that day
 """,
-    add_nightly_arguments,
+    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"),
     nightly,
 )
