@@ -22,7 +22,7 @@ from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
-from scripts.common.records import FILELIST, TOP, RunSpec
+from scripts.common.records import FILELIST, TOP
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
@@ -190,10 +190,7 @@ def _run(
     paths.writable(_RUNS)
     folder = run_folders.folder(RUNS if farm else _RUNS)
 
-    def here(spec: RunSpec) -> object:
-        return simulate.run(spec, folder)
-
-    runner: Runner = farm.run if farm else here  # type: ignore[assignment]
+    runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
     store = Store()
     by_hand = mutants.read()
     mutant_runs = MutantRuns(
@@ -214,40 +211,26 @@ def _run(
     if not args.no_prove:
         mutant_runs.prove = equivalence.prover(files, sources, equivalence.LIMIT_S)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
-    show = _Show(len(chosen), sources)
+    bar, outcomes = ProgressBar(sys.stdout), list[MutantOutcome]()
+
+    def came(outcome: MutantOutcome) -> None:
+        outcomes.append(outcome)
+        bar.clear()
+        how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
+        how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
+        say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
+        if len(outcomes) < len(chosen):
+            alive = sum(one.state in ALIVE for one in outcomes)
+            bar.draw(f"{len(outcomes)}/{len(chosen)} mutants, {alive} alive")
+
     if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):
         say(f"nf mutate: {len(mutant_runs.candidates)} tests without a mutant", flush=True)
         if not mutant_runs.probe(jobs, end):
             return 130
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-    whole = mutant_runs.run(jobs, show.came, end)
-    show.close()
-    return _report(show.outcomes, mutant_runs, args, whole, time.monotonic() - start)
-
-
-class _Show:
-    """A line a mutant, and on a terminal a bar."""
-
-    def __init__(self, total: int, sources: dict[str, str]) -> None:
-        self.outcomes: list[MutantOutcome] = []
-        self._total, self._sources = total, sources
-        self._bar = ProgressBar(sys.stdout)
-
-    def came(self, outcome: MutantOutcome) -> None:
-        """Show the outcome of one mutant."""
-        self.outcomes.append(outcome)
-        self._bar.clear()
-        how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
-        how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
-        say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
-        done = len(self.outcomes)
-        if done < self._total:
-            alive = sum(one.state in ALIVE for one in self.outcomes)
-            self._bar.draw(f"{done}/{self._total} mutants, {alive} alive")
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self._bar.clear()
+    whole = mutant_runs.run(jobs, came, end)
+    bar.clear()
+    return _report(outcomes, mutant_runs, args, whole, time.monotonic() - start)
 
 
 def _report(

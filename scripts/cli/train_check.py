@@ -137,11 +137,16 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
         env = {**os.environ, "OMP_NUM_THREADS": "1"}  # so many workers share the cores
         child = process.start(command, stream, cwd=ROOT, env=env)
         try:
-            lines = _lines(folder / "results.jsonl")
-            while child.poll() is None:
-                _take(found, next(lines), names)
+            path, at = folder / "results.jsonl", 0
+            while True:
+                ended = child.poll() is not None  # before the last lines are read
+                data = path.read_bytes()[at:] if path.exists() else b""
+                whole = data[: data.rfind(b"\n") + 1]
+                at += len(whole)
+                _take(found, whole.splitlines(), names)
+                if ended:
+                    break
                 time.sleep(_POLL_SECONDS)
-            _take(found, next(lines), names)
         finally:
             child.kill()
             child.wait()
@@ -150,16 +155,6 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
     said = output.read_text(encoding="utf-8", errors="replace").splitlines()
     why = next((one for one in said if one.startswith("nf ")), said[-1] if said else "no message")
     return f"a process ended: {why} (see {shown(output)})"
-
-
-def _lines(path: Path) -> Iterator[list[bytes]]:
-    """Whole lines that have come since the last time."""
-    at = 0
-    while True:
-        data = path.read_bytes()[at:] if path.exists() else b""
-        data = data[: data.rfind(b"\n") + 1]
-        at += len(data)
-        yield data.splitlines()
 
 
 def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) -> None:

@@ -21,7 +21,6 @@ from scripts.report.train_targets import (
     goals,
     lines_of,
     missed,
-    resnet18,
 )
 
 ROW = TrainingRow(
@@ -189,9 +188,3 @@ def test_bytes() -> None:
     assert [*GUIDED.split(), "G_BINARY", "0", "1"] in lines
     shares = next(line for line in lines if line[:2] == ["of", "FP32"])
     assert shares[2:4] == ["30.0%", "27.5%"]
-
-
-def test_resnet18() -> None:
-    assert resnet18(1) == pytest.approx(0.0357, abs=5e-5)
-    assert resnet18(2) == pytest.approx(0.0668, abs=5e-5)
-    assert resnet18(32) == 1

@@ -345,23 +345,8 @@ def remarks(found: CheckFindings) -> list[str]:
     if found.check == "charlm":
         out.append("With SGD G_BINARY is better than FP32 on such a net: so AdamW is the check.")
     if found.check != "digits":
-        share = [resnet18(bits) for bits in (1, 2)]
-        out.append(
+        out.append(  # of 11,227,812 parameters 51,300 are those of the head
             "These nets are tiny, and their heads large: a ResNet-18 of 100 classes with its head "
-            f"in FP32 would send {share[0]:.2%} (1 bit) or {share[1]:.2%} (2 bits), by its shapes."
+            "in FP32 would send 3.57% (1 bit) or 6.68% (2 bits), by its shapes."
         )
     return out
-
-
-def resnet18(bits: int, classes: int = 100) -> float:
-    """Return the share of FP32's bytes of a ResNet-18 with its head in FP32 and ``bits`` for the
-    rest.
-    """
-    rest, inputs = 3 * 64 * 49 + 2 * 64, 64
-    for width in (64, 128, 256, 512):
-        for block_inputs in (inputs, width):
-            rest += 9 * block_inputs * width + 9 * width * width + 4 * width
-            rest += (block_inputs * width + 2 * width) * (block_inputs != width)
-        inputs = width
-    head = 512 * classes + classes
-    return (32 * head + bits * rest) / (32 * (head + rest))
