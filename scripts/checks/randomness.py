@@ -58,7 +58,9 @@ def found(source: str, by_pytest: bool = False) -> list[tuple[int, str]]:
     """Line and description of each unseeded source. `by_pytest`: no run seeds the globals."""
     nodes = list(ast.walk(ast.parse(source)))
     names = _Names(nodes)
-    faults = {(getattr(one, "lineno", 0), why) for one in nodes for why in names.faults(one, by_pytest)}
+    faults = {
+        (getattr(one, "lineno", 0), why) for one in nodes for why in names.faults(one, by_pytest)
+    }
     return sorted(faults)
 
 

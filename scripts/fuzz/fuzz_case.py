@@ -29,10 +29,10 @@ from typing import IO, Any, NamedTuple, TypeVar
 
 import psutil
 
-from neuron_fabric.data import open_file
+from neuron_fabric.data import open_file, read_text
 from neuron_fabric.errors import MAX_LINE
+from scripts.common.data import parse_yaml
 from scripts.common.paths import BUILD, ROOT
-from scripts.fuzz.values import FORGED
 
 MARK = "NF_FUZZ_CASE"
 """Environment variable that every process of a case inherits, so that a stray one is found."""
@@ -46,6 +46,24 @@ NEVER = re.compile(
     r"Traceback \(most recent call last\)|Fatal Python error|Segmentation fault|Exception ignored"
     r"|^\s+File \".*\", line \d+, in ",
     re.MULTILINE,
+)
+FORGED = "FORGED"
+"""No line of output may begin with it: it follows line breaks in hostile texts."""
+_TABLES = parse_yaml(read_text(Path(__file__).with_name("odd_values.yaml")))
+
+
+def _text(value: Any) -> str:
+    """A value of the file: a text, bytes that are not UTF-8, or pieces (``[text, times]``)."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return "".join(one if isinstance(one, str) else one[0] * one[1] for one in value)
+    return str(value)
+
+
+JSON, WORDS, YAML = (
+    {key: _text(value) for key, value in _TABLES[name].items()}
+    for name in ("json", "words", "yaml")
 )
 Axis = Sequence[str] | Sequence[int] | Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., None])

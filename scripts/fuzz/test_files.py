@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.fuzz import setup
-from scripts.fuzz.fuzz_case import FuzzCase, group
+from scripts.fuzz.fuzz_case import JSON, YAML, FuzzCase, group
 from scripts.fuzz.setup import DAMAGES, OUT, REPLAY, undamaged
-from scripts.fuzz.values import JSON, YAML
 
 WORKER = "c/step-000001/worker-000.safetensors"
 TRACE = "# link trace 1\nreset\n"

@@ -6,10 +6,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.fuzz import setup
-from scripts.fuzz.fuzz_case import FuzzCase, group
+from scripts.fuzz.fuzz_case import WORDS, FuzzCase, group
 from scripts.fuzz.setup import OUT, REPLAY, undamaged
 from scripts.fuzz.test_files import TRACE, words
-from scripts.fuzz.values import WORDS
 
 NAMES = {
     "blank": "a b",

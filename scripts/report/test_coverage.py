@@ -118,16 +118,6 @@ def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
     assert functional.lines(found)[1].endswith(f": {names}, and 17 more (`nf cov holes`)")
 
 
-def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
-    hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
-    found = report.write_all([hit], "x", tmp_path)
-    (line,) = (one for one in report.coverage_lines(found) if "holes in memory (" in one)
-    reason, _, names = line.partition("): ")
-    assert "what happens on the device-memory port; test_" in reason
-    assert "write full" in names.split(", ")
-    assert "read (2 of 10)" in names.split(", ")
-
-
 def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Path) -> None:
     """And its shares are of the tests that ran: other holes and stages are one line."""
     model = functional.planned()
