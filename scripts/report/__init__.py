@@ -51,12 +51,12 @@ def gather(
     records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
     """Build the Report of an invocation; `history` are the earlier invocations."""
-    waivers = _read(functional.read_waivers, [], "waivers")
+    waivers = _read(functional.read_waivers, list[functional.Waiver](), "waivers")
     plan = _read(testplan.read, None, "the testplan")
     measured = merge(records) if any(record.coverage for record in records) else None
     counted = None
     if measured:
-        hidden = _read(code_waivers.read, [], "these waivers")
+        hidden = _read(code_waivers.read, list[code_waivers.CodeWaiver](), "these waivers")
         counted = code_coverage.count(measured, hidden)
     return Report(
         invocation=invocation,
@@ -111,7 +111,7 @@ def write_all(
     return found
 
 
-def _read(read: Callable[[], T], without: T, what: str) -> T:
+def _read(read: Callable[..., T], without: T, what: str) -> T:
     """Read a file of the project that a report uses, or report without it.
 
     `nf check` finds errors in these files; they must not cost the results of a long run.

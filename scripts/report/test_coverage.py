@@ -139,15 +139,12 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
     number = len([b for b in whole.holes if b.test != test])
     assert last.startswith(f"  {number} holes in ")
     assert last.endswith("points that name tests that did not run (`nf cov holes`)")
-    assert len("\n".join([head, *lines, last])) < 10_000
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "1 planned tests ran; shares are of these" in page
-    assert " 100 %</td>" in page
-    assert " 0 %</td>" not in page
     assert f"{number} holes in " in page
-    assert {b.point for b in whole.bins} - own
-    for point in {b.point for b in whole.bins} - own:
-        assert f"<dt>{point}</dt>" not in page
+    others = {b.point for b in whole.bins} - own
+    assert others
+    assert not [point for point in others if f"<dt>{point}</dt>" in page]
     stopped = report.write_all([run], "x", tmp_path, expected=2)  # not filtered: interrupted
     assert not stopped.filtered
 

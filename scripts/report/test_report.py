@@ -23,7 +23,7 @@ from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.record.cause_key import normalised
 from scripts.report import document, trend
-from scripts.report.invocation import Invocation, moment
+from scripts.report.invocation import describe, moment
 from scripts.report.outcome import Counts, Outcome, buckets, counts, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.
@@ -175,17 +175,8 @@ def test_only_what_ran_and_passed_is_green(
 
 
 def test_of_an_earlier_command(tmp_path: Path) -> None:
-    then = Invocation(
-        title="nf run --suite smoke",
-        command="nf run --suite smoke",
-        started=moment(0.0),
-        seconds=7.5,
-        expected=1,
-        host="",
-        revision="abc",
-        tools=(),
-        seeds=(1,),
-    )
+    now = describe("nf run --suite smoke", [RECORD], 7.5)
+    then = replace(now, started=moment(0.0), host="", tools=())
     assert report.write_all([RECORD], then, tmp_path).invocation is then
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
