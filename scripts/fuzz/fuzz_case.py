@@ -28,6 +28,7 @@ from random import Random
 from typing import IO, Any, NamedTuple, TypeVar
 
 import psutil
+import pytest
 
 from neuron_fabric.data import open_file, read_text
 from neuron_fabric.errors import MAX_LINE
@@ -69,70 +70,55 @@ Axis = Sequence[str] | Sequence[int] | Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
-@dataclass(frozen=True)
-class CaseGroup:
-    """Cases of one kind: every combination of the axes, of which ``take`` are drawn.
-
-    Attributes:
-        kind: bad input, fault, or hostile.
-        reason: The promise that the group holds.
-        axes: Values by parameter; a mapping gives each value a printable name.
-        take: Number of cases that a seed draws; None for all.
-        always: Names of cases that the ordinary tests run too.
-    """
-
-    kind: str
-    reason: str
-    axes: Mapping[str, Axis]
-    take: int | None = None
-    always: Sequence[str] = ()
-
-    def every(self) -> dict[str, tuple[Any, ...]]:
-        """Return the values of every combination by the name of the case."""
-        axes = [
-            list(axis.items()) if isinstance(axis, Mapping) else [(str(one), one) for one in axis]
-            for axis in self.axes.values()
-        ]
-        return {
-            ", ".join(name for name, _ in choice): tuple(value for _, value in choice)
-            for choice in product(*axes)
-        }
-
-    def drawn(self, name: str, seed: int) -> dict[str, tuple[Any, ...]]:
-        """Return the cases that a seed draws, and those that always run."""
-        every = self.every()
-        if self.take is None or self.take >= len(every):
-            return every
-        names = Random(f"{seed} {name}").sample(list(every), self.take)
-        return {one: every[one] for one in dict.fromkeys([*self.always, *names])}
-
-
-GROUPS: dict[str, CaseGroup] = {}
-"""Groups by the name that `nf fuzz` prints; `group` fills it when a module of cases is imported."""
-
-
 def group(
     kind: str, take: int | None = None, always: Sequence[str] = (), **axes: Axis
 ) -> Callable[[_F], _F]:
-    """Register a test function as a group of cases (see `CaseGroup`)."""
+    """Make a test function a group of cases: every combination of its axes.
 
-    def register(function: _F) -> _F:
-        reason = (function.__doc__ or "").splitlines()[0].rstrip(".")
-        GROUPS[name_of(function.__name__)] = CaseGroup(kind, reason, axes, take, always)
-        return function
+    Args:
+        kind: bad input, fault, or hostile.
+        take: Number of cases that a seed draws; None for all.
+        always: Names of cases that the ordinary tests run too.
+        axes: Values by parameter; a mapping gives each value a printable name.
+    """
+    named = [
+        list(axis.items()) if isinstance(axis, Mapping) else [(str(one), one) for one in axis]
+        for axis in axes.values()
+    ]
+    params = []
+    for choice in product(*named):
+        name = ", ".join(one for one, _ in choice)
+        marks = [] if name in always else [pytest.mark.fuzz]
+        params.append(pytest.param(*(value for _, value in choice), id=name, marks=marks))
 
-    return register
+    def mark(function: _F) -> _F:
+        vars(function).update(kind=kind, take=take)
+        return (
+            pytest.mark.parametrize(list(axes), params)(function)
+            if axes
+            else pytest.mark.fuzz(function)
+        )
+
+    return mark
 
 
-def chosen(name: str, case: str, globs: Sequence[str]) -> bool:
+def is_chosen(case: str, globs: Sequence[str]) -> bool:
     """Tell if globs select a case: by its group, or by its full name "group[value, value]"."""
-    full = f"{name}[{case}]" if case else name
-    return full in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+    name = case.partition("[")[0]
+    return case in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def drawn(cases: Sequence[str], take: int | None, seed: int) -> list[str]:
+    """Return the cases of a group that a seed draws."""
+    if take is None or take >= len(cases):
+        return list(cases)
+    return Random(f"{seed} {cases[0].partition('[')[0]}").sample(cases, take)
 
 
 def name_of(function: str) -> str:
-    """Return the name of a group by that of its function."""
-    return function.removeprefix("test_").replace("_", "-")
+    """Return the name of a group, or a case, by that of its test."""
+    head, *values = function.removeprefix("test_").split("[", 1)
+    return "[".join([head.replace("_", "-"), *values])
 
 
 class CommandResult(NamedTuple):

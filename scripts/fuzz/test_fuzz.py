@@ -10,19 +10,18 @@ from random import Random
 
 import pytest
 
-from scripts.cli.fuzz import MODULES
 from scripts.cli.main import main
 from scripts.fuzz import fuzz_case
-from scripts.fuzz.fuzz_case import GROUPS, CommandResult, judge, judge_files
+from scripts.fuzz.fuzz_case import CommandResult, drawn, is_chosen, judge, judge_files
 
 
-def test_the_campaign_is_large_and_repeatable() -> None:
-    drawn = {name: group.drawn(name, 1) for name, group in GROUPS.items()}
-    assert len(MODULES) == 3
-    assert sum(map(len, drawn.values())) >= 1400
-    assert {group.kind for group in GROUPS.values()} == {"bad input", "fault", "hostile"}
-    name, group = next((n, g) for n, g in GROUPS.items() if g.take)
-    assert list(group.drawn(name, 1)) == list(drawn[name]) != list(group.drawn(name, 2))
+def test_a_seed_draws_the_same_cases() -> None:
+    cases = [f"words[{n}]" for n in range(100)]
+    assert drawn(cases, None, 1) == cases
+    assert drawn(cases, 9, 1) == drawn(cases, 9, 1) != drawn(cases, 9, 2)
+    assert is_chosen("words[1]", ["w*"])
+    assert is_chosen("words[1]", ["words[1]"])
+    assert not is_chosen("words[1]", ["words[2]", "value"])
 
 
 def test_an_unknown_case_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
