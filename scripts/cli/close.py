@@ -61,8 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="begin with this coverage: a file, run numbers, a folder",
     )
-    parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
-    parser.add_argument("--build", help="named parameter set (the first of each test)")
     parser.add_argument("--runs", type=positive, default=ClosingLimits.runs, help="runs at most")
     parser.add_argument(
         "--minutes",
@@ -138,22 +136,20 @@ def run(args: argparse.Namespace) -> int:
 def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]:
     """A run of each test to choose from; `meant` are the choice where none was asked for."""
     plan, globs = testplan.read(), args.test or meant
-    sim = registry.get(args.sim).name if args.sim else registry.choose(registry.ALL)[0][0]
+    sim = registry.choose(registry.ALL)[0][0]
     out = {}
     for test in discover():
         entry = plan.entries.get(test.id)
-        if entry is None or not any(fnmatch.fnmatch(test.id, glob) for glob in globs):
-            continue
-        build = args.build or entry.builds[0]
-        if sim not in entry.sims or build not in entry.builds:
+        wanted = any(fnmatch.fnmatch(test.id, glob) for glob in globs)
+        if entry is None or not wanted or sim not in entry.sims:
             continue
         out[test.id] = RunSpec(
-            testplan.build_spec(plan, build, sim),
+            testplan.build_spec(plan, entry.builds[0], sim),
             test.module,
             (test.name,),
             timeout_s=entry.timeout_s,
             env=testplan.scale_environment(1.0),
-            build_name=build,
+            build_name=entry.builds[0],
             direct=True,  # weights are part of the environment: no two runs share a server
         )
     if not out:

@@ -21,7 +21,7 @@ from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import one_line, say
 from scripts.common import process, run_folders
-from scripts.common.arguments import seconds, up_to
+from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.run import node_network
@@ -35,6 +35,8 @@ RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
+TIMEOUT_S = 30.0
+"""Seconds that the others wait for a lost node."""
 GRADIENTS = 1 << 20
 """Bytes of the low-bit regions of the trained net (`cluster_ranks.net`)."""
 SLOWER = 8.0
@@ -50,13 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=rate_of,
         metavar="RATE",
         help="rate of the links, such as 1gbit; requires root",
-    )
-    add(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        metavar="S",
-        help="seconds to wait for a lost node (30)",
     )
 
 
@@ -99,7 +94,7 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             _wait_for(running, folder, step)
             nodes.limit(last, rate)
             say(f"step {step}: the link of node {last} has {rate}")
-    ended = _wait_for_end(running, folder, 20 * args.timeout)
+    ended = _wait_for_end(running, folder, 20 * TIMEOUT_S)
     wrong = [
         f"node {n} ended with code {one['code']}: {one.get('error') or 'nothing was left'}"
         for n, one in enumerate(ended)
@@ -143,7 +138,7 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     _wait_for(running, folder, DIES_AT)
     running[-1].kill()
     begin = time.monotonic()
-    ended = _wait_for_end(running[:-1], folder, 2 * args.timeout)
+    ended = _wait_for_end(running[:-1], folder, 2 * TIMEOUT_S)
     wrong = [
         f"node {n}: " + ("hangs" if one["code"] is None else "ended as if nothing had been")
         for n, one in enumerate(ended)
@@ -165,7 +160,7 @@ def _start(
     env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
     for rank, prefix in enumerate(nodes.prefix):
         words = [sys.executable, "-m", RANKS, str(folder), str(rank), str(args.nodes)]
-        words += [nodes.address, str(steps), str(args.timeout)]
+        words += [nodes.address, str(steps), str(TIMEOUT_S)]
         words += [str(substrate)] if substrate else []
         with (folder / f"log-{rank}").open("wb") as log:
             started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))

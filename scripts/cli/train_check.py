@@ -39,6 +39,8 @@ FOLDER = BUILD / "train-check"
 MODULE = "examples.check_ranks"
 CALIBRATED_WITH = (1001, 1002, 1003)
 """Seeds of the calibration and of its verification: none that a table shows."""
+EVERY = 5
+"""Steps from one sample of the calibration to the next."""
 _POLL_SECONDS = 0.5
 
 EXAMPLES = """examples:
@@ -55,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
-    add("--every", type=up_to(1000), default=5, metavar="N", help="calibration: a sample in N (5)")
     add(
         "--reducer",
         default="torch",
@@ -111,7 +112,7 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
         "seeds": args.seeds,
         "variants": _variants(name, args),
         "reducer": reducer,
-        "every": args.every,
+        "every": EVERY,
         "calibrated_with": CALIBRATED_WITH[0],
         "verify": steps == info.steps,
         "within": info.within,
