@@ -27,7 +27,7 @@ from scripts.checks import (
     text_files,
     tree,
 )
-from scripts.cli.steps import Steps, command
+from scripts.cli.steps import command, run_checks
 from scripts.common import toolchain
 from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
@@ -105,10 +105,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
-    steps = Steps("nf check")
-    for name, check in checks.items():
-        steps.run(name, check)
-    return steps.close()
+    return run_checks("nf check", checks)
 
 
 def _pipeline() -> list[str]:
@@ -146,9 +143,10 @@ def lint(args: argparse.Namespace) -> int:
     """Lint every build with three readers of SystemVerilog: each finds what the others miss."""
     plan = testplan.read()
     names = args.build or list(plan.builds)
-    steps = Steps("nf lint")
-    steps.run("every test is planned", plan_problems)
-    steps.run("style of the RTL", lambda: rtl_style.violations(ROOT))
+    checks: dict[str, Callable[[], list[str]]] = {
+        "every test is planned": plan_problems,
+        "style of the RTL": partial(rtl_style.violations, ROOT),
+    }
     simulators, missing = registry.choose(registry.ALL)
     seen: set[object] = set()
     for name in names:
@@ -159,13 +157,13 @@ def lint(args: argparse.Namespace) -> int:
             continue
         seen.add(design)
         files = read_filelist(ROOT, build.filelist)
-        steps.run(f"slang, build {name}", partial(analyse, build.top, build.parameters, files))
+        checks[f"slang, build {name}"] = partial(analyse, build.top, build.parameters, files)
         for simulator in map(registry.get, simulators):
             check = partial(_read, simulator, build, files)
-            steps.run(f"{simulator.lint_title}, build {name}", check)
+            checks[f"{simulator.lint_title}, build {name}"] = check
     if missing:
         say(missing)
-    return steps.close()
+    return run_checks("nf lint", checks)
 
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a verb, run one after the other: functions that return what is wrong (`Steps`), or
+"""Steps of a verb, run one after the other: functions that return what is wrong (`run_checks`), or
 commands in child processes, whose output is printed and whose counts are kept (`run`)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -34,35 +34,26 @@ _NOT_FOR_STEPS = frozenset(
 _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
-@dataclass
-class Steps:
-    """Runs functions as steps: a line for each that passes, what it returns for one that fails."""
+def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
+    """Run functions as steps and print a line for each; return the exit code of the verb.
 
-    title: str
-    failed: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def run(self, name: str, action: Callable[[], list[str]]) -> None:
-        """Run one step and print its line. `action` returns the lines to show; none is a pass.
-        A step that raises NfError has failed, and the others go on."""
+    A function returns the lines to show; none is a pass. One that raises NfError has failed, and
+    the others go on.
+    """
+    failed = []
+    for name, action in todo.items():
         start = time.monotonic()
         try:
             lines = action()
         except NfError as error:
             lines = [str(error)]
-        self.count += 1
         word = "FAIL" if lines else "ok"
         say(f"{word:4} {name} ({time.monotonic() - start:.1f} s)", flush=True)
-        for line in lines:
-            say(f"     {line}", flush=True)
-        if lines:
-            self.failed.append(name)
-
-    def close(self) -> int:
-        """Print the result; the exit code of the verb."""
-        result = f"failed: {', '.join(self.failed)}" if self.failed else "clean"
-        say(f"{self.title}: {self.count} checks, {result}")
-        return 1 if self.failed else 0
+        say(*(f"     {line}" for line in lines), flush=True)
+        failed += [name] if lines else []
+    result = f"failed: {', '.join(failed)}" if failed else "clean"
+    say(f"{title}: {len(todo)} checks, {result}")
+    return 1 if failed else 0
 
 
 def command(
