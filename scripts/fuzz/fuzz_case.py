@@ -93,11 +93,10 @@ def group(
 
     def mark(function: _F) -> _F:
         vars(function).update(kind=kind, take=take)
-        return (
-            pytest.mark.parametrize(list(axes), params)(function)
-            if axes
-            else pytest.mark.fuzz(function)
-        )
+        how: Callable[[_F], _F] = pytest.mark.fuzz
+        if axes:
+            how = pytest.mark.parametrize(list(axes), params)
+        return how(function)
 
     return mark
 

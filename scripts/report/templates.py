@@ -11,8 +11,7 @@ import re
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
+from jinja2 import DictLoader, Environment, StrictUndefined, select_autoescape
 
 from scripts.report.outcome import Outcome, many
 
@@ -20,12 +19,12 @@ _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _QUOTED = {'"': "&quot;", "\n": "&#10;", "\r": "&#13;", "\t": "&#09;"}
 
 
-def _content(value: object) -> Markup:
-    return Markup(escape(_ILLEGAL.sub("?", str(value))))
+def _content(value: object) -> str:
+    return escape(_ILLEGAL.sub("?", str(value)))
 
 
-def _attribute(value: object) -> Markup:
-    return Markup('"' + escape(_ILLEGAL.sub("?", str(value)), _QUOTED) + '"')
+def _attribute(value: object) -> str:
+    return '"' + escape(_ILLEGAL.sub("?", str(value)), _QUOTED) + '"'
 
 
 # Read at import: a long run must not use files that were edited or checked out meanwhile.
@@ -36,7 +35,7 @@ _FILES = {
 }
 _ENVIRONMENT = Environment(
     loader=DictLoader(_FILES),
-    autoescape=True,
+    autoescape=select_autoescape(["html.j2"]),
     undefined=StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
