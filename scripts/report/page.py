@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -30,23 +29,6 @@ _SIGNS = {
     Outcome.SKIPPED: "–",
 }
 _SLOWEST = 15
-
-
-@dataclass(frozen=True)
-class Slow:
-    """Slow test; `before` is its mean in the previous invocation, or None."""
-
-    name: str
-    seconds: float
-    before: float | None
-
-    @property
-    def change(self) -> str:
-        """Return the change, if it exceeds the noise."""
-        if self.before is None or self.before < 0.1:
-            return ""
-        percent = 100 * (self.seconds / self.before - 1)
-        return f"{percent:+.0f} %" if abs(percent) >= 1 else "same"
 
 
 def text(report: Report, folder: Path) -> str:
@@ -116,6 +98,15 @@ def span(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _slow(now: dict[str, float], before: dict[str, float]) -> list[Slow]:
-    slowest = sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]
-    return [Slow(name, seconds, before.get(name)) for name, seconds in slowest]
+def _slow(
+    now: dict[str, float], before: dict[str, float]
+) -> list[tuple[str, float, float | None, str]]:
+    """Return the slowest tests: name, seconds, seconds before, and the change beyond the noise."""
+    out = []
+    for name, seconds in sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]:
+        old, change = before.get(name), ""
+        if old is not None and old >= 0.1:
+            percent = 100 * (seconds / old - 1)
+            change = f"{percent:+.0f} %" if abs(percent) >= 1 else "same"
+        out.append((name, seconds, old, change))
+    return out

@@ -25,8 +25,8 @@ KEPT = 30  # points carried from report to report
 class HistoryPoint:
     """One invocation. `when` is ISO 8601 with the zone; counts are of tests.
 
-    `seconds` is the total wall-clock time; `durations` are the seconds of each test by its key
-    (`key`). Only points with the same `title` are compared: they ran the same suite.
+    `seconds` is the total wall-clock time; `durations` are the seconds of each test on a
+    simulator and a build. Only points with the same `title` are compared: they ran the same suite.
     """
 
     invocation: str
@@ -39,17 +39,14 @@ class HistoryPoint:
     durations: dict[str, float] = field(default_factory=dict)
 
 
-def key(test_id: str, record: RunRecord) -> str:
-    """Return a test on a simulator and a build: the unit for comparing durations."""
-    return f"{test_id} {record.sim} {record.build_name}"
-
-
 def durations(records: Iterable[RunRecord]) -> dict[str, float]:
-    """Return the mean seconds of every test, by its key."""
+    """Return the mean seconds of every test on a simulator and a build."""
     found: dict[str, list[float]] = {}
     for test in all_results(records):
         if not test.whole_run:
-            found.setdefault(key(test.id, test.record), []).append(test.seconds)
+            found.setdefault(f"{test.id} {test.record.sim} {test.record.build_name}", []).append(
+                test.seconds
+            )
     return {name: round(statistics.mean(values), 2) for name, values in found.items()}
 
 
