@@ -37,6 +37,26 @@ from verif.replay.source import NETWORKS
 from verif.replay.tensors import TERNARY_RATIO
 
 WORKERS = 8
+CHOICES = {
+    "--transport": (
+        ("signal", "bulk"),
+        "signal: Python drives every flit; bulk: a C++ host drives them, 100 times faster",
+    ),
+    "--nonfinite": (
+        ("refuse", "fp32"),
+        "on NaN or infinity: refuse the replay, or send the tensor as FP32",
+    ),
+    "--rounding": (
+        ("nearest", "stochastic"),
+        "rounding of G_INT4 and G_INT8 codes; stochastic: drawn from --seed",
+    ),
+    "--sums": (
+        ("views", "planes"),
+        "G_INT4, G_INT8: use regions of that mode, or the count planes of G_BINARY regions",
+    ),
+    "--tie": (("plus", "minus"), "result of a tied binary vote"),
+}
+"""Options with a fixed choice: the values, the default first, and the help text."""
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 """Keywords of an option that takes several values, and may be repeated."""
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
@@ -55,18 +75,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf replay`."""
     add = parser.add_argument
     add("capture", nargs="?", metavar="CAPTURE", help="folder with a capture.json")
-    add(
-        "--transport",
-        choices=("signal", "bulk"),
-        default="signal",
-        help="signal: Python drives every flit; bulk: a C++ host drives them, 100 times faster",
-    )
-    add(
-        "--steps",
-        **SEVERAL,
-        metavar="STEP",
-        help="steps or ranges: 3,60 or 0-100 (all)",
-    )
+    for flag, (choices, text) in CHOICES.items():
+        add(flag, choices=choices, default=choices[0], help=text)
+    add("--steps", **SEVERAL, metavar="STEP", help="steps or ranges: 3,60 or 0-100 (all)")
     add(
         "--route",
         **SEVERAL,
@@ -82,31 +93,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
     add("--out", metavar="FILE", help="write the returned tensors, one safetensors file a step")
     add(
-        "--nonfinite",
-        choices=("refuse", "fp32"),
-        default="refuse",
-        help="on NaN or infinity: refuse the replay, or send the tensor as FP32",
-    )
-    add(
         "--ternary-ratio",
         type=_ratio,
         default=TERNARY_RATIO,
         metavar="R",
         help=f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})",
     )
-    add(
-        "--rounding",
-        choices=("nearest", "stochastic"),
-        default="nearest",
-        help="rounding of G_INT4 and G_INT8 codes; stochastic: drawn from --seed",
-    )
-    add(
-        "--sums",
-        choices=("views", "planes"),
-        default="views",
-        help="G_INT4, G_INT8: use regions of that mode, or the count planes of G_BINARY regions",
-    )
-    add("--tie", choices=("plus", "minus"), default="plus", help="result of a tied binary vote")
     add(
         "--threshold",
         type=up_to(255),
@@ -120,12 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="seed of the order of workers and the initial memory (1)",
     )
-    add(
-        "--param",
-        **SEVERAL,
-        metavar="NAME=N",
-        help="RTL parameters that differ from the default",
-    )
+    add("--param", **SEVERAL, metavar="NAME=N", help="RTL parameters that differ from the default")
     add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="write a copy of the record of the run to DIR")
