@@ -6,7 +6,8 @@ and uncovered parts.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from scripts.coverage import code_coverage
 from scripts.coverage.code_coverage import Counted, FileCoverage
@@ -17,8 +18,7 @@ from scripts.report.templates import render, source
 NAME = "coverage.html"  # in the folder of the report
 
 
-@dataclass(frozen=True)
-class SourceRow:
+class SourceRow(NamedTuple):
     """Source line; `hits` is None if nothing is counted; `state` is "hit", "part", "missed" or "".
 
     `notes` lists what was not reached, `waived` what need not be, with the reason.
@@ -66,21 +66,19 @@ def _rows(counted: Counted) -> dict[str, list[SourceRow]]:
             notes[hole.file, hole.line].append(f"{hole.kind}: {hole.what}")
     for place, waiver in counted.judged.waived.items():
         waived[place.file, place.line][f"{waiver.kind} waived: {waiver.reason}"] = None
-    out = {}
-    for file, numbers in hits.items():
-        out[file] = [
-            _row(
-                number, line, numbers.get(number), notes[file, number], tuple(waived[file, number])
-            )
+    return {
+        file: [
+            _row(number, line, numbers.get(number), notes[file, number], waived[file, number])
             for number, line in enumerate(source_lines(file), 1)
         ]
-    return out
+        for file, numbers in hits.items()
+    }
 
 
 def _row(
-    number: int, line: str, hits: int | None, notes: list[str], waived: tuple[str, ...]
+    number: int, line: str, hits: int | None, notes: list[str], waived: Iterable[str]
 ) -> SourceRow:
     state = "" if hits is None else "missed" if hits == 0 else "part" if notes else "hit"
     only = None if hits is None or hits < 0 else hits
     order = sorted(notes, key=lambda note: note.startswith(TOGGLE))
-    return SourceRow(number, line, only, state, tuple(order), waived)
+    return SourceRow(number, line, only, state, tuple(order), tuple(waived))

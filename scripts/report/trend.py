@@ -54,7 +54,7 @@ def point(invocation: Invocation, records: Sequence[RunRecord]) -> HistoryPoint:
     """Return this invocation as a point for later histories."""
     sums = counts(records)
     return HistoryPoint(
-        invocation.id,
+        invocation.started,
         invocation.title,
         invocation.started,
         sums.passed,
