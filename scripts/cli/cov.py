@@ -40,41 +40,34 @@ Code coverage exists if the runs were made with --cov (Verilator).
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    table = {
+        "merge": (_merge, "merge runs into one file; their order does not matter"),
+        "holes": (_holes, "print holes with the tests that should hit them"),
+        "rank": (_rank, "print the gain of each run per second, and the smallest set"),
+        "html": (_html, "write code coverage on the source as one offline page"),
+        "goals": (_goals, "compare figures with the goals of the nightly suite"),
+        "diff": (_diff, "print what only one of two inputs covers"),
+    }
+    outputs = {
+        "merge": f"({MERGED} in build/coverage)",
+        "html": f"({source_page.NAME} in build/report)",
+    }
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    what = "command number, run folder or merged file"
-    merge = actions.add_parser(
-        "merge", help="merge runs into one file; their order does not matter"
-    )
-    merge.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help=f"({MERGED} in build/coverage)"
-    )
-    merge.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
-    holes = actions.add_parser("holes", help="print holes with the tests that should hit them")
-    ranked = actions.add_parser(
-        "rank", help="print the gain of each run per second, and the smallest set"
-    )
-    html = actions.add_parser("html", help="write code coverage on the source as one offline page")
-    html.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help=f"({source_page.NAME} in build/report)"
-    )
-    goals = actions.add_parser("goals", help="compare figures with the goals of the nightly suite")
-    diff = actions.add_parser("diff", help="print what only one of two inputs covers")
-    diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
-    for one in (merge, holes, ranked, html, goals):
-        one.add_argument("inputs", nargs="*", metavar="INPUT", help=what)
+    for name, (action, text) in table.items():
+        one = actions.add_parser(name, help=text)
+        one.set_defaults(do=action)
+        what = "command number, run folder or merged file"
+        one.add_argument("inputs", nargs=2 if name == "diff" else "*", metavar="INPUT", help=what)
+        if name in outputs:
+            one.add_argument("-o", "--out", type=Path, metavar="FILE", help=outputs[name])
+        if name == "merge":
+            one.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
 
 
 def run(args: argparse.Namespace) -> int:
     run_folders.tree()
-    actions = {
-        "merge": _merge,
-        "holes": _holes,
-        "rank": _rank,
-        "html": _html,
-        "goals": _goals,
-        "diff": _diff,
-    }
-    return actions[args.action](args)
+    code: int = args.do(args)
+    return code
 
 
 def collect(inputs: Sequence[str]) -> Merged:
