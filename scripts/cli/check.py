@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL."""
+"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL.
+
+examples:
+  nf check                                   what pre-commit runs
+  nf check --fix                             format, write generated tables, mend what can be
+"""
 
 from __future__ import annotations
 
@@ -40,10 +45,6 @@ from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
 from scripts.report import functional
 
-EXAMPLES = """examples:
-  nf check                                   what pre-commit runs
-  nf check --fix                             format, write generated tables, mend what can be
-"""
 LAYERS = [
     toolchain.in_venv("lint-imports") or "lint-imports",
     "--cache-dir",

@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
-improves, and draws its curve and that of plain random seeds."""
+improves, and draws its curve and that of plain random seeds.
+
+examples:
+  nf close                                   scenarios and the tests that bins name, all bins
+  nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
+  nf close --after all.cov                   what these runs left open
+"""
 
 from __future__ import annotations
 
@@ -36,11 +42,6 @@ RUNS = BUILD / "close"
 PAGE, MERGED = "close.html", f"close{SUFFIX}"
 SCENARIOS = "test_scenario::*"  # tests that draw by the knobs
 _SHOWN = 20
-EXAMPLES = """examples:
-  nf close                                   scenarios and the tests that bins name, all bins
-  nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
-  nf close --after all.cov                   what these runs left open
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

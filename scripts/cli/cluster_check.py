@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf train nodes`: train in low-bit on several nodes; check equal decisions on all nodes, a link
-that is slow for a while, and the death of a node."""
+that is slow for a while, and the death of a node.
+
+examples:
+  nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
+  nf train nodes                           plain processes, without root
+"""
 
 from __future__ import annotations
 
@@ -27,10 +32,6 @@ from scripts.common.paths import ROOT
 from scripts.run import node_network
 from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
-EXAMPLES = """examples:
-  nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
-  nf train nodes                           plain processes, without root
-"""
 RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"

@@ -3,6 +3,11 @@
 
 argcomplete asks the parser itself, so that a new option needs no second list; tests, suites and
 builds are looked up on request.
+
+examples:
+  eval "$(nf completion bash)"               in ~/.bashrc
+  eval "$(nf completion zsh)"                in ~/.zshrc, after compinit
+  nf completion fish | source                in ~/.config/fish/config.fish
 """
 
 from __future__ import annotations
@@ -13,12 +18,6 @@ import sys
 from collections.abc import Callable, Iterable
 
 from scripts.build import registry
-
-EXAMPLES = """examples:
-  eval "$(nf completion bash)"               in ~/.bashrc
-  eval "$(nf completion zsh)"                in ~/.zshrc, after compinit
-  nf completion fish | source                in ~/.config/fish/config.fish
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cov`: merge coverage of many runs; print holes, ranks, goals and differences; write pages."""
+"""`nf cov`: merge coverage of many runs; print holes, ranks, goals and differences; write pages.
+
+examples:
+  nf cov merge 12 13                         merge commands of `nf history`
+  nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
+  nf cov holes                               print holes of the last command, with their tests
+  nf cov rank all.cov                        print the gain of each run per second
+  nf cov merge all.cov --lcov all.info       write lcov's format
+  nf cov html all.cov                        write annotated source
+  nf cov goals 12 13                         compare figures with goals; exit 1 below one
+  nf cov diff before.cov after.cov           print bins gained and lost
+An input is the number of a command, a folder of runs, or a merged file (default: the last command).
+Code coverage exists if the runs were made with --cov (Verilator).
+"""
 
 from __future__ import annotations
 
@@ -25,18 +38,6 @@ from scripts.report.functional import Functional
 from scripts.report.outcome import many
 
 MERGED = f"merged{SUFFIX}"
-EXAMPLES = """examples:
-  nf cov merge 12 13                         merge commands of `nf history`
-  nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
-  nf cov holes                               print holes of the last command, with their tests
-  nf cov rank all.cov                        print the gain of each run per second
-  nf cov merge all.cov --lcov all.info       write lcov's format
-  nf cov html all.cov                        write annotated source
-  nf cov goals 12 13                         compare figures with goals; exit 1 below one
-  nf cov diff before.cov after.cov           print bins gained and lost
-An input is the number of a command, a folder of runs, or a merged file (default: the last command).
-Code coverage exists if the runs were made with --cov (Verilator).
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

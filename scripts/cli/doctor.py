@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf doctor`: print every tool with version and place, and the remedy for a missing one."""
+"""`nf doctor`: print every tool with version and place, and the remedy for a missing one.
+
+examples:
+  nf doctor                                  show installed and missing tools
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,6 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import toolchain
 from scripts.common.toolchain import Finding
-
-EXAMPLES = """examples:
-  nf doctor                                  show installed and missing tools
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report flits`: print a recorded link trace, slot by slot."""
+"""`nf report flits`: print a recorded link trace, slot by slot.
+
+examples:
+  nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace
+  nf report flits build/runs/RUN/link.trace  print it slot by slot
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,6 @@ from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 
 MAX_BYTES = 1 << 30
-EXAMPLES = """examples:
-  nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace
-  nf report flits build/runs/RUN/link.trace  print it slot by slot
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf fuzz`: run generated cases of bad input, faults and hostile use with pytest."""
+"""`nf fuzz`: run generated cases of bad input, faults and hostile use with pytest.
+
+examples:
+  nf fuzz                                    run every case, 20 minutes on two cores
+  nf fuzz --seed 7                           draw other cases of the same groups
+  nf fuzz 'manifest-*' --cases 20            run 20 cases of some groups
+  nf fuzz --interleave 100                   run commands at once in one tree, half an hour
+  nf fuzz --journals 500                     mix damaged journals, shards and captures
+  nf fuzz --list                             list the groups with their promises
+"""
 
 from __future__ import annotations
 
@@ -17,14 +26,6 @@ from scripts.fuzz import test_files as files
 from scripts.fuzz import test_words as words
 from scripts.fuzz.fuzz_case import SHARED_BUILDS, name_of
 
-EXAMPLES = """examples:
-  nf fuzz                                    run every case, 20 minutes on two cores
-  nf fuzz --seed 7                           draw other cases of the same groups
-  nf fuzz 'manifest-*' --cases 20            run 20 cases of some groups
-  nf fuzz --interleave 100                   run commands at once in one tree, half an hour
-  nf fuzz --journals 500                     mix damaged journals, shards and captures
-  nf fuzz --list                             list the groups with their promises
-"""
 MODULES = (files, words, faults)
 _NOTHING = 5  # pytest.ExitCode.NO_TESTS_COLLECTED
 

@@ -3,6 +3,14 @@
 
 Exit codes: 0 done, 1 a test or a check failed, 2 the command cannot be executed (bad input gets one
 line, never a traceback), 130 interrupted.
+
+examples:
+  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
+  nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
+  nf history 'test_modes*' --result failed   show when and why tests failed
+  nf replay captures/digits-resnet-8x        replay captured gradients through the design
+  nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training
+`nf VERB --help` shows more of them.
 """
 
 from __future__ import annotations
@@ -74,8 +82,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "completion": "print the completion script of a shell",
     },
 }
-# Where a verb is implemented, if not in the module of its name: MODULE with `EXAMPLES`,
-# `add_arguments` and `run`, or MODULE:COMMAND.
+# Where a verb is implemented, if not in the module of its name: MODULE with `add_arguments`, `run`
+# and examples (`EXAMPLES`, or the end of its docstring), or MODULE:COMMAND.
 MODULES = {
     "rerun": "scripts.cli.run:RERUN",
     "lint": "scripts.cli.check:LINT",
@@ -95,14 +103,6 @@ GROUPS = {
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }
-EXAMPLES = """examples:
-  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
-  nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
-  nf history 'test_modes*' --result failed   show when and why tests failed
-  nf replay captures/digits-resnet-8x        replay captured gradients through the design
-  nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training
-`nf VERB --help` shows more of them.
-"""
 _MARKS = ("scripts/cli/main.py", "scripts/nf.sh")  # files of every checkout of this project
 
 
@@ -121,7 +121,7 @@ class _OverviewParser(OneLineParser):
         for title, verbs in SECTIONS.items():
             lines += [f"{title}:", *(f"  {name:16}  {text}" for name, text in verbs.items())]
             lines.append("")
-        return "\n".join([*lines, EXAMPLES])
+        return "\n".join([*lines, examples_in(__doc__)])
 
 
 def load(name: str) -> Command:
@@ -132,7 +132,14 @@ def load(name: str) -> Command:
     if command:
         found: Command = getattr(module, command)
         return found
-    return Command(module.EXAMPLES, module.add_arguments, module.run)
+    examples = getattr(module, "EXAMPLES", examples_in(module.__doc__))
+    return Command(examples, module.add_arguments, module.run)
+
+
+def examples_in(docstring: str | None) -> str:
+    """Return the end of a docstring from "examples:" on, the epilog of a help."""
+    _, head, rest = (docstring or "").partition("examples:\n")
+    return head + rest
 
 
 def verb_of(words: Iterable[str]) -> str | None:

@@ -36,12 +36,6 @@ from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
-EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
-  nf mutate --id 'nf_link_*'                 all those of some modules
-  nf mutate --list --id '*.reset.*'          those of an operator
-  nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
-  nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
-"""
 # Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
 # controller takes two minutes to build with 1,000 mutants, a block a part of one.
 _BUILDS = (

@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail."""
+"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail.
+
+examples:
+  nf prove --list                            what is proved, how, and why
+  nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
+  nf prove --quick                           those that `make test` runs
+  nf prove --mutants 'fifo*'                 mutants that must break these proofs
+  nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
+"""
 
 from __future__ import annotations
 
@@ -28,14 +36,6 @@ from scripts.report.invocation import revision
 from scripts.run import evidence
 
 RUNS = BUILD / "prove"
-
-EXAMPLES = """examples:
-  nf prove --list                            what is proved, how, and why
-  nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
-  nf prove --quick                           those that `make test` runs
-  nf prove --mutants 'fifo*'                 mutants that must break these proofs
-  nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

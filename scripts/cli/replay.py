@@ -2,6 +2,12 @@
 """`nf replay`: drive captured gradients through the design and check every result.
 
 Exit code 0: every line is right; 1: a line, counter or simulator differs; 2: bad input.
+
+examples:
+  nf replay captures/digits-resnet-8x        every step, by the default routes
+  nf replay CAPTURE --transport bulk -j 4    faster, on four cores
+  nf replay CAPTURE --transport bulk --cluster tcp://farm:8786   on the workers of a Dask scheduler
+  nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
 """
 
 from __future__ import annotations
@@ -62,13 +68,6 @@ SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
 _JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
-
-EXAMPLES = """examples:
-  nf replay captures/digits-resnet-8x        every step, by the default routes
-  nf replay CAPTURE --transport bulk -j 4    faster, on four cores
-  nf replay CAPTURE --transport bulk --cluster tcp://farm:8786   on the workers of a Dask scheduler
-  nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report`: write the report of any recorded command again, also of one that was killed."""
+"""`nf report`: write the report of any recorded command again, also of one that was killed.
+
+examples:
+  nf report                                  report the last command
+  nf report 12                               report command 12 of `nf history`
+  nf report --runs build/runs                report run folders, without the history
+  nf report flits build/runs/RUN/link.trace  print a link trace, slot by slot
+"""
 
 from __future__ import annotations
 
@@ -15,13 +22,6 @@ from scripts.common.errors import NfError
 from scripts.common.paths import shown
 from scripts.record.database import History
 from scripts.report import recorded
-
-EXAMPLES = """examples:
-  nf report                                  report the last command
-  nf report 12                               report command 12 of `nf history`
-  nf report --runs build/runs                report run folders, without the history
-  nf report flits build/runs/RUN/link.trace  print a link trace, slot by slot
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

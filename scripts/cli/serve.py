@@ -2,6 +2,13 @@
 """`nf serve`: run a reducer server, with the models or the RTL, for trainings on this machine.
 
 Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be started.
+
+examples:
+  nf serve --workers 4                       serve a training of four workers with the RTL
+  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
+  nf serve --status                          print the status of a server
+  nf serve --device model --workers 4        serve with the reference models (fast)
+  nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
 """
 
 from __future__ import annotations
@@ -51,14 +58,6 @@ TIMEOUT_S = 60.0
 _ANSWER_S = 5.0
 _DEFAULT = Path()  # no socket has this name
 _LOOK_S, _END_S = 0.1, 30.0
-
-EXAMPLES = """examples:
-  nf serve --workers 4                       serve a training of four workers with the RTL
-  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
-  nf serve --status                          print the status of a server
-  nf serve --device model --workers 4        serve with the reference models (fast)
-  nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

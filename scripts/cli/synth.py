@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
 
-Areas side by side, and what is in them: `nf measure figures synth`."""
+Areas side by side, and what is in them: `nf measure figures synth`.
+
+examples:
+  nf measure synth                                   the default build
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,6 @@ import argparse
 from neuron_fabric.errors import say
 from scripts.build import yosys
 from scripts.plan import testplan
-
-EXAMPLES = """examples:
-  nf measure synth                                   the default build
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

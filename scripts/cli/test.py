@@ -3,6 +3,11 @@
 
 `make test`, `make regress` and `make nightly` call these. Each runs other commands as steps and
 prints a table of them, with the time of each.
+
+examples:
+  nf test                                    run everything that CI runs
+  nf test --only lint                        run one stage
+  nf test --only mutate --seed 7             run another sample of the mutants
 """
 
 from __future__ import annotations
@@ -63,11 +68,6 @@ MUTATE_S = 12
 mutants made from the source, whose one build alone takes longer than this."""
 SUITES = ("nightly", "nightly-link")
 GOALS = "coverage goals"
-EXAMPLES = """examples:
-  nf test                                    run everything that CI runs
-  nf test --only lint                        run one stage
-  nf test --only mutate --seed 7             run another sample of the mutants
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

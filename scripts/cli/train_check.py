@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes."""
+"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes.
+
+examples:
+  nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
+  nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
+  nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
+  nf train monitor build/train-check/pairs100  its pages are there too: *.html
+"""
 
 from __future__ import annotations
 
@@ -42,13 +49,6 @@ CALIBRATED_WITH = (1001, 1002, 1003)
 EVERY = 5
 """Steps from one sample of the calibration to the next."""
 _POLL_SECONDS = 0.5
-
-EXAMPLES = """examples:
-  nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
-  nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
-  nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
-  nf train monitor build/train-check/pairs100  its pages are there too: *.html
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
