@@ -73,7 +73,6 @@ def test_a_spike_is_ten_steps() -> None:
         (["pairs"], "invalid choice: 'pairs'"),
         (["digits", "--seeds", "1,x"], "'1,x' is no list of numbers"),
         (["digits", "--steps", "0"], "'0' is not a number from 1"),
-        (["digits", "--others", "3,4"], "--others names a seed of --seeds: give other ones."),
         (["digits", "--seeds", "1001"], "seed 1001 is one of the calibration's: give another one."),
         (["digits", "--only", "ternary"], "no training of digits is called 'ternary': FP32; "),
     ],
@@ -183,4 +182,4 @@ def test_a_reducer_that_is_none(
 def test_all_goals_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`test_sixty_steps` is its quick neighbour."""
     monkeypatch.setattr(train_check, "FOLDER", tmp_path)
-    assert cli.main(["train", "check", "all", "--others", "4,5,6"]) == 0
+    assert cli.main(["train", "check", "all"]) == 0

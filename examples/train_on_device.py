@@ -40,7 +40,7 @@ from neuron_fabric.profile import sketch
 from neuron_fabric.profile.draft import draft
 from neuron_fabric.reducers.server_wire import default_socket
 from scripts.build import registry
-from scripts.cli.serve import MODEL, RTL, served
+from scripts.cli.serve import MODEL, RTL, served, status
 from scripts.report.train_targets import BINARY, FP32, TERNARY
 
 PROFILE = Path(__file__).with_name("digits.toml")
@@ -80,9 +80,9 @@ def main() -> int:
                 path = default_socket() if str(args.socket) == "default" else args.socket
                 _fork(compared, args, f"unix:{path}", folder)
                 return 0
-            with served(args.device, args.sim, args.workers) as server:
-                _fork(table, args, f"unix:{server.path}", folder)
-                say(*server.status()[-1:])
+            with served(args.device, args.sim, args.workers) as path:
+                _fork(table, args, f"unix:{path}", folder)
+                say(*status(path)[-1:])
     except torch.multiprocessing.ProcessExitedException as error:
         return int(error.exit_code) if error.exit_code > 0 else 1
     except LineError as error:

@@ -102,14 +102,12 @@ def problems(root: Path = ROOT) -> list[str]:
         text = (root / lock).read_text(encoding="utf-8")
         asked = {str(canonicalize_name(one)) for one in _asked(text, name)}
         for key in sorted(wanted.keys() | asked):
-            here, there = wanted.get(key), locked.get(key)
-            if here is None or there is None:
-                where, other = (lock, name) if here is None else (name, lock)
-                out.append(f"{where} has {key}, {other} has not")
-            elif here.version != there.version:
-                out.append(f"{name} has {key} {here.version}, {lock} has {there.version}")
-            elif here.marker != there.marker:
-                out.append(f"{name} has {key} for `{here.marker}`, {lock} for `{there.marker}`")
+            here, there = (
+                f"{pin.version} {pin.marker}".strip() if pin else "nothing"
+                for pin in (wanted.get(key), locked.get(key))
+            )
+            if here != there:
+                out.append(f"{name} has {key} {here}, {lock} has {there}")
         for key, pin in locked.items():
             if not pin.hashes:
                 out.append(f"{lock} has no hash of {key}")

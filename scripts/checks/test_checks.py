@@ -23,7 +23,7 @@ from scripts.checks import (
     tree,
 )
 from scripts.checks.import_contracts import NoCircles, SourceLayers, circles
-from scripts.cli import check, steps
+from scripts.cli import check
 from scripts.common.paths import ROOT
 from scripts.conftest import git_by_somebody
 
@@ -130,13 +130,10 @@ def test_circles_of_imports() -> None:
 def test_class_names(tmp_path: Path) -> None:
     for name in ("verif/a/x.py", "scripts/x.py", "verif/a/test_x.py"):
         _write(tmp_path, name, "class Row: ...\nclass _Own: ...\n")
-    assert file_rules.same_class_names(tmp_path, {}) == []
+    assert file_rules.same_class_names(tmp_path) == []
     _write(tmp_path, "verif/b/y.py", "class Row: ...\nclass _Own: ...\n")
-    (line,) = file_rules.same_class_names(tmp_path, {})
+    (line,) = file_rules.same_class_names(tmp_path)
     assert line.startswith("verif/a/x.py, verif/b/y.py: 2 public classes named Row: ")
-    assert file_rules.same_class_names(tmp_path, {"verif": ["Row"]}) == []
-    (line,) = file_rules.same_class_names(tmp_path, {"verif": ["Row"], "scripts": ["Row"]})
-    assert "Row is unique in scripts/" in line
 
 
 @pytest.mark.parametrize(
@@ -252,7 +249,7 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     _write(tmp_path, "hdl/draft.sv", "module m;\t\n")
     assert tree.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
     for rule in (
-        *(file_rules.without_licence, lambda root: file_rules.same_class_names(root, {})),
+        *(file_rules.without_licence, file_rules.same_class_names),
         *(env_table.violations, doc_links.violations, rtl_style.violations, git_calls.violations),
     ):
         assert rule(tmp_path) == [], rule
@@ -264,7 +261,7 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "command", command)
-    monkeypatch.setattr(steps.Steps, "run", lambda _, name, do: do() if name in TOOLS else None)
-    assert check.run(argparse.Namespace(fix=False)) == 0
+    monkeypatch.setattr(check, "run_checks", lambda _, todo: len([todo[one]() for one in TOOLS]))
+    assert check.run(argparse.Namespace(fix=False)) == len(TOOLS)
     names = [word for word in calls if word.endswith(".py")]
     assert names == ["neuron_fabric/codec/pack.py"] * len(TOOLS)

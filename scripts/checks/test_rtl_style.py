@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from scripts.checks import rtl_style
-from scripts.common.paths import ROOT
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,3 @@ def test_no_newline_at_the_end() -> None:
 )
 def test_allowed(line: str) -> None:
     assert not list(rtl_style.faults(f"{line}\n"))
-
-
-def test_this_tree() -> None:
-    assert rtl_style.violations(ROOT) == []

@@ -26,6 +26,7 @@ from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from neuron_fabric.errors import say
 from scripts.build import registry
@@ -195,40 +196,37 @@ def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
     empty.mkdir(exist_ok=True)
     paths = [str(python.parent), os.environ["PATH"], str(Path(sys.executable).parent)]
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    code, lines = _execute([python, *words], cwd=empty, env={**env, "PATH": ":".join(paths)})
+    command = f"python {' '.join(words)}"
+    if code == 0:
+        say(f"wheels: {command}: {lines[-1]}")
+        return []
+    return [*lines[-_TAIL:], f"{command} ended with code {code} outside of the tree"]
+
+
+def _pip(words: Sequence[object], what: str) -> None:
+    """NfError, in one line, when pip fails; ``what`` could then not be done."""
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    code, said = _execute([*pip, "--retries", RETRIES, *words])
+    if code:
+        index = "; is the package index reachable?" if "--require-hashes" in words else "."
+        why = next((line.strip() for line in said if _WHY.search(line)), said[-1])
+        raise NfError(f"a package could not be {what}: {why}{index}")
+
+
+def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
+    """Run a command; its exit code and the lines that it wrote, at least one."""
     done = subprocess.run(
-        [str(python), *words],
-        cwd=empty,
-        env={**env, "PATH": os.pathsep.join(paths)},
+        [str(word) for word in command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
         errors="replace",
         check=False,
+        **how,
     )
-    lines = done.stdout.splitlines() or ["(no output)"]
-    command = f"python {' '.join(words)}"
-    if done.returncode == 0:
-        say(f"wheels: {command}: {lines[-1]}")
-        return []
-    return [*lines[-_TAIL:], f"{command} ended with code {done.returncode} outside of the tree"]
-
-
-def _pip(words: Sequence[object], what: str) -> None:
-    """NfError, in one line, when pip fails; ``what`` could then not be done."""
-    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
-    done = subprocess.run(
-        [*command, "--retries", str(RETRIES), *map(str, words)],
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        check=False,
-    )
-    if done.returncode:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["no message"]
-        index = "; is the package index reachable?" if "--require-hashes" in words else "."
-        why = next((line.strip() for line in said if _WHY.search(line)), said[-1])
-        raise NfError(f"a package could not be {what}: {why}{index}")
+    return done.returncode, [x for x in done.stdout.splitlines() if x.strip()] or ["no message"]
 
 
 if __name__ == "__main__":

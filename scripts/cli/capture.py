@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capture`: runs a training script with capture on, and tells what a capture holds."""
+"""`nf capture`: runs a training script with capture on, and tells what a capture holds.
+
+examples:
+  nf capture --steps 3,60 train              an example of the project, captured
+  nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
+  nf capture check build/captures/train      is it whole, what is in it
+"""
 
 from __future__ import annotations
 
@@ -31,12 +37,6 @@ from verif.replay.source import ZeroTensors, route_warnings
 EXAMPLE_SCRIPTS = ROOT / "examples"
 CAPTURES = BUILD / "captures"
 CHECK = "check"
-
-EXAMPLES = """examples:
-  nf capture --steps 3,60 train              an example of the project, captured
-  nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
-  nf capture check build/captures/train      is it whole, what is in it
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL."""
+"""`nf check` and `nf lint`: static checks of Python, generated files, documents, plans and RTL.
+
+examples:
+  nf check                                   what pre-commit runs
+  nf check --fix                             format, write generated tables, mend what can be
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,7 @@ from scripts.checks import (
     text_files,
     tree,
 )
-from scripts.cli.steps import Steps, command
+from scripts.cli.steps import command, run_checks
 from scripts.common import toolchain
 from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
@@ -40,10 +45,6 @@ from scripts.plan.testplan import NamedBuild
 from scripts.prove import proof
 from scripts.report import functional
 
-EXAMPLES = """examples:
-  nf check                                   what pre-commit runs
-  nf check --fix                             format, write generated tables, mend what can be
-"""
 LAYERS = [
     toolchain.in_venv("lint-imports") or "lint-imports",
     "--cache-dir",
@@ -89,20 +90,25 @@ def run(args: argparse.Namespace) -> int:
         "environment variables are documented": partial(env_table.violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
-        "mutants of the package": _package_mutants,
+        "mutants of the package": lambda: package_mutants.problems(
+            package_mutants.read(), [mutant.id for mutant in mutants.read()]
+        ),
         "proofs and their mutants": proof.problems,
-        "all that the device shows is compared": _audit,
-        "coverage waivers": _waivers,
+        "all that the device shows is compared": lambda: audit.problems(
+            ROOT, audit.read(ROOT), _tracked_tests()
+        ),
+        "coverage waivers": lambda: functional.problems(
+            functional.read_waivers(), functional.planned()
+        ),
         "mutation waivers": _mutation_waivers,
         "waivers of code coverage": lambda: code_waivers.problems(code_waivers.read()),
-        "cover points name tests": _cover_points,
+        "cover points name tests": lambda: functional.unknown_tests(
+            functional.planned(), (test.id for test in _tracked_tests())
+        ),
         "front page and drawings": partial(command, DRAWINGS),
         "tables are generated": partial(generated_tables.violations, ROOT, args.fix),
     }
-    steps = Steps("nf check")
-    for name, check in checks.items():
-        steps.run(name, check)
-    return steps.close()
+    return run_checks("nf check", checks)
 
 
 def _pipeline() -> list[str]:
@@ -123,15 +129,6 @@ def plan_problems() -> list[str]:
     return testplan.problems(testplan.read(), _tracked_tests())
 
 
-def _package_mutants() -> list[str]:
-    taken = [mutant.id for mutant in mutants.read()]
-    return package_mutants.problems(package_mutants.read(), taken)
-
-
-def _audit() -> list[str]:
-    return audit.problems(ROOT, audit.read(ROOT), _tracked_tests())
-
-
 def _mutation_waivers() -> list[str]:
     """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
     waived = mutant_outcome.read_waivers()
@@ -139,14 +136,6 @@ def _mutation_waivers() -> list[str]:
         return []
     found, _ = find_mutants.find(ROOT, TOP, read_filelist(ROOT, FILELIST), find_mutants.shapes())
     return mutant_outcome.unmatched_waivers(waived, found)
-
-
-def _waivers() -> list[str]:
-    return functional.problems(functional.read_waivers(), functional.planned())
-
-
-def _cover_points() -> list[str]:
-    return functional.unknown_tests(functional.planned(), (test.id for test in _tracked_tests()))
 
 
 def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,9 +146,10 @@ def lint(args: argparse.Namespace) -> int:
     """Lint every build with three readers of SystemVerilog: each finds what the others miss."""
     plan = testplan.read()
     names = args.build or list(plan.builds)
-    steps = Steps("nf lint")
-    steps.run("every test is planned", plan_problems)
-    steps.run("style of the RTL", lambda: rtl_style.violations(ROOT))
+    checks: dict[str, Callable[[], list[str]]] = {
+        "every test is planned": plan_problems,
+        "style of the RTL": partial(rtl_style.violations, ROOT),
+    }
     simulators, missing = registry.choose(registry.ALL)
     seen: set[object] = set()
     for name in names:
@@ -170,13 +160,13 @@ def lint(args: argparse.Namespace) -> int:
             continue
         seen.add(design)
         files = read_filelist(ROOT, build.filelist)
-        steps.run(f"slang, build {name}", partial(analyse, build.top, build.parameters, files))
+        checks[f"slang, build {name}"] = partial(analyse, build.top, build.parameters, files)
         for simulator in map(registry.get, simulators):
             check = partial(_read, simulator, build, files)
-            steps.run(f"{simulator.lint_title}, build {name}", check)
+            checks[f"{simulator.lint_title}, build {name}"] = check
     if missing:
         say(missing)
-    return steps.close()
+    return run_checks("nf lint", checks)
 
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:

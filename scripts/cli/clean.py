@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf clean`: remove builds that were not used lately, or everything that was generated."""
+"""`nf clean`: remove builds that were not used lately, or everything that was generated.
+
+examples:
+  nf clean --days 2                          remove builds not used for two days
+  nf clean --all                             remove everything below build/
+"""
 
 from __future__ import annotations
 
@@ -15,11 +20,6 @@ from scripts.common import run_folders
 from scripts.common.arguments import positive
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, SIM_BUILDS, shown
-
-EXAMPLES = """examples:
-  nf clean --days 2                          remove builds not used for two days
-  nf clean --all                             remove everything below build/
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

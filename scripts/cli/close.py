@@ -1,6 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
-improves, and draws its curve and that of plain random seeds."""
+improves, and draws its curve and that of plain random seeds.
+
+examples:
+  nf close                                   scenarios and the tests that bins name, all bins
+  nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
+  nf close --after all.cov                   what these runs left open
+"""
 
 from __future__ import annotations
 
@@ -36,12 +42,6 @@ RUNS = BUILD / "close"
 PAGE, MERGED = "close.html", f"close{SUFFIX}"
 SCENARIOS = "test_scenario::*"  # tests that draw by the knobs
 _SHOWN = 20
-EXAMPLES = """examples:
-  nf close                                   scenarios and the tests that bins name, all bins
-  nf close --test 'test_scenario::*' --point 'fp32*' --runs 40
-  nf close --after all.cov                   what these runs left open
-  nf close --plain 0                         without plain random seeds for comparison
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,20 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="INPUT",
         help="begin with this coverage: a file, run numbers, a folder",
     )
-    parser.add_argument("--sim", choices=registry.names(), help="simulator (the fast one)")
-    parser.add_argument("--build", help="named parameter set (the first of each test)")
     parser.add_argument("--runs", type=positive, default=ClosingLimits.runs, help="runs at most")
     parser.add_argument(
         "--minutes",
         type=seconds,
         default=ClosingLimits.minutes,
         help="limit of the whole command, builds included",
-    )
-    parser.add_argument(
-        "--patience",
-        type=positive,
-        default=ClosingLimits.patience,
-        help="stop after so many runs without a gain",
     )
     parser.add_argument(
         "--plain",
@@ -85,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="plain random seeds may spend X times the cycles to come as far; 0: none",
     )
     parser.add_argument("--seed", type=positive, default=1, help="of the choices and of the runs")
-    parser.add_argument("--scale", type=seconds, help="multiply the traffic of every run of both")
     add_jobs(parser)
 
 
@@ -130,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
         lambda progress: Policy(progress, knobs, hints, rng),
         specs,
         execute,
-        ClosingLimits(args.runs, args.minutes, args.patience, args.plain, args.jobs, args.seed),
+        ClosingLimits(args.runs, args.minutes, plain=args.plain, jobs=args.jobs, seed=args.seed),
         before,
         lambda text: say(text, flush=True),
         end,
@@ -146,22 +137,20 @@ def run(args: argparse.Namespace) -> int:
 def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]:
     """A run of each test to choose from; `meant` are the choice where none was asked for."""
     plan, globs = testplan.read(), args.test or meant
-    sim = registry.get(args.sim).name if args.sim else registry.choose(registry.ALL)[0][0]
+    sim = registry.choose(registry.ALL)[0][0]
     out = {}
     for test in discover():
         entry = plan.entries.get(test.id)
-        if entry is None or not any(fnmatch.fnmatch(test.id, glob) for glob in globs):
-            continue
-        build = args.build or entry.builds[0]
-        if sim not in entry.sims or build not in entry.builds:
+        wanted = any(fnmatch.fnmatch(test.id, glob) for glob in globs)
+        if entry is None or not wanted or sim not in entry.sims:
             continue
         out[test.id] = RunSpec(
-            testplan.build_spec(plan, build, sim),
+            testplan.build_spec(plan, entry.builds[0], sim),
             test.module,
             (test.name,),
             timeout_s=entry.timeout,
-            env=testplan.scale_environment(args.scale or 1.0),
-            build_name=build,
+            env=testplan.scale_environment(1.0),
+            build_name=entry.builds[0],
             direct=True,  # weights are part of the environment: no two runs share a server
         )
     if not out:

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf train nodes`: train in low-bit on several nodes; check equal decisions on all nodes, a link
-that is slow for a while, and the death of a node."""
+that is slow for a while, and the death of a node.
+
+examples:
+  nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
+  nf train nodes                           plain processes, without root
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +26,18 @@ from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
 from neuron_fabric.errors import one_line, say
 from scripts.common import process, run_folders
-from scripts.common.arguments import seconds, up_to
+from scripts.common.arguments import up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
 from scripts.run import node_network
 from scripts.run.node_network import Nodes, bytes_a_second, rate_of
 
-EXAMPLES = """examples:
-  nf train nodes --nodes 4 --rate 1gbit    a network namespace per node, links of 1 Gbit/s (root)
-  nf train nodes                           plain processes, without root
-"""
 RANKS = "scripts.benchmarks.cluster_ranks"
 STEPS, CUT_AT, CUT_FOR = 120, 20, 20
 CUT = "10mbit"
 DIES_AT = 10
+TIMEOUT_S = 30.0
+"""Seconds that the others wait for a lost node."""
 GRADIENTS = 1 << 20
 """Bytes of the low-bit regions of the trained net (`cluster_ranks.net`)."""
 SLOWER = 8.0
@@ -51,21 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RATE",
         help="rate of the links, such as 1gbit; requires root",
     )
-    add(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        metavar="S",
-        help="seconds to wait for a lost node (30)",
-    )
-
-
-@dataclass(frozen=True)
-class NodeExit:
-    """Result file and exit code of a node; None: it had to be killed."""
-
-    found: Mapping[str, Any]
-    code: int | None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -94,8 +82,8 @@ def _nodes(args: argparse.Namespace) -> Iterator[Nodes]:
 
 def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     """Check that all nodes decide the same, and that low-bit is admitted while the link is slow."""
-    folder.mkdir()
     substrate = folder / "substrate.toml" if nodes.limit else None
+    folder.mkdir()
     if substrate:
         ring = 2 * (args.nodes - 1) / args.nodes * GRADIENTS / bytes_a_second(args.rate)
         known = replace(shipped().coefficients, pack_rate=GRADIENTS / (SLOWER * ring))
@@ -107,20 +95,19 @@ def _alike(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
             _wait_for(running, folder, step)
             nodes.limit(last, rate)
             say(f"step {step}: the link of node {last} has {rate}")
-    ended = _wait_for_end(running, folder, 20 * args.timeout)
+    ended = _wait_for_end(running, folder, 20 * TIMEOUT_S)
     wrong = [
-        f"node {n} ended with code {one.code}: {one.found.get('error') or 'nothing was left'}"
+        f"node {n} ended with code {one['code']}: {one.get('error') or 'nothing was left'}"
         for n, one in enumerate(ended)
-        if one.code != 0
+        if one["code"] != 0
     ]
-    for key in ("routes", "decisions", "weights"):
-        first = ended[0].found.get(key)
-        wrong += [
-            f"node {n} has other {key} than node 0"
-            for n, one in enumerate(ended)
-            if one.code == 0 and one.found.get(key) != first
-        ]
-    decisions = ended[0].found.get("decisions", [])
+    wrong += [
+        f"node {n} has other {key} than node 0"
+        for key in ("routes", "decisions", "weights")
+        for n, one in enumerate(ended)
+        if one["code"] == 0 and one.get(key) != ended[0].get(key)
+    ]
+    decisions = ended[0].get("decisions", [])
     flips = list(
         dict.fromkeys((one[0], one[2]) for one in decisions if one[1] and one[3] == "capacity")
     )
@@ -152,19 +139,17 @@ def _killed(args: argparse.Namespace, nodes: Nodes, folder: Path) -> list[str]:
     _wait_for(running, folder, DIES_AT)
     running[-1].kill()
     begin = time.monotonic()
-    ended = _wait_for_end(running[:-1], folder, 2 * args.timeout)
+    ended = _wait_for_end(running[:-1], folder, 2 * TIMEOUT_S)
     wrong = [
-        f"node {n}: " + ("hangs" if one.code is None else "ended as if nothing had been")
+        f"node {n}: " + ("hangs" if one["code"] is None else "ended as if nothing had been")
         for n, one in enumerate(ended)
-        if one.code in (None, 0) or not one.found.get("error")
+        if one["code"] in (None, 0) or not one.get("error")
     ]
     running[-1].wait()
     took = time.monotonic() - begin
-    why = one_line(str(ended[0].found.get("error", "")), 100)
-    say(
-        f"{'FAIL' if wrong else 'ok':4} a node killed: the others end in {took:.1f} s ({why})",
-        *wrong,
-    )
+    why = one_line(str(ended[0].get("error", "")), 100)
+    word = "FAIL" if wrong else "ok"
+    say(f"{word:4} a node killed: the others end in {took:.1f} s ({why})", *wrong)
     return wrong
 
 
@@ -176,7 +161,7 @@ def _start(
     env = {**os.environ, **nodes.env, "OMP_NUM_THREADS": "1"}
     for rank, prefix in enumerate(nodes.prefix):
         words = [sys.executable, "-m", RANKS, str(folder), str(rank), str(args.nodes)]
-        words += [nodes.address, str(steps), str(args.timeout)]
+        words += [nodes.address, str(steps), str(TIMEOUT_S)]
         words += [str(substrate)] if substrate else []
         with (folder / f"log-{rank}").open("wb") as log:
             started.append(process.start([*prefix, *words], log, cwd=ROOT, env=env))
@@ -187,19 +172,25 @@ def _wait_for(running: list[process.Child], folder: Path, step: int) -> None:
     """Wait until node 0 has completed a step. Raise NfError if a node ends before."""
     path = folder / "progress-0"
     while not path.is_file() or int(path.read_text(encoding="utf-8") or "0") < step:
-        for rank, one in enumerate(running):
-            if one.poll() is not None:
-                for other in running:
-                    other.kill()
-                log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
-                said = [line for line in log.splitlines() if line.strip()] or ["no message"]
-                left = _left(folder, rank).get("error") or said[-1]
-                raise NfError(f"nf train nodes: node {rank} ended before step {step}: {left}.")
+        gone = [rank for rank, one in enumerate(running) if one.poll() is not None]
+        if gone:
+            for one in running:
+                one.kill()
+            log = (folder / f"log-{gone[0]}").read_text(encoding="utf-8", errors="replace")
+            said = [line for line in log.splitlines() if line.strip()] or ["no message"]
+            left = _left(folder, gone[0]).get("error") or said[-1]
+            raise NfError(f"nf train nodes: node {gone[0]} ended before step {step}: {left}.")
         time.sleep(0.02)
 
 
-def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) -> list[NodeExit]:
-    """Wait for all nodes, at most ``timeout_s``; kill those that remain."""
+def _wait_for_end(
+    running: list[process.Child], folder: Path, timeout_s: float
+) -> list[dict[str, Any]]:
+    """Wait for all nodes, at most ``timeout_s``; kill those that remain.
+
+    Returns:
+        The result file of each node, and its exit ``code``; None if it had to be killed.
+    """
     until, ended = time.monotonic() + timeout_s, []
     for rank, one in enumerate(running):
         code: int | None = None
@@ -208,7 +199,7 @@ def _wait_for_end(running: list[process.Child], folder: Path, timeout_s: float) 
         if code is None:
             one.kill()
             one.wait()
-        ended.append(NodeExit(_left(folder, rank), code))
+        ended.append({**_left(folder, rank), "code": code})
     return ended
 
 

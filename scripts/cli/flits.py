@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf report flits`: print a recorded link trace, slot by slot."""
+"""`nf report flits`: print a recorded link trace, slot by slot.
+
+examples:
+  nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace
+  nf report flits build/runs/RUN/link.trace  print it slot by slot
+"""
 
 from __future__ import annotations
 
@@ -13,25 +18,10 @@ from neuron_fabric.errors import say
 from scripts.common.errors import NfError
 
 MAX_BYTES = 1 << 30
-EXAMPLES = """examples:
-  nf run test_modes::fp32 --link-trace       record build/runs/*/link.trace
-  nf report flits build/runs/RUN/link.trace  print it slot by slot
-"""
-
-
-def _clock(text: str) -> int:
-    if not (text.isascii() and text.isdecimal()) or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"a clock must be a whole number from 0, got {text!r}")
-    return int(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, help="trace written by `nf run --link-trace`")
-    parser.add_argument("--direction", choices=("M2S", "S2M"), help="only flits of this direction")
-    parser.add_argument(
-        "--first", type=_clock, default=0, metavar="CLOCK", help="first clock to print"
-    )
-    parser.add_argument("--last", type=_clock, metavar="CLOCK", help="last clock to print")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -44,11 +34,8 @@ def run(args: argparse.Namespace) -> int:
     except OSError as error:
         raise NfError(f"cannot read {args.file}: {error.strerror}.") from error
     try:
-        for item, text in explain(read(args.file)):
-            wanted = args.direction in (None, item.direction.value) or item.flit is None
-            late = args.last is not None and item.clock > args.last
-            if wanted and item.clock >= args.first and not late:
-                say(*text.splitlines())
+        for _, text in explain(read(args.file)):
+            say(*text.splitlines())
     except TraceError as error:
         raise NfError(f"{error}.") from error
     return 0

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf fuzz`: run generated cases of bad input, faults and hostile use with pytest."""
+"""`nf fuzz`: run generated cases of bad input, faults and hostile use with pytest.
+
+examples:
+  nf fuzz                                    run every case, 20 minutes on two cores
+  nf fuzz --seed 7                           draw other cases of the same groups
+  nf fuzz 'manifest-*' --cases 20            run 20 cases of some groups
+  nf fuzz --interleave 100                   run commands at once in one tree, half an hour
+  nf fuzz --journals 500                     mix damaged journals, shards and captures
+  nf fuzz --list                             list the groups with their promises
+"""
 
 from __future__ import annotations
 
@@ -15,17 +24,10 @@ from scripts.fuzz import interleave
 from scripts.fuzz import test_faults as faults
 from scripts.fuzz import test_files as files
 from scripts.fuzz import test_words as words
-from scripts.fuzz.fuzz_case import GROUPS, SHARED_BUILDS, chosen
+from scripts.fuzz.fuzz_case import SHARED_BUILDS, name_of
 
-EXAMPLES = """examples:
-  nf fuzz                                    run every case, 20 minutes on two cores
-  nf fuzz --seed 7                           draw other cases of the same groups
-  nf fuzz 'manifest-*' --cases 20            run 20 cases of some groups
-  nf fuzz --interleave 100                   run commands at once in one tree, half an hour
-  nf fuzz --journals 500                     mix damaged journals, shards and captures
-  nf fuzz --list                             list the groups with their promises
-"""
 MODULES = (files, words, faults)
+_NOTHING = 5  # pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,9 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.list:
-        for name, group in GROUPS.items():
-            number = len(group.drawn(name, args.seed))
-            say(f"{name:24} {group.kind:10} {number:4}  {group.reason}")
+        for test in (one for module in MODULES for one in vars(module).values()):
+            if hasattr(test, "take"):
+                promise = test.__doc__.splitlines()[0]
+                say(f"{name_of(test.__name__):24} {test.kind:10} {promise}")
         return 0
     if args.interleave:
         return interleave.campaign(args.interleave, args.seed, paths.BUILD / "fuzz" / "interleave")
@@ -51,13 +54,12 @@ def run(args: argparse.Namespace) -> int:
         from scripts.fuzz import journals  # needs the device model of the tests of replay
 
         return journals.campaign(args.journals, args.seed)
-    for glob in args.globs:
-        if not any(chosen(name, case, [glob]) for name, g in GROUPS.items() for case in g.every()):
-            raise NfError(f"no case matches {glob!r} (`nf fuzz --list`).")
     paths.writable(SHARED_BUILDS)
     pytest = [sys.executable, "-m", "pytest", "-m", "", "-n", str(args.jobs), "-rfE", "--tb=line"]
     pytest += [f"--fuzz-seed={args.seed}", *(f"--fuzz-only={glob}" for glob in args.globs)]
     pytest += [f"--fuzz-most={args.cases}"] if args.cases else []
     pytest += [*(str(module.__file__) for module in MODULES)]
     done = steps.run("fuzz", pytest)
+    if done.returncode == _NOTHING:
+        raise NfError(f"no case matches {' '.join(args.globs)!r} (`nf fuzz --list`).")
     return 0 if done.returncode == 0 and done.passed else 1

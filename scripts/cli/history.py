@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf history`: print recorded commands, runs and durations."""
+"""`nf history`: print recorded commands, runs and durations.
+
+examples:
+  nf history                                 print the last commands with their results
+  nf history 'test_modes*' --sim icarus      print runs of these tests, newest last
+  nf history --result failed --last 5        print the last five failed runs with causes
+  nf history 'test_mixed*' --trend           print durations of these tests, run by run
+"""
 
 from __future__ import annotations
 
@@ -16,13 +23,6 @@ from scripts.common.errors import NfError
 from scripts.farm.schedule import line_of
 from scripts.record.database import History, Run
 
-EXAMPLES = """examples:
-  nf history                                 print the last commands with their results
-  nf history 'test_modes*' --sim icarus      print runs of these tests, newest last
-  nf history --result failed --last 5        print the last five failed runs with causes
-  nf history --of 12                         print every run of command 12
-  nf history 'test_mixed*' --trend           print durations of these tests, run by run
-"""
 SHOWN = 20
 _TREND = 8
 

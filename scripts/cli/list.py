@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf list`: print tests with stage and feature, suites, or builds."""
+"""`nf list`: print tests with stage and feature, suites, or builds.
+
+examples:
+  nf list                                    list every test with feature and stage
+  nf list --suite smoke --stage V1           list tests of a suite and stage
+  nf list --suites                           list suites with seeds and reasons
+  nf list --builds                           list named parameter sets
+"""
 
 from __future__ import annotations
 
@@ -10,14 +17,6 @@ from scripts.cli import completion
 from scripts.cli.completion import with_completer
 from scripts.plan import testplan
 from scripts.plan.discover import discover, select
-
-EXAMPLES = """examples:
-  nf list                                    list every test with feature and stage
-  nf list 'test_modes*'                      list tests that match
-  nf list --suite smoke --stage V1           list tests of a suite and stage
-  nf list --suites                           list suites with seeds and reasons
-  nf list --builds                           list named parameter sets
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

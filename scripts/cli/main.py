@@ -3,6 +3,14 @@
 
 Exit codes: 0 done, 1 a test or a check failed, 2 the command cannot be executed (bad input gets one
 line, never a traceback), 130 interrupted.
+
+examples:
+  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
+  nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
+  nf history 'test_modes*' --result failed   show when and why tests failed
+  nf replay captures/digits-resnet-8x        replay captured gradients through the design
+  nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training
+`nf VERB --help` shows more of them.
 """
 
 from __future__ import annotations
@@ -27,140 +35,74 @@ from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import ROOT
 from scripts.common.plain_names import named, temporary_problem
 
-# The verb table: section, verb, and where it is implemented (MODULE with `EXAMPLES`,
-# `add_arguments` and `run`, or MODULE:COMMAND), and its help text. The table stands here so that
-# `nf --help` and a misspelt verb load no other module. A name of two words is a verb of a group.
-SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+# The verb table: section, verb and help text. It is here so that `nf --help` and a misspelt verb
+# load no other module. A name of two words is a verb of a group.
+SECTIONS: dict[str, dict[str, str]] = {
     "run tests": {
-        "run": ("scripts.cli.run", "run tests by name or suite; print each result and a summary"),
-        "list": ("scripts.cli.list", "print tests, suites or builds, with stage and feature"),
-        "rerun": (
-            "scripts.cli.run:RERUN",
-            "rerun a recorded run with the same build, seed and options",
-        ),
-        "history": (
-            "scripts.cli.history",
-            "print recorded commands, runs, causes of failures and durations",
-        ),
-        "report": ("scripts.cli.report", "write the HTML report of a recorded command again"),
-        "report flits": ("scripts.cli.flits", "print a recorded link trace, slot by slot"),
-        "cov": (
-            "scripts.cli.cov",
-            "merge coverage of many runs; print holes, ranks and differences",
-        ),
-        "close": (
-            "scripts.cli.close",
-            "close coverage holes by choosing tests, seeds and weights; compare with random seeds",
-        ),
+        "run": "run tests by name or suite; print each result and a summary",
+        "list": "print tests, suites or builds, with stage and feature",
+        "rerun": "rerun a recorded run with the same build, seed and options",
+        "history": "print recorded commands, runs, causes of failures and durations",
+        "report": "write the HTML report of a recorded command again",
+        "report flits": "print a recorded link trace, slot by slot",
+        "cov": "merge coverage of many runs; print holes, ranks and differences",
+        "close": "choose tests, seeds and weights for open bins; compare with random seeds",
     },
     "captured gradients": {
-        "replay": (
-            "scripts.cli.replay",
-            "drive a capture through the design and check every result against the models",
-        ),
-        "capture": (
-            "scripts.cli.capture",
-            "run a training script and store its gradients; check a capture",
-        ),
-        "serve": (
-            "scripts.cli.serve",
-            "reduce gradients of local trainings with the models or the RTL",
-        ),
+        "replay": "drive a capture through the design and check every result against the models",
+        "capture": "run a training script and store its gradients; check a capture",
+        "serve": "reduce gradients of local trainings with the models or the RTL",
     },
     "check the project": {
-        "check": (
-            "scripts.cli.check",
-            "check format, types, imports, names, generated files, documents and the testplan",
-        ),
-        "lint": ("scripts.cli.check:LINT", "lint the RTL with Verilator, slang and Icarus"),
-        "prove": (
-            "scripts.cli.prove",
-            "prove properties of the RTL; write counterexamples as waves and a stimulus",
-        ),
-        "mutate": (
-            "scripts.cli.mutate",
-            "break the RTL and the package on purpose; print each mutant that no test catches",
-        ),
-        "fuzz": (
-            "scripts.cli.fuzz",
-            "run commands with bad input, faults and signals; print each case that misbehaves",
-        ),
-        "test": ("scripts.cli.test", "run every check that CI runs; print a table of stages"),
-        "regress": (
-            "scripts.cli.test:REGRESS",
-            "replay the shipped capture, run each test of the smoke suite once, write the report",
-        ),
-        "nightly": (
-            "scripts.cli.test:NIGHTLY",
-            "run the long checks: ten seeds with coverage, all mutants, fuzz, figures",
-        ),
+        "check": "check format, types, imports, names, generated files, documents and the testplan",
+        "lint": "lint the RTL with Verilator, slang and Icarus",
+        "prove": "prove properties of the RTL; write counterexamples as waves and a stimulus",
+        "mutate": "break the RTL and the package on purpose; print mutants that no test catches",
+        "fuzz": "run commands with bad input, faults and signals; print each case that misbehaves",
+        "test": "run every check that CI runs; print a table of stages",
+        "regress": "replay the shipped capture, run each smoke test once, write the report",
+        "nightly": "run the long checks: ten seeds with coverage, all mutants, fuzz, figures",
     },
     "experiments": {
-        "train calibrate": (
-            "scripts.cli.calibrate",
-            "measure a training and write an operating profile for it",
-        ),
-        "train profile": (
-            "neuron_fabric.profile.profile_command",
-            "print, check, compare and derive operating profiles",
-        ),
-        "train monitor": (
-            "neuron_fabric.monitor.monitor_command",
-            "print states, signals and decisions of a recorded low-bit training",
-        ),
-        "train check": (
-            "scripts.cli.train_check",
-            "run the published low-bit trainings; print targets, results and bytes sent",
-        ),
-        "train exact": (
-            "neuron_fabric.hook.ddp_check_command",
-            "check that FP32 gradients with the hook are bit-identical to plain DDP",
-        ),
-        "train nodes": (
-            "scripts.cli.cluster_check",
-            "train on several emulated nodes with slow links and a dead node; compare decisions",
-        ),
-        "train scale": (
-            "scripts.cli.scale",
-            "apply a profile to the shapes of a model of a billion parameters; print traffic",
-        ),
-        "measure bench": (
-            "scripts.benchmarks.command",
-            "measure speed of the runner, the replay, the model and the hook against goals",
-        ),
-        "measure figures": (
-            "scripts.figures.command",
-            "measure traffic, timing and area, and write one HTML page",
-        ),
-        "measure capacity": (
-            "scripts.benchmarks.capacity",
-            "print which buckets fit a reducer and where low-bit is faster than FP32",
-        ),
-        "measure synth": ("scripts.cli.synth", "map the RTL with yosys; print cells and memories"),
+        "train calibrate": "measure a training and write an operating profile for it",
+        "train profile": "print, check, compare and derive operating profiles",
+        "train monitor": "print states, signals and decisions of a recorded low-bit training",
+        "train check": "run the published low-bit trainings; print targets, results and bytes sent",
+        "train exact": "check that FP32 gradients with the hook are bit-identical to plain DDP",
+        "train nodes": "train on emulated nodes with slow links and a dead node; compare decisions",
+        "train scale": "apply a profile to a model of a billion parameters; print traffic",
+        "measure bench": "measure speed of runner, replay, model and hook; compare with goals",
+        "measure figures": "measure traffic, timing and area, and write one HTML page",
+        "measure capacity": "print which buckets fit a reducer, and where low-bit is faster",
+        "measure synth": "map the RTL with yosys; print cells and memories",
     },
     "this checkout": {
-        "doctor": ("scripts.cli.doctor", "print every tool with its version, and what is missing"),
-        "clean": ("scripts.cli.clean", "remove old builds, or everything that was generated"),
-        "completion": ("scripts.cli.completion", "print the completion script of a shell"),
+        "doctor": "print every tool with its version, and what is missing",
+        "clean": "remove old builds, or everything that was generated",
+        "completion": "print the completion script of a shell",
     },
+}
+# Where a verb is implemented, if not in the module of its name: MODULE with `add_arguments`, `run`
+# and examples (`EXAMPLES`, or the end of its docstring), or MODULE:COMMAND.
+MODULES = {
+    "rerun": "scripts.cli.run:RERUN",
+    "lint": "scripts.cli.check:LINT",
+    "regress": "scripts.cli.test:REGRESS",
+    "nightly": "scripts.cli.test:NIGHTLY",
+    "train profile": "neuron_fabric.profile.profile_command",
+    "train monitor": "neuron_fabric.monitor.monitor_command",
+    "train check": "scripts.cli.train_check",
+    "train exact": "neuron_fabric.hook.ddp_check_command",
+    "train nodes": "scripts.cli.cluster_check",
+    "measure bench": "scripts.benchmarks.command",
+    "measure figures": "scripts.figures.command",
+    "measure capacity": "scripts.benchmarks.capacity",
 }
 VERBS = {name: verb for section in SECTIONS.values() for name, verb in section.items()}
 GROUPS = {
     "train": "run an experiment with low-bit trainings",
     "measure": "measure speed, traffic, timing, area or capacity",
 }
-EXAMPLES = """examples:
-  nf doctor                                  show which tools are installed or missing
-  nf list 'test_modes::*'                    list tests that match
-  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
-  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
-  nf run test_modes::g_ternary --seed 7 --waves  run one test with waves
-  nf run --failed --waves                    run failed tests again with waves
-  nf history 'test_modes*' --result failed   show when and why tests failed
-  nf replay captures/digits-resnet-8x        replay captured gradients through the design
-  nf capture --steps 3,60 -- train.py --lr 1 capture gradients of your own training
-`nf VERB --help` shows more of them.
-"""
 _MARKS = ("scripts/cli/main.py", "scripts/nf.sh")  # files of every checkout of this project
 
 
@@ -177,19 +119,27 @@ class _OverviewParser(OneLineParser):
     def format_help(self) -> str:
         lines = ["usage: nf VERB ...", "", "Build, run and check the neuron-fabric controller.", ""]
         for title, verbs in SECTIONS.items():
-            lines += [f"{title}:", *(f"  {name:16}  {text}" for name, (_, text) in verbs.items())]
+            lines += [f"{title}:", *(f"  {name:16}  {text}" for name, text in verbs.items())]
             lines.append("")
-        return "\n".join([*lines, EXAMPLES])
+        return "\n".join([*lines, examples_in(__doc__)])
 
 
 def load(name: str) -> Command:
     """Import the module of a verb and return its command."""
-    path, _, command = VERBS[name][0].partition(":")
+    place = MODULES.get(name, f"scripts.cli.{name.split()[-1]}")
+    path, _, command = place.partition(":")
     module = importlib.import_module(path)
     if command:
         found: Command = getattr(module, command)
         return found
-    return Command(module.EXAMPLES, module.add_arguments, module.run)
+    examples = getattr(module, "EXAMPLES", examples_in(module.__doc__))
+    return Command(examples, module.add_arguments, module.run)
+
+
+def examples_in(docstring: str | None) -> str:
+    """Return the end of a docstring from "examples:" on, the epilog of a help."""
+    _, head, rest = (docstring or "").partition("examples:\n")
+    return head + rest
 
 
 def verb_of(words: Iterable[str]) -> str | None:
@@ -228,7 +178,7 @@ def make_parser(chosen: str | None = None) -> argparse.ArgumentParser:
         dest="verb", required=True, metavar="VERB", parser_class=OneLineParser
     )
     parsers = {"": commands}
-    for name, (_, text) in VERBS.items():
+    for name, text in VERBS.items():
         group, _, verb = name.rpartition(" ")
         if group in VERBS and chosen != name:
             continue  # `report` takes a number where `report flits` has a verb

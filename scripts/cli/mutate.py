@@ -1,6 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf mutate`: breaks a copy of the RTL, and of the package `neuron_fabric`, in every listed way;
-each must end red by its checker, or by the cases of pytest that it names."""
+each must end red by its checker, or by the cases of pytest that it names.
+
+examples:
+  nf mutate --list                           the breakages and why each matters
+  nf mutate 'link*' --jobs 2                 some of them
+  nf mutate --part package                   those of neuron_fabric: cases of pytest judge them
+  nf mutate --seed 7 --within 60             as many as a minute holds, in an order drawn by a seed
+  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
+  nf mutate --id 'nf_link_*'                 all those of some modules
+  nf mutate --list --id '*.reset.*'          those of an operator
+  nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
+  nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
+"""
 
 from __future__ import annotations
 
@@ -32,16 +44,6 @@ from scripts.run import simulate
 RUNS = BUILD / "mutants"
 PARTS = ("rtl", "package")
 _T = TypeVar("_T", Mutant, PackageMutant)
-
-EXAMPLES = (
-    """examples:
-  nf mutate --list                           the breakages and why each matters
-  nf mutate 'link*' --jobs 2                 some of them
-  nf mutate --part package                   those of neuron_fabric: cases of pytest judge them
-  nf mutate --seed 7 --within 60             as many as a minute holds, in an order drawn by a seed
-"""
-    + mutate_source.EXAMPLES
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,11 +22,11 @@ from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import positive, seconds, up_to
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, RUNS, shown
-from scripts.common.records import FILELIST, TOP, RunSpec
+from scripts.common.records import FILELIST, TOP
 from scripts.farm import cluster
 from scripts.farm.schedule import Runner
 from scripts.mutation import equivalence, find_mutants, mutant_outcome
-from scripts.mutation.mutant import OPERATORS, SourceMutant, sample
+from scripts.mutation.mutant import SourceMutant, sample
 from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.plan import mutants, testplan
@@ -36,13 +36,6 @@ from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
-EXAMPLES = """  nf mutate --sample 1000 --seed 1           made from the source, a uniform sample
-  nf mutate --all --module 'nf_link_*'       all those of some modules
-  nf mutate --list --all --operator reset    what there is
-  nf mutate --id nf_fill.logical.a3217b45 --effort 1000    one again, against all tests
-  nf mutate --sample 20 --within 60 --no-probe --no-prove     a look, in a minute
-  nf mutate --sample 100 --without checker:scoreboard   what a checker is worth
-"""
 # Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
 # controller takes two minutes to build with 1,000 mutants, a block a part of one.
 _BUILDS = (
@@ -64,8 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
     made.add_argument("--all", action="store_true", help="all of them")
     made.add_argument("--id", action="append", default=[], metavar="GLOB", help="some by name")
-    made.add_argument("--module", metavar="GLOB", help="of these modules alone")
-    made.add_argument("--operator", choices=sorted(OPERATORS), help="of this operator alone")
     made.add_argument("--tests", action="append", default=[], metavar="GLOB", help="these tests")
     made.add_argument(
         "--build",
@@ -82,13 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-probe",
         action="store_true",
         help="skip the probe run that finds which tests reach each mutant",
-    )
-    made.add_argument(
-        "--prove",
-        type=seconds,
-        default=equivalence.LIMIT_S,
-        metavar="S",
-        help=f"processor seconds of a proof of equivalence ({equivalence.LIMIT_S:g})",
     )
     made.add_argument(
         "--effort",
@@ -113,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def wanted(args: argparse.Namespace) -> bool:
     """Tell if the command line selects mutants made from the source."""
-    return bool(args.sample or args.all or args.id or args.module or args.operator)
+    return bool(args.sample or args.all or args.id)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,13 +123,7 @@ def _changed(diff: str) -> list[str]:
 
 def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
     """The mutants that the options name, then a sample of these. NfError where there are none."""
-    found = [
-        m
-        for m in everything
-        if (not args.module or fnmatch.fnmatch(m.module, args.module))
-        and (not args.operator or m.operator == args.operator)
-        and (not args.id or any(fnmatch.fnmatch(m.id, glob) for glob in args.id))
-    ]
+    found = [m for m in everything if any(fnmatch.fnmatch(m.id, g) for g in args.id or ["*"])]
     if not found:
         raise NfError("no mutant fits (`nf mutate --list --all` shows all).")
     return sample(found, args.sample, args.seed or 1) if args.sample else found
@@ -206,10 +184,7 @@ def _run(
     paths.writable(_RUNS)
     folder = run_folders.folder(RUNS if farm else _RUNS)
 
-    def here(spec: RunSpec) -> object:
-        return simulate.run(spec, folder)
-
-    runner: Runner = farm.run if farm else here  # type: ignore[assignment]
+    runner: Runner = farm.run if farm else lambda spec: simulate.run(spec, folder)
     store = Store()
     by_hand = mutants.read()
     mutant_runs = MutantRuns(
@@ -228,42 +203,28 @@ def _run(
         deadline=start + args.within if args.within else math.inf,
     )
     if not args.no_prove:
-        mutant_runs.prove = equivalence.prover(files, sources, args.prove)
+        mutant_runs.prove = equivalence.prover(files, sources, equivalence.LIMIT_S)
     jobs, end = (farm.slots, farm.end) if farm else (args.jobs, process.kill_all)
-    show = _Show(len(chosen), sources)
+    bar, outcomes = ProgressBar(sys.stdout), list[MutantOutcome]()
+
+    def came(outcome: MutantOutcome) -> None:
+        outcomes.append(outcome)
+        bar.clear()
+        how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
+        how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
+        say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
+        if len(outcomes) < len(chosen):
+            alive = sum(one.state in ALIVE for one in outcomes)
+            bar.draw(f"{len(outcomes)}/{len(chosen)} mutants, {alive} alive")
+
     if not args.no_probe and any(mutant_runs.known(m) is None for m in chosen):
         say(f"nf mutate: {len(mutant_runs.candidates)} tests without a mutant", flush=True)
         if not mutant_runs.probe(jobs, end):
             return 130
         say(f"nf mutate: they are green ({time.monotonic() - start:.0f} s)", flush=True)
-    whole = mutant_runs.run(jobs, show.came, end)
-    show.close()
-    return _report(show.outcomes, mutant_runs, args, whole, time.monotonic() - start)
-
-
-class _Show:
-    """A line a mutant, and on a terminal a bar."""
-
-    def __init__(self, total: int, sources: dict[str, str]) -> None:
-        self.outcomes: list[MutantOutcome] = []
-        self._total, self._sources = total, sources
-        self._bar = ProgressBar(sys.stdout)
-
-    def came(self, outcome: MutantOutcome) -> None:
-        """Show the outcome of one mutant."""
-        self.outcomes.append(outcome)
-        self._bar.clear()
-        how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
-        how = one_line(how, 110) if outcome.test else f"{len(outcome.tests)} tests ran over it"
-        say(f"{outcome.state:10} {outcome.id:36} {outcome.file}:{outcome.line} {how}", flush=True)
-        done = len(self.outcomes)
-        if done < self._total:
-            alive = sum(one.state in ALIVE for one in self.outcomes)
-            self._bar.draw(f"{done}/{self._total} mutants, {alive} alive")
-
-    def close(self) -> None:
-        """Take the bar away."""
-        self._bar.clear()
+    whole = mutant_runs.run(jobs, came, end)
+    bar.clear()
+    return _report(outcomes, mutant_runs, args, whole, time.monotonic() - start)
 
 
 def _report(

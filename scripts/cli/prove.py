@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail."""
+"""`nf prove`: properties of the RTL, proved or bounded; with `--mutants`, seen to fail.
+
+examples:
+  nf prove --list                            what is proved, how, and why
+  nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
+  nf prove --quick                           those that `make test` runs
+  nf prove --mutants 'fifo*'                 mutants that must break these proofs
+  nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from neuron_fabric.errors import one_line, say
@@ -29,15 +36,6 @@ from scripts.report.invocation import revision
 from scripts.run import evidence
 
 RUNS = BUILD / "prove"
-
-EXAMPLES = """examples:
-  nf prove --list                            what is proved, how, and why
-  nf prove 'fifo' 'retry*'                   some proofs, with all their sets of parameters
-  nf prove --quick                           those that `make test` runs
-  nf prove --mutants 'fifo*'                 mutants that must break these proofs
-  nf prove --cluster tcp://farm:8786         on the workers of a Dask scheduler
-  nf prove --replay build/prove/FOLDER/stimulus.json --waves   a counterexample in a simulator
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +123,8 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
     def tried(spec: RunSpec) -> RunRecord:
         return place.proved(by_id[spec.id], folder)
 
-    run_all(_longest_first(chosen), place.jobs, came, tried, end=place.end)
+    longest = sorted(chosen, key=lambda one: -one.timeout)
+    run_all([one.spec for one in longest], place.jobs, came, tried, end=place.end)
     recorder.close()
     took = time.monotonic() - start
     used = sum(record.used_seconds for record in records)
@@ -145,10 +144,6 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
         say(f"interrupted: {len(specs) - len(records)} of {len(specs)} proofs did not finish")
         return 130
     return 0 if all(record.passed for record in records) else 1
-
-
-def _longest_first(chosen: Sequence[Proof]) -> list[RunSpec]:
-    return [one.spec for one in sorted(chosen, key=lambda one: -one.timeout)]
 
 
 def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.ProofRow]:
@@ -185,18 +180,17 @@ def _show(one: Proof, record: RunRecord) -> None:
     sys.stdout.flush()
 
 
-def _show_replay(stimulus: Path) -> bool:
-    """Replay a counterexample in the simulator and say what it shows; True when it is red there."""
+def _show_replay(stimulus: Path) -> None:
+    """Replay a counterexample in the simulator and print the result."""
     try:
         kept = evidence.kept(paths.ROOT / stimulus)  # the next proof empties its folder
         record = counterexample.replay(kept, run_folders.folder(RUNS) / "replays")
     except NfError as error:
         say(f"  not replayed: {error}")
-        return False
+        return
     red = record.kind is FailureKind.ASSERTION
     shows = record.cause if red else f"shows nothing ({record.kind or 'green'}: {record.cause})"
     say(f"replay {record.build_name} under {record.sim}: {shows}", f"  rerun: {record.rerun}")
-    return red
 
 
 def _replay(path: Path, waves: bool) -> int:
@@ -216,19 +210,13 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWork
         raise NfError("these proofs have no mutant of their own.")
     start = time.monotonic()
     folder = run_folders.folder(RUNS) / "mutants"
-    owner: dict[str, Broken] = {}
-    tries: dict[str, Callable[[], RunRecord]] = {}
-    specs: list[RunSpec] = []
-    for mutant in found:
-        made = proof.broken(by_id[mutant.proof], mutant)
-        spec = replace(made.spec, build_name=mutant.id)
-        owner[spec.id] = mutant
-        tries[spec.id] = partial(place.proved, made, folder, mutant.id)
-        specs.append(spec)
+    made = [(mutant, proof.broken(by_id[mutant.proof], mutant)) for mutant in found]
+    specs = [replace(one.spec, build_name=mutant.id) for mutant, one in made]
+    owner = {spec.id: one for spec, one in zip(specs, made, strict=True)}
     missed: list[Broken] = []
 
     def came(record: RunRecord) -> None:
-        mutant = owner[record.id]
+        mutant, _ = owner[record.id]
         caught = record.kind is FailureKind.ASSERTION
         if not caught:
             missed.append(mutant)
@@ -236,7 +224,11 @@ def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWork
         how = f"{record.kind}: {record.cause}" if record.kind else "proved all the same"
         say(f"{word} {mutant.id:30} {mutant.proof:20} {one_line(how, 110)}", flush=True)
 
-    records = run_all(specs, place.jobs, came, lambda spec: tries[spec.id](), end=place.end)
+    def tried(spec: RunSpec) -> RunRecord:
+        mutant, one = owner[spec.id]
+        return place.proved(one, folder, mutant.id)
+
+    records = run_all(specs, place.jobs, came, tried, end=place.end)
     for mutant in missed:
         say(f"missed {mutant.id}: {mutant.why}")
     done = len(records) - len(missed)

@@ -2,6 +2,12 @@
 """`nf replay`: drive captured gradients through the design and check every result.
 
 Exit code 0: every line is right; 1: a line, counter or simulator differs; 2: bad input.
+
+examples:
+  nf replay captures/digits-resnet-8x        every step, by the default routes
+  nf replay CAPTURE --transport bulk -j 4    faster, on four cores
+  nf replay CAPTURE --transport bulk --cluster tcp://farm:8786   on the workers of a Dask scheduler
+  nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
 """
 
 from __future__ import annotations
@@ -37,40 +43,43 @@ from verif.replay.source import NETWORKS
 from verif.replay.tensors import TERNARY_RATIO
 
 WORKERS = 8
+CHOICES = {
+    "--transport": (
+        ("signal", "bulk"),
+        "signal: Python drives every flit; bulk: a C++ host drives them, 100 times faster",
+    ),
+    "--nonfinite": (
+        ("refuse", "fp32"),
+        "on NaN or infinity: refuse the replay, or send the tensor as FP32",
+    ),
+    "--rounding": (
+        ("nearest", "stochastic"),
+        "rounding of G_INT4 and G_INT8 codes; stochastic: drawn from --seed",
+    ),
+    "--sums": (
+        ("views", "planes"),
+        "G_INT4, G_INT8: use regions of that mode, or the count planes of G_BINARY regions",
+    ),
+    "--tie": (("plus", "minus"), "result of a tied binary vote"),
+}
+"""Options with a fixed choice: the values, the default first, and the help text."""
+SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
+"""Keywords of an option that takes several values, and may be repeated."""
 _OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
+_JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
-
-EXAMPLES = """examples:
-  nf replay captures/digits-resnet-8x        every step, by the default routes
-  nf replay CAPTURE --transport bulk -j 4    faster, on four cores
-  nf replay CAPTURE --transport bulk --cluster tcp://farm:8786   on the workers of a Dask scheduler
-  nf replay CAPTURE --steps 3 --route '*=G_TERNARY' --sim both --out out.safetensors
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf replay`."""
     add = parser.add_argument
     add("capture", nargs="?", metavar="CAPTURE", help="folder with a capture.json")
-    add(
-        "--transport",
-        choices=("signal", "bulk"),
-        default="signal",
-        help="signal: Python drives every flit; bulk: a C++ host drives them, 100 times faster",
-    )
-    add(
-        "--steps",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="STEP",
-        help="steps or ranges: 3,60 or 0-100 (all)",
-    )
+    for flag, (choices, text) in CHOICES.items():
+        add(flag, choices=choices, default=choices[0], help=text)
+    add("--steps", **SEVERAL, metavar="STEP", help="steps or ranges: 3,60 or 0-100 (all)")
     add(
         "--route",
-        nargs="+",
-        action="extend",
-        default=[],
+        **SEVERAL,
         metavar="PATTERN=ROUTE",
         help="name-glob=G_BINARY, G_TERNARY, G_INT4, G_INT8 or FP32; the first match is used",
     )
@@ -83,31 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dut", choices=DUTS, default=Dut.RTL, help=DUT_HELP)
     add("--out", metavar="FILE", help="write the returned tensors, one safetensors file a step")
     add(
-        "--nonfinite",
-        choices=("refuse", "fp32"),
-        default="refuse",
-        help="on NaN or infinity: refuse the replay, or send the tensor as FP32",
-    )
-    add(
         "--ternary-ratio",
         type=_ratio,
         default=TERNARY_RATIO,
         metavar="R",
         help=f"G_TERNARY: send signs of values above R * mean ({TERNARY_RATIO})",
     )
-    add(
-        "--rounding",
-        choices=("nearest", "stochastic"),
-        default="nearest",
-        help="rounding of G_INT4 and G_INT8 codes; stochastic: drawn from --seed",
-    )
-    add(
-        "--sums",
-        choices=("views", "planes"),
-        default="views",
-        help="G_INT4, G_INT8: use regions of that mode, or the count planes of G_BINARY regions",
-    )
-    add("--tie", choices=("plus", "minus"), default="plus", help="result of a tied binary vote")
     add(
         "--threshold",
         type=up_to(255),
@@ -121,14 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="seed of the order of workers and the initial memory (1)",
     )
-    add(
-        "--param",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="NAME=N",
-        help="RTL parameters that differ from the default",
-    )
+    add("--param", **SEVERAL, metavar="NAME=N", help="RTL parameters that differ from the default")
     add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="write a copy of the record of the run to DIR")
@@ -205,7 +188,6 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
             check_out(out, Path(args.capture) if args.capture else None)
             if args.shard is None or args.shard.of == 1:  # a shard writes only its journal
                 stack.enter_context(hold(out))
-        check_journal_options(args)
         with telling(f"nf replay: reading {args.capture or args.synthetic}"):
             design = simulators.design() if options.bulk else ""
             replay = make_replay(options, args.shard or Shard(), design)
@@ -230,6 +212,8 @@ def check_options(args: argparse.Namespace) -> None:
     only_bulk = [name for name in _BULK_ONLY if getattr(args, name)]
     unused = sorted(given(args, add_arguments) - _OF_STIMULUS) if args.stimulus else []
     bulk = args.transport == "bulk"
+    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
+    drives = args.shard or args.resume or args.cluster
     resume = "end it with Ctrl-C, continue it with --resume"
     signal = "replay at signal level, or replay the --stimulus of a failed bulk replay"
     others = "leave it out; --stimulus takes --sim, --dut, --timeout and --waves"
@@ -246,21 +230,16 @@ def check_options(args: argparse.Namespace) -> None:
             "leave it out",
         ),
         (unused, "a stimulus contains this setting", others),
+        (needs_out if args.out is None else [], "requires --out", "add --out FILE: " + _JOURNAL),
+        (
+            ["merge"] * bool(args.merge and drives),
+            "only joins journals and drives nothing",
+            "leave --shard, --resume and --cluster out",
+        ),
     )
     for names, what, todo in rules:
         if names:
             raise OptionError(f"--{names[0].replace('_', '-')}", what, todo)
-
-
-def check_journal_options(args: argparse.Namespace) -> None:
-    """Raise OptionError for options that need the journal of an --out."""
-    needs_out = [name for name in ("shard", "merge", "resume") if getattr(args, name)]
-    if needs_out and args.out is None:
-        todo = "add --out FILE: the journal lies in the same folder"
-        raise OptionError(f"--{needs_out[0]}", "requires --out", todo)
-    if args.merge and (args.shard or args.resume or args.cluster):
-        todo = "leave --shard, --resume and --cluster out"
-        raise OptionError("--merge", "only joins journals and drives nothing", todo)
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:
@@ -292,28 +271,22 @@ def options_of(args: argparse.Namespace) -> ReplayOptions:
     )
 
 
+_REPEATED = (
+    *("steps", "route", "param", "dut", "nonfinite", "tie", "threshold", "memory_latency"),
+    *("memory_beat", "memory_stall", "sums", "rounding", "ternary_ratio"),
+)
+"""Options that change what a signal-level replay drives."""
+
+
 def rerun_command(args: argparse.Namespace, sim: str) -> str:
     """Return the command that repeats a signal-level replay on a simulator; options that have
     their default value are left out."""
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
-    for flag, values in (("--steps", args.steps), ("--route", args.route), ("--param", args.param)):
-        words += [flag, *values] if values else []
-    usual = MemoryTiming()
-    defaults: dict[str, Any] = {
-        "dut": Dut.RTL,
-        "nonfinite": "refuse",
-        "tie": "plus",
-        "threshold": 1,
-        "memory_latency": usual.latency,
-        "memory_beat": usual.beat,
-        "memory_stall": usual.stall,
-        "sums": "views",
-        "rounding": "nearest",
-        "ternary_ratio": TERNARY_RATIO,
-    }
-    for name, default in defaults.items():
+    changed = given(args, add_arguments)
+    for name in (one for one in _REPEATED if one in changed):
         value = getattr(args, name)
-        words += [f"--{name.replace('_', '-')}", str(value)] if value != default else []
+        values = map(str, value if isinstance(value, list) else [value])
+        words += [f"--{name.replace('_', '-')}", *values]
     return shlex.join(words)
 
 

@@ -1,5 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf run` and `nf rerun`: plan runs, execute them on simulators, record and report the results."""
+"""`nf run` and `nf rerun`: plan runs, execute them on simulators, record and report the results.
+
+examples:
+  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
+  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
+  nf run test_modes::fp32 --seed 7 --waves   run one test with one seed and waves
+  nf run --failed                            run the failed tests again with their seeds
+  nf run --changed                           run what changed since it passed
+  nf run 'test_mixed*' --until-fail 50       try at most 50 new seeds until a run fails
+  nf run 'test_modes*' --watch               rerun what a saved file affects
+  nf run --suite all --cluster tcp://farm:8786   use the workers of a Dask scheduler
+"""
 
 from __future__ import annotations
 
@@ -43,23 +54,6 @@ POLL_S = 0.3
 _GONE = (0, 0)
 Stamps = dict[Path, tuple[int, int]]
 Plan = Callable[[], list[RunSpec]]
-EXAMPLES = """examples:
-  nf run --suite smoke --jobs 2              run the smoke suite on every simulator
-  nf run --suite nightly 'test_modes*' --stage V1   run a part of a suite
-  nf run --suite nightly --seed-base 20261231       repeat the seeds of that night
-  nf run 'test_link*' --sim icarus --seeds 3 run a module with three seeds under Icarus
-  nf run test_modes::fp32 --seed 7 --waves   run one test with one seed and waves
-  nf run test_scenario::mixed --weights '{"mode": {"FP32": 9}}'   change weights of its choices
-  nf run 'test_modes*' --dut myhdl           use the MyHDL twins in the controller
-  nf run --failed                            run the failed tests again with their seeds
-  nf run --changed                           run what changed since it passed
-  nf run --changed main                      run what differs from branch main
-  nf run 'test_mixed*' --seed repeat         repeat the seeds of the last run
-  nf run 'test_mixed*' --until-fail 50       try at most 50 new seeds until a run fails
-  nf run 'test_modes*' --watch               rerun what a saved file affects
-  nf run --suite all --cluster tcp://farm:8786   use the workers of a Dask scheduler
-  nf run --suite all --cluster slurm -j 20   use 20 jobs of a batch system
-"""
 
 
 def seed(text: str) -> int | str:

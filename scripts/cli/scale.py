@@ -16,6 +16,7 @@ from neuron_fabric.capacity.scale_command import LowStep
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.errors import CaptureError, say
 from scripts.build import registry
+from scripts.cli.completion import add_sim
 from scripts.common.arguments import add_jobs, positive
 from scripts.common.errors import BuildError, NfError
 from scripts.common.memory_options import add_memory, memory_of
@@ -45,12 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--replay", action="store_true", help="drive the low-bit step through the RTL")
     add("--hook", action="store_true", help="a step of the hook itself, with drawn gradients")
-    add(
-        "--sim",
-        choices=registry.names(),
-        default=registry.names()[0],
-        help=f"simulator of --replay ({registry.names()[0]})",
-    )
+    add_sim(add, "simulator of --replay")
     add("--seed", type=positive, default=1, help="of the gradients of --replay (1)")
     add_memory(parser, str(MemoryTiming().latency))
     add_jobs(parser)

@@ -2,6 +2,13 @@
 """`nf serve`: run a reducer server, with the models or the RTL, for trainings on this machine.
 
 Exit code 0: ended by Ctrl-C or SIGTERM; 2: it cannot be started.
+
+examples:
+  nf serve --workers 4                       serve a training of four workers with the RTL
+  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
+  nf serve --status                          print the status of a server
+  nf serve --device model --workers 4        serve with the reference models (fast)
+  nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
 """
 
 from __future__ import annotations
@@ -14,7 +21,6 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from models.regions import MAX_WORKERS
@@ -34,6 +40,7 @@ from neuron_fabric.reducers.server_wire import (
     send,
 )
 from scripts.build import registry
+from scripts.cli.completion import add_sim
 from scripts.common import process
 from scripts.common.arguments import seconds, up_to
 from scripts.common.errors import BuildError, NfError
@@ -52,25 +59,12 @@ _ANSWER_S = 5.0
 _DEFAULT = Path()  # no socket has this name
 _LOOK_S, _END_S = 0.1, 30.0
 
-EXAMPLES = """examples:
-  nf serve --workers 4                       serve a training of four workers with the RTL
-  NF_REDUCER=unix torchrun ...               the training, with neuron_fabric.attach
-  nf serve --status                          print the status of a server
-  nf serve --device model --workers 4        serve with the reference models (fast)
-  nf serve --workers 2 --socket PATH         listen at PATH: NF_REDUCER=unix:PATH
-"""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `nf serve`."""
     add = parser.add_argument
     add("--device", choices=(RTL, MODEL), default=RTL, help=f"device that reduces ({RTL})")
-    add(
-        "--sim",
-        choices=registry.names(),
-        default=registry.names()[0],
-        help=f"simulator of the RTL ({registry.names()[0]})",
-    )
+    add_sim(add, "simulator of the RTL")
     add("--workers", type=up_to(MAX_WORKERS), metavar="N", help="number of ranks of a training")
     add(
         "--socket",
@@ -172,38 +166,27 @@ def status(path: Path, allowed: Collection[int] = ()) -> list[str]:
     return list(came[0].lines)
 
 
-@dataclass(frozen=True)
-class OwnServer:
-    """Server that another command has started."""
-
-    path: Path
-
-    def status(self) -> list[str]:
-        """Return the status report."""
-        return status(self.path)
-
-
 @contextmanager
-def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
-    """Run a server in a separate process while the block lasts. Raise NfError with its last line if
-    it does not start."""
+def served(device: str, sim: str, workers: int) -> Iterator[Path]:
+    """Run a server in a separate process while the block lasts, and yield its socket. Raise NfError
+    with its last line if it does not start."""
     with tempfile.TemporaryDirectory(prefix="nf-serve-") as folder:
-        server, output = OwnServer(Path(folder, "s")), Path(folder, "output.txt")
+        path, output = Path(folder, "s"), Path(folder, "output.txt")
         words = ["serve", "--device", device, "--sim", sim, "--workers", str(workers)]
-        words += ["--socket", str(server.path)]
+        words += ["--socket", str(path)]
         with output.open("wb") as stream:
             command = [sys.executable, "-m", "scripts.cli.main", *words]
             child = process.start(command, stream, cwd=ROOT, env=os.environ)
         try:
             with telling(f"nf serve: starting with {sim if device == RTL else 'the models'}"):
-                while not _is_there(server):
+                while not _is_there(path):
                     if child.poll() is not None:
                         said = output.read_text(encoding="utf-8", errors="replace").splitlines()
                         raise NfError(
                             (said or ["nf serve ended without a message."])[-1].removeprefix("nf: ")
                         )
                     time.sleep(_LOOK_S)
-            yield server
+            yield path
         finally:
             child.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -212,10 +195,10 @@ def served(device: str, sim: str, workers: int) -> Iterator[OwnServer]:
             child.wait()
 
 
-def _is_there(server: OwnServer) -> bool:
+def _is_there(path: Path) -> bool:
     """Return whether the server answers."""
     try:
-        return bool(server.status())
+        return bool(status(path))
     except ServerError:
         return False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a verb, run one after the other: functions that return what is wrong (`Steps`), or
+"""Steps of a verb, run one after the other: functions that return what is wrong (`run_checks`), or
 commands in child processes, whose output is printed and whose counts are kept (`run`)."""
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -35,35 +34,26 @@ _NOT_FOR_STEPS = frozenset(
 _FAILED = re.compile(r"\b(\d+) (?:failed|errors?)\b")
 
 
-@dataclass
-class Steps:
-    """Runs functions as steps: a line for each that passes, what it returns for one that fails."""
+def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
+    """Run functions as steps and print a line for each; return the exit code of the verb.
 
-    title: str
-    failed: list[str] = field(default_factory=list)
-    count: int = 0
-
-    def run(self, name: str, action: Callable[[], list[str]]) -> None:
-        """Run one step and print its line. `action` returns the lines to show; none is a pass.
-        A step that raises NfError has failed, and the others go on."""
+    A function returns the lines to show; none is a pass. One that raises NfError has failed, and
+    the others go on.
+    """
+    failed = []
+    for name, action in todo.items():
         start = time.monotonic()
         try:
             lines = action()
         except NfError as error:
             lines = [str(error)]
-        self.count += 1
         word = "FAIL" if lines else "ok"
         say(f"{word:4} {name} ({time.monotonic() - start:.1f} s)", flush=True)
-        for line in lines:
-            say(f"     {line}", flush=True)
-        if lines:
-            self.failed.append(name)
-
-    def close(self) -> int:
-        """Print the result; the exit code of the verb."""
-        result = f"failed: {', '.join(self.failed)}" if self.failed else "clean"
-        say(f"{self.title}: {self.count} checks, {result}")
-        return 1 if self.failed else 0
+        say(*(f"     {line}" for line in lines), flush=True)
+        failed += [name] if lines else []
+    result = f"failed: {', '.join(failed)}" if failed else "clean"
+    say(f"{title}: {len(todo)} checks, {result}")
+    return 1 if failed else 0
 
 
 def command(
@@ -78,14 +68,6 @@ def command(
         return []
     lines = [line for line in written if line.strip()]
     return lines[-keep:] or [f"{words[0]} ended with exit code {code}"]
-
-
-class Show(Enum):
-    """Time at which the output of a step is printed."""
-
-    NOW = "now"
-    AT_END = "at the end"  # in one piece: for steps that run side by side
-    IF_RED = "if red"
 
 
 @dataclass(frozen=True)
@@ -105,28 +87,34 @@ def nf(*words: str) -> list[str]:
     return [sys.executable, "-m", "scripts.cli.main", *words]
 
 
-def run(name: str, words: Sequence[str], log: Path | None = None, show: Show = Show.NOW) -> Step:
-    """Run one command as a step, from the root; the output goes to `log` too."""
+def run(name: str, words: Sequence[str], log: Path | None = None, *, at_end: bool = False) -> Step:
+    """Run one command as a step, from the root; the output goes to `log` too.
+
+    ``at_end``: print the output in one piece, since other steps run at the same time.
+    """
     start = time.monotonic()
-    if show is not Show.AT_END:
+    if not at_end:
         say(f"--- {name}", flush=True)
-    on_line = partial(say, flush=True) if show is Show.NOW else None
+    on_line = None if at_end else partial(say, flush=True)
     kept = {k: v for k, v in os.environ.items() if k not in _NOT_FOR_STEPS}
     code, lines = _execute(words, {**kept, "PYTHONUNBUFFERED": "1"}, on_line)
-    if show is Show.AT_END:
+    if at_end:
         say(f"--- {name}", *lines, flush=True)
-    elif show is Show.IF_RED and code != 0:
-        say(*lines[-60:], flush=True)
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(log, "\n".join(lines) + "\n")
-    return _score(name, code, lines, time.monotonic() - start)
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    passed, failed = _PASSED.search(last), _FAILED.search(last)
+    good = int(passed[1]) if passed else int(code == 0)
+    bad = int(failed[1]) if failed else 0
+    took = time.monotonic() - start
+    return Step(name, code, good, bad or int(code != 0), took, last.strip("= "))
 
 
 def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
     """Run commands that need a core each, ``jobs`` at a time; each shows its output as it ends."""
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(run, name, words, show=Show.AT_END) for name, words in todo.items()]
+        work = [pool.submit(run, name, words, at_end=True) for name, words in todo.items()]
         return [one.result() for one in work]
 
 
@@ -153,16 +141,6 @@ def _execute(
                 on_line(lines[-1])
     orphan_guard.forget(process.pid)
     return process.returncode, lines
-
-
-def _score(name: str, returncode: int, lines: list[str], seconds: float) -> Step:
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    passed, failed = _PASSED.search(last), _FAILED.search(last)
-    good = int(passed.group(1)) if passed else int(returncode == 0)
-    bad = int(failed.group(1)) if failed else 0
-    if returncode != 0 and bad == 0:
-        bad = 1
-    return Step(name, returncode, good, bad, seconds, last.strip("= "))
 
 
 def close(done: Sequence[Step], seconds: float) -> int:

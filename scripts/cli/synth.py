@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
 
-Areas side by side, and what is in them: `nf measure figures synth`."""
+Areas side by side, and what is in them: `nf measure figures synth`.
+
+examples:
+  nf measure synth                                   the default build
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,12 @@ import argparse
 
 from neuron_fabric.errors import say
 from scripts.build import yosys
-from scripts.common.arguments import seconds
 from scripts.plan import testplan
-
-EXAMPLES = """examples:
-  nf measure synth                                   the default build
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--build", default="default", help="named parameter set")
     parser.add_argument("--top", help="another module of the design instead of its top")
-    parser.add_argument(
-        "--target", choices=tuple(yosys.TARGETS), default="generic", help="cell library"
-    )
-    parser.add_argument(
-        "--effort",
-        type=seconds,
-        default=3600.0,
-        metavar="S",
-        help="processor time that it may take (3600 s)",
-    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -37,10 +26,9 @@ def run(args: argparse.Namespace) -> int:
     top = args.top or build.top
     try:
         found = yosys.synthesize(
-            *(top, build.filelist, args.target),
+            *(top, build.filelist, "generic"),
             name=f"{top}-{args.build}",
             parameters=() if args.top else build.parameters,
-            effort_s=args.effort,
         )
     except yosys.SynthesisFailed as error:
         say(f"nf measure synth: {error}")
@@ -49,6 +37,6 @@ def run(args: argparse.Namespace) -> int:
     say(
         f"nf measure synth: {top} elaborates and maps: {cells.total()} cells, "
         f"{yosys.flip_flops(cells)} flip-flops, {cells['$mem_v2']} memories "
-        f"in {found.seconds:.0f} s ({args.target})"
+        f"in {found.seconds:.0f} s (generic)"
     )
     return 0

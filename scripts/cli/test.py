@@ -3,6 +3,11 @@
 
 `make test`, `make regress` and `make nightly` call these. Each runs other commands as steps and
 prints a table of them, with the time of each.
+
+examples:
+  nf test                                    run everything that CI runs
+  nf test --only lint                        run one stage
+  nf test --only mutate --seed 7             run another sample of the mutants
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from neuron_fabric import output
@@ -62,19 +68,10 @@ MUTATE_S = 12
 mutants made from the source, whose one build alone takes longer than this."""
 SUITES = ("nightly", "nightly-link")
 GOALS = "coverage goals"
-EXAMPLES = """examples:
-  nf test                                    run everything that CI runs
-  nf test --only lint                        run one stage
-  nf test --only mutate --seed 7             run another sample of the mutants
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("--only", action="append", default=[], help="run only this stage")
-    parser.add_argument(
-        "--seed", type=positive, help="draw the sample of mutants from this seed (the commit)"
-    )
+    _add_parts(parser, "seed of the sample of mutants (from the commit)")
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:
@@ -82,6 +79,12 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
         "--sim", choices=registry.choices(), default=registry.ALL, help=registry.HELP
     )
     add_jobs(parser)
+
+
+def _add_parts(parser: argparse.ArgumentParser, seed: str) -> None:
+    _add_common(parser)
+    parser.add_argument("--only", action="append", default=[], help="run only this part")
+    parser.add_argument("--seed", type=positive, help=seed)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,7 +118,7 @@ def run(args: argparse.Namespace) -> int:
     if "wheels" in wanted:  # that stage runs them from the installed wheel
         wide["pytest"] += [f"--ignore={folder}" for folder in TESTED_AS_WHEEL]
     if "doctor" in wanted:
-        done.append(steps.run("doctor", steps.nf("doctor"), show=steps.Show.IF_RED))
+        done.append(steps.run("doctor", steps.nf("doctor")))
     done += steps.run_beside({n: words for n, words in narrow.items() if n in wanted}, args.jobs)
     done += [steps.run(name, words) for name, words in wide.items() if name in wanted]
     if "mutate" in wanted:
@@ -318,12 +321,6 @@ REGRESS = Command(
 )
 
 
-def add_nightly_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_common(parser)
-    parser.add_argument("--only", action="append", default=[], help="run only this part")
-    parser.add_argument("--seed", type=positive, help="draw everything from this seed (UTC date)")
-
-
 def nightly(args: argparse.Namespace) -> int:
     """Run every part of the night, also after one has failed; return 1 if one failed."""
     start = time.monotonic()
@@ -383,6 +380,6 @@ NIGHTLY = Command(
   nf nightly                                 run all of it, with the date as the seed
   nf nightly --only fuzz --seed 20261122     repeat the parts that begin with a word, as on that day
 """,
-    add_nightly_arguments,
+    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"),
     nightly,
 )

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from neuron_fabric.capture import Capture, ModuleSpec, write_capture
@@ -215,19 +216,6 @@ def python(code: str) -> Sequence[str]:
     return [sys.executable, "-c", code]
 
 
-def test_workers_know_their_rank(tmp_path: Path) -> None:
-    code = (
-        "import os, pathlib, sys; e = os.environ;"
-        f"pathlib.Path({str(tmp_path)!r}, e['RANK']).write_text("
-        "e['LOCAL_RANK'] + e['WORLD_SIZE'] + e['MASTER_ADDR'])"
-    )
-    assert workers.run_workers(python(code), 2) is None
-    assert [(tmp_path / name).read_text(encoding="utf-8") for name in "01"] == [
-        "02127.0.0.1",
-        "12127.0.0.1",
-    ]
-
-
 def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Also one that does not listen, and what it has started."""
     monkeypatch.setattr("neuron_fabric.workers.GRACE_SECONDS", 1)
@@ -243,35 +231,14 @@ def test_one_failure_ends_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "    time.sleep(0.01)\n"
         "sys.exit(7)"
     )
-    failed = workers.run_workers(python(code), 2)
-    assert failed == "worker 1 ended with code 7"
-    until = time.monotonic() + 120
-    while any(alive(pid) for pid in pids.read_text(encoding="utf-8").split()):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_the_workers(tmp_path: Path, number: signal.Signals) -> None:
-    work = f"import os, time; open(f'{tmp_path}/{{os.getpid()}}', 'w'); time.sleep(600)"
-    code = (
-        "import signal; from scripts.run import workers\n"
-        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # also where the tests run under nohup
-        f"workers.run_workers([{sys.executable!r}, '-c', {work!r}], 2)"
-    )
-    lead = subprocess.Popen(python(code), cwd=ROOT)
-    until = time.monotonic() + 120
-    while len(list(tmp_path.iterdir())) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    lead.send_signal(number)
-    assert lead.wait(120) == 128 + number
-    assert gone(*(path.name for path in tmp_path.iterdir()))
+    assert workers.run_workers(python(code), 2) == "worker 1 ended with code 7"
+    assert gone(*pids.read_text(encoding="utf-8").split())
 
 
 LAUNCH = """
-import sys
+import signal, sys
 from scripts.run import workers
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also where the tests run under nohup
 workers.run_workers([sys.executable, *sys.argv[1:]], 2)
 """
 
@@ -285,31 +252,24 @@ time.sleep(600)
 """
 
 
-def test_kill_9_of_the_launcher_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_the_launcher_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     """Workers that ignore SIGTERM, and their children, end with the launcher."""
     lead = subprocess.Popen([*python(LAUNCH), "-c", WORK, str(tmp_path)], cwd=ROOT)
     until = time.monotonic() + 120
     while len(list(tmp_path.iterdir())) < 4:
         assert time.monotonic() < until
         time.sleep(0.01)
-    lead.kill()
-    lead.wait()
+    lead.send_signal(number)
+    assert lead.wait(120) == (-number if number is signal.SIGKILL else 128 + number)
     assert gone(*(path.name for path in tmp_path.iterdir()))
 
 
 def gone(*pids: str) -> bool:
-    """Within a time that a loaded machine keeps, and what is waited for does not last."""
-    until = time.monotonic() + 120
-    while any(alive(pid) for pid in pids) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not any(alive(pid) for pid in pids)
-
-
-def alive(pid: str) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").split()[2] != "Z"
-    except OSError:
-        return False
+    """Tell if processes end within a time that a loaded machine keeps."""
+    left = [psutil.Process(int(pid)) for pid in pids if psutil.pid_exists(int(pid))]
+    _, alive = psutil.wait_procs(left, timeout=120)
+    return not [one for one in alive if one.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_an_out_that_cannot_be_written_starts_no_worker(

@@ -4,17 +4,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
-import io
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +19,9 @@ import pytest
 from scripts.cli.main import VERBS, main, make_parser
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
-from scripts.common.paths import ROOT
-from scripts.common.records import CaseResult, FailureKind, RunSpec
-from scripts.conftest import RECORD, Toy
+from scripts.common.records import RunSpec
+from scripts.conftest import Toy
 from scripts.farm import cluster, schedule
-
-RED = replace(
-    RECORD,
-    passed=False,
-    kind=FailureKind.MISMATCH,
-    cause="got <1>, want 2",
-    cases=(CaseResult("one", "failed", 1.0, 5.0, "got <1>, want 2"),),
-)
-
-
-def test_options_stand_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`nf run GLOB --jobs 2 GLOB` takes both globs."""
-    seen: list[argparse.Namespace] = []
-
-    def run(args: argparse.Namespace) -> int:
-        seen.append(args)
-        return 0
-
-    monkeypatch.setattr(importlib.import_module("scripts.cli.run"), "run", run)
-    assert main(["run", "a*", "--jobs", "2", "b*", "--sim", "icarus"]) == 0
-    assert (seen[0].globs, seen[0].jobs, seen[0].sim) == (["a*", "b*"], 2, "icarus")
 
 
 @pytest.mark.parametrize(
@@ -121,19 +94,6 @@ def test_the_overview_lists_every_verb_once(capsys: pytest.CaptureFixture[str]) 
     assert listed[: len(VERBS)] == list(VERBS)
 
 
-def test_a_command_of_its_own() -> None:
-    """Bad input is one line in a fresh process too."""
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.cli.main", "run", "x", "--sim", "questa"],
-        cwd=ROOT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1
-
-
 def test_a_cluster_without_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda *_: None)
     with pytest.raises(NfError, match=r"Dask is not installed: `make cluster`\.$") as caught:
@@ -146,31 +106,6 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     for name in ("python", "libpython", "verilator", "icarus", "cocotb", "ruff"):
         assert name in out
-
-
-def test_progress_is_plain_lines_without_a_terminal() -> None:
-    out = io.StringIO()
-    progress = schedule.RunProgress(2, out)
-    progress.finished(RECORD)
-    progress.finished(RED)
-    progress.close()
-    lines = out.getvalue().splitlines()
-    assert lines[0] == "PASS test_x::one icarus seed 1 1.0 s"
-    assert lines[1].startswith("FAIL")
-    assert any("rerun: nf run test_x::one" in line for line in lines)
-    assert "\x1b" not in out.getvalue()
-
-
-def test_run_all_keeps_every_record(toy: Toy) -> None:
-    specs = [RunSpec(toy.spec(), "toy_bench", ("one",), seed=n) for n in range(1, 6)]
-    seen: list[int] = []
-    records = schedule.run_all(
-        specs,
-        2,
-        lambda record: seen.append(record.seed),
-        runner=lambda spec: replace(RECORD, seed=spec.seed),
-    )
-    assert sorted(seen) == sorted(r.seed for r in records) == [1, 2, 3, 4, 5]
 
 
 def test_an_interrupt_while_runs_are_handed_out(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,15 @@ from scripts.run import simulate
 from verif.coverage.cover_model import FUNCTIONAL
 
 Make = Callable[..., RunRecord]
+WORDS = ("--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1")
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write to the folder of the test."""
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
+    monkeypatch.setattr(close, "RUNS", tmp_path / "close")
 
 
 @pytest.mark.parametrize(("metrics", "code"), [({"memory": {"read": 20}}, 0), ({}, 1)])
@@ -34,11 +43,7 @@ def test_runs_that_measure_nothing_are_red(
         return replace(record(), id=spec.id, seed=spec.seed, cycles=100, metrics=found)
 
     monkeypatch.setattr(simulate, "run", one)
-    monkeypatch.setattr(paths, "BUILD", tmp_path)
-    monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
-    monkeypatch.setattr(close, "RUNS", tmp_path / "close")
-    words = ["--test", "test_scenario::mixed", "--point", "memory", "--runs", "2", "--jobs", "1"]
-    assert main(["close", *words, "--plain", "0"]) == code
+    assert main(["close", *WORDS, "--runs", "2", "--plain", "0"]) == code
     assert ("no green run measured" in capsys.readouterr().out) == bool(code)
     assert (tmp_path / "report" / close.PAGE).is_file()
 
@@ -53,12 +58,8 @@ def test_minutes_bound_the_whole_command(
         raise AssertionError("it was not ended")
 
     monkeypatch.setattr(simulate, "run", builds)
-    monkeypatch.setattr(paths, "BUILD", tmp_path)
-    monkeypatch.setattr(paths, "REPORT", tmp_path / "report")
-    monkeypatch.setattr(close, "RUNS", tmp_path / "close")
-    words = ["--test", "test_scenario::mixed", "--point", "memory", "--jobs", "1"]
     start = time.monotonic()
-    assert main(["close", *words, "--minutes", "0.02"]) == 1
+    assert main(["close", *WORDS, "--minutes", "0.02"]) == 1
     assert time.monotonic() - start < 60
     out = capsys.readouterr().out
     assert "nf close: 0.02 minutes are over; what was under way is ended" in out

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from scripts.common import paths
 from scripts.common.records import RunRecord
 from scripts.coverage.synthetic import key, run
 from scripts.report import functional
-from verif.coverage.cover_model import FUNCTIONAL
 
 Make = Callable[..., RunRecord]
 FILE = "hdl/common/nf_fifo.sv"
@@ -52,10 +49,6 @@ def test_merge_holes_rank_html_diff(folders: Path, capsys: pytest.CaptureFixture
     assert f"branch {FILE}:5: if; test_x::one" in out
     assert "functional memory / write full: 0 of 10 hits; test_" in out
     assert "3 of 4 lines (75.0 %), 0 of 1 branches" in out
-    assert nf("cov", "holes", a, "--kind", "line", "--file", "hdl/link/*") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2  # the totals alone
-    assert nf("cov", "holes", a, "--kind", "functional") == 0
-    assert "branch hdl/" not in capsys.readouterr().out
     assert nf("cov", "rank", b) == 0
     out = capsys.readouterr().out
     assert "smallest set with the same coverage (greedy set cover" in out
@@ -77,7 +70,6 @@ def test_no_output_replaces_an_input(folders: Path, capsys: pytest.CaptureFixtur
         ("merge", a, "-o", a),
         ("merge", folders / "b", a, "--lcov", a),
         ("html", a, "-o", a),
-        ("html", a, "--lcov", a),
         ("merge", folders / "link", "-o", place),
     ):
         capsys.readouterr()
@@ -140,18 +132,6 @@ def test_bad_input_is_one_line(folders: Path, capsys: pytest.CaptureFixture[str]
         assert err.startswith("nf: ")
         assert len(err.splitlines()) == 1
     assert nf("cov", "merge", folders / "a", "-o", folders / "no" / "x.cov") == 2
-
-
-def test_holes_of_a_kind_that_nobody_measured(
-    folders: Path, record: Make, capsys: pytest.CaptureFixture[str]
-) -> None:
-    made = replace(record(), metrics={FUNCTIONAL: {"memory": {"read": 20}}}, coverage=None)
-    (folders / "plain" / "one").mkdir(parents=True)
-    text = json.dumps(made.to_json())
-    (folders / "plain" / "one" / "record.json").write_text(text, encoding="utf-8")
-    assert nf("cov", "holes", folders / "plain", "--kind", "functional") == 0
-    assert nf("cov", "holes", folders / "plain", "--kind", "line") == 2
-    assert "--kind line: no run measured it" in capsys.readouterr().err
 
 
 def test_holes_say_which_waiver_is_wrong(

@@ -11,7 +11,7 @@ import pytest
 from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.cli.main import main as nf
-from scripts.cli.serve import MODEL, served
+from scripts.cli.serve import MODEL, served, status
 from scripts.common.errors import BuildError, NfError
 from scripts.run import replay_simulators
 
@@ -56,9 +56,9 @@ def test_who_builds(
 
 def test_a_server_of_its_own() -> None:
     """Run a server within the block; raise its message if it does not start."""
-    with served(MODEL, registry.names()[0], 2) as server:
-        assert server.status()[1] == "no job"
-    assert not server.path.exists()
+    with served(MODEL, registry.names()[0], 2) as path:
+        assert status(path)[1] == "no job"
+    assert not path.exists()
     with (
         pytest.raises(NfError, match="'65' is not a number from 1 to 64"),
         served(MODEL, registry.names()[0], 65),

@@ -15,7 +15,7 @@ import yaml
 from scripts.cli import mutate, steps
 from scripts.cli import test as nf_test
 from scripts.cli.main import main
-from scripts.cli.test import GOALS, parts, seed_of
+from scripts.cli.test import parts, seed_of
 from scripts.common.paths import ROOT
 from scripts.common.records import FailureKind, RunRecord, RunSpec
 from scripts.conftest import RECORD
@@ -90,12 +90,6 @@ def test_every_part_of_the_night_runs(
     assert "===== 2 passed, 1 failed" in out
     assert main(["nightly", "--only", "fuzz"]) == 0
     assert main(["nightly", "--only", "nothing"]) == 2
-
-
-def test_the_night_draws_by_one_seed() -> None:
-    todo = parts("both", "2", "7")
-    assert {"pytest", "suite", GOALS, "close", "mutate", "fuzz"} <= todo.keys()
-    assert all("7" in words for name, words in todo.items() if name.startswith("fuzz"))
 
 
 def test_each_part_of_the_night_has_one_machine() -> None:

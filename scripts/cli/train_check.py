@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes."""
+"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes.
+
+examples:
+  nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
+  nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
+  nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
+  nf train monitor build/train-check/pairs100  its pages are there too: *.html
+"""
 
 from __future__ import annotations
 
@@ -19,7 +26,7 @@ from neuron_fabric.errors import say
 from neuron_fabric.monitor import log, page
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
-from scripts.build import registry
+from scripts.cli.completion import add_sim
 from scripts.cli.serve import MODEL, RTL, served
 from scripts.common import process
 from scripts.common.arguments import up_to
@@ -39,15 +46,9 @@ FOLDER = BUILD / "train-check"
 MODULE = "examples.check_ranks"
 CALIBRATED_WITH = (1001, 1002, 1003)
 """Seeds of the calibration and of its verification: none that a table shows."""
+EVERY = 5
+"""Steps from one sample of the calibration to the next."""
 _POLL_SECONDS = 0.5
-
-EXAMPLES = """examples:
-  nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
-  nf train check pairs100 --steps 60 --seeds 1   shorter: neither judged nor verified
-  nf train check all --steps 60 --seeds 1 --only guided --reducer rtl   by the RTL: the same weights
-  nf train check all --others 4,5,6          every check, with three seeds in addition
-  nf train monitor build/train-check/pairs100  its pages are there too: *.html
-"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,21 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
     add("--seeds", type=_seeds, default=(1, 2, 3), metavar="S,S", help="judged: 1,2,3")
-    add("--others", type=_seeds, default=(), metavar="S,S", help="more seeds, shown beside them")
     add("--only", metavar="TEXT", help="trainings whose names hold it, as guided")
-    add("--every", type=up_to(1000), default=5, metavar="N", help="calibration: a sample in N (5)")
     add(
         "--reducer",
         default="torch",
         metavar="R",
         help="torch; rtl or model, a server of its own; unix, unix:PATH of `nf serve`",
     )
-    add(
-        "--sim",
-        choices=registry.names(),
-        default=registry.names()[0],
-        help=f"simulator of --reducer rtl ({registry.names()[0]})",
-    )
+    add_sim(add, "simulator of --reducer rtl")
 
 
 def _seeds(word: str) -> tuple[int, ...]:
@@ -81,10 +75,7 @@ def _seeds(word: str) -> tuple[int, ...]:
 
 def run(args: argparse.Namespace) -> int:
     """1: a goal is missed, or ranks differ."""
-    seeds = (*args.seeds, *args.others)
-    if len(set(seeds)) < len(seeds):
-        raise NfError("--others names a seed of --seeds: give other ones.")
-    for seed in set(CALIBRATED_WITH).intersection(seeds):
+    for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
         if importlib.util.find_spec(module) is None:
@@ -106,8 +97,8 @@ def _check(name: str, args: argparse.Namespace) -> int:
     if args.reducer not in (RTL, MODEL):
         return _run(name, args, args.reducer, args.reducer)
     shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
-    with served(args.reducer, args.sim, CHECKS[name].workers) as server:
-        return _run(name, args, f"unix:{server.path}", shown_as)
+    with served(args.reducer, args.sim, CHECKS[name].workers) as path:
+        return _run(name, args, f"unix:{path}", shown_as)
 
 
 def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
@@ -118,16 +109,16 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
     plan = {
         "check": name,
         "steps": steps,
-        "seeds": [*args.seeds, *args.others],
+        "seeds": args.seeds,
         "variants": _variants(name, args),
         "reducer": reducer,
-        "every": args.every,
+        "every": EVERY,
         "calibrated_with": CALIBRATED_WITH[0],
         "verify": steps == info.steps,
         "within": info.within,
     }
     write_text(folder / "plan.json", json.dumps(plan))
-    found, start = CheckFindings(name, args.seeds, args.others), time.monotonic()
+    found, start = CheckFindings(name, args.seeds), time.monotonic()
     failed = _trained(folder, found, {reducer: shown_as})
     say(*lines_of(found, steps))
     say(*(f"  page: {shown(one)}" for one in _pages(folder, found)))
@@ -147,11 +138,16 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
         env = {**os.environ, "OMP_NUM_THREADS": "1"}  # so many workers share the cores
         child = process.start(command, stream, cwd=ROOT, env=env)
         try:
-            lines = _lines(folder / "results.jsonl")
-            while child.poll() is None:
-                _take(found, next(lines), names)
+            path, at = folder / "results.jsonl", 0
+            while True:
+                ended = child.poll() is not None  # before the last lines are read
+                data = path.read_bytes()[at:] if path.exists() else b""
+                whole = data[: data.rfind(b"\n") + 1]
+                at += len(whole)
+                _take(found, whole.splitlines(), names)
+                if ended:
+                    break
                 time.sleep(_POLL_SECONDS)
-            _take(found, next(lines), names)
         finally:
             child.kill()
             child.wait()
@@ -160,16 +156,6 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
     said = output.read_text(encoding="utf-8", errors="replace").splitlines()
     why = next((one for one in said if one.startswith("nf ")), said[-1] if said else "no message")
     return f"a process ended: {why} (see {shown(output)})"
-
-
-def _lines(path: Path) -> Iterator[list[bytes]]:
-    """Whole lines that have come since the last time."""
-    at = 0
-    while True:
-        data = path.read_bytes()[at:] if path.exists() else b""
-        data = data[: data.rfind(b"\n") + 1]
-        at += len(data)
-        yield data.splitlines()
 
 
 def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) -> None:

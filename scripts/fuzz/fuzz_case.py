@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import functools
 import hashlib
 import os
 import re
@@ -21,18 +20,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from random import Random
-from typing import IO, Any, TypeVar
+from typing import IO, Any, NamedTuple, TypeVar
 
-from neuron_fabric.data import open_file
+import psutil
+import pytest
+
+from neuron_fabric.data import open_file, read_text
 from neuron_fabric.errors import MAX_LINE
+from scripts.common.data import parse_yaml
 from scripts.common.paths import BUILD, ROOT
-from scripts.fuzz.values import FORGED
 
 MARK = "NF_FUZZ_CASE"
 """Environment variable that every process of a case inherits, so that a stray one is found."""
@@ -42,117 +43,90 @@ _DECOY_TEXT = "nobody may write here\n"
 _MAX_OUTPUT = 200_000
 _REFUSED = "this `nf` tests checkout"
 _LINGER_S = 5.0
-_LIMITS = {
-    "nofile": resource.RLIMIT_NOFILE,
-    "fsize": resource.RLIMIT_FSIZE,
-    "as": resource.RLIMIT_AS,
-}
 NEVER = re.compile(
     r"Traceback \(most recent call last\)|Fatal Python error|Segmentation fault|Exception ignored"
     r"|^\s+File \".*\", line \d+, in ",
     re.MULTILINE,
 )
+FORGED = "FORGED"
+"""No line of output may begin with it: it follows line breaks in hostile texts."""
+_TABLES = parse_yaml(read_text(Path(__file__).with_name("odd_values.yaml")))
+
+
+def _text(value: Any) -> str:
+    """A value of the file: a text, bytes that are not UTF-8, or pieces (``[text, times]``)."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, list):
+        return "".join(one if isinstance(one, str) else one[0] * one[1] for one in value)
+    return str(value)
+
+
+JSON, WORDS, YAML = (
+    {key: _text(value) for key, value in _TABLES[name].items()}
+    for name in ("json", "words", "yaml")
+)
 Axis = Sequence[str] | Sequence[int] | Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., None])
-
-
-@dataclass(frozen=True)
-class CaseGroup:
-    """Cases of one kind: every combination of the axes, of which ``take`` are drawn.
-
-    Attributes:
-        kind: bad input, fault, or hostile.
-        reason: The promise that the group holds.
-        axes: Values by parameter; a mapping gives each value a printable name.
-        take: Number of cases that a seed draws; None for all.
-        always: Names of cases that the ordinary tests run too.
-    """
-
-    kind: str
-    reason: str
-    axes: Mapping[str, Axis]
-    take: int | None = None
-    always: Sequence[str] = ()
-
-    def every(self) -> dict[str, tuple[Any, ...]]:
-        """Return the values of every combination by the name of the case."""
-        axes = [
-            list(axis.items()) if isinstance(axis, Mapping) else [(str(one), one) for one in axis]
-            for axis in self.axes.values()
-        ]
-        return {
-            ", ".join(name for name, _ in choice): tuple(value for _, value in choice)
-            for choice in product(*axes)
-        }
-
-    def drawn(self, name: str, seed: int) -> dict[str, tuple[Any, ...]]:
-        """Return the cases that a seed draws, and those that always run."""
-        every = self.every()
-        if self.take is None or self.take >= len(every):
-            return every
-        names = Random(f"{seed} {name}").sample(list(every), self.take)
-        return {one: every[one] for one in dict.fromkeys([*self.always, *names])}
-
-
-GROUPS: dict[str, CaseGroup] = {}
-"""Groups by the name that `nf fuzz` prints; `group` fills it when a module of cases is imported."""
 
 
 def group(
     kind: str, take: int | None = None, always: Sequence[str] = (), **axes: Axis
 ) -> Callable[[_F], _F]:
-    """Register a test function as a group of cases (see `CaseGroup`)."""
+    """Make a test function a group of cases: every combination of its axes.
 
-    def register(function: _F) -> _F:
-        reason = (function.__doc__ or "").splitlines()[0].rstrip(".")
-        GROUPS[name_of(function.__name__)] = CaseGroup(kind, reason, axes, take, always)
-        return function
+    Args:
+        kind: bad input, fault, or hostile.
+        take: Number of cases that a seed draws; None for all.
+        always: Names of cases that the ordinary tests run too.
+        axes: Values by parameter; a mapping gives each value a printable name.
+    """
+    named = [
+        list(axis.items()) if isinstance(axis, Mapping) else [(str(one), one) for one in axis]
+        for axis in axes.values()
+    ]
+    params = []
+    for choice in product(*named):
+        name = ", ".join(one for one, _ in choice)
+        marks = [] if name in always else [pytest.mark.fuzz]
+        params.append(pytest.param(*(value for _, value in choice), id=name, marks=marks))
 
-    return register
+    def mark(function: _F) -> _F:
+        vars(function).update(kind=kind, take=take)
+        how: Callable[[_F], _F] = pytest.mark.fuzz
+        if axes:
+            how = pytest.mark.parametrize(list(axes), params)
+        return how(function)
+
+    return mark
 
 
-def chosen(name: str, case: str, globs: Sequence[str]) -> bool:
+def is_chosen(case: str, globs: Sequence[str]) -> bool:
     """Tell if globs select a case: by its group, or by its full name "group[value, value]"."""
-    full = f"{name}[{case}]" if case else name
-    return full in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+    name = case.partition("[")[0]
+    return case in globs or any(fnmatch.fnmatchcase(name, glob) for glob in globs)
+
+
+def drawn(cases: Sequence[str], take: int | None, seed: int) -> list[str]:
+    """Return the cases of a group that a seed draws."""
+    if take is None or take >= len(cases):
+        return list(cases)
+    return Random(f"{seed} {cases[0].partition('[')[0]}").sample(cases, take)
 
 
 def name_of(function: str) -> str:
-    """Return the name of a group by that of its function."""
-    return function.removeprefix("test_").replace("_", "-")
+    """Return the name of a group, or a case, by that of its test."""
+    head, *values = function.removeprefix("test_").split("[", 1)
+    return "[".join([head.replace("_", "-"), *values])
 
 
-@dataclass(frozen=True)
-class CommandResult:
+class CommandResult(NamedTuple):
     """Exit code of a command (None: killed after its limit), its output and its stray processes."""
 
     code: int | None
     out: str
     error: str
-    strays: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """Allowed results of a command.
-
-    Attributes:
-        exit: Exit codes.
-        says: Regular expression that the output contains if the exit code is not 0.
-        same: Digest of a result file by its name: the file has it, or is absent after a failure.
-        absent: Files that are absent if the exit code is not 0.
-        stopped: The command was sent a signal, and may end by it.
-        silent: It may fail without a message, since its standard output is broken.
-        seconds: Limit of time.
-    """
-
-    exit: Sequence[int] = (0, 2)
-    says: str = ""
-    same: Mapping[str, str] = field(default_factory=dict)
-    absent: Sequence[str] = ()
-    stopped: bool = False
-    silent: bool = False
-    seconds: float = 60.0
+    strays: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +144,7 @@ class FuzzCase:
         *words: str,
         env: Mapping[str, str] | None = None,
         stop: str = "",
-        limits: Mapping[str, int] | None = None,
+        limits: Mapping[int, int] | None = None,
         stdout: str = "",
         build: bool = True,
         seconds: float = 60.0,
@@ -181,7 +155,7 @@ class FuzzCase:
             words: Command line.
             env: Additional environment variables.
             stop: Name of a signal that is sent at a random moment.
-            limits: Resource limits by name.
+            limits: Limits by resource (`resource.RLIMIT_...`).
             stdout: "full" or "pipe" (without a reader) in place of a file.
             build: Use the builds that all cases share, in place of the folder.
             seconds: Kill the command after this time.
@@ -192,21 +166,25 @@ class FuzzCase:
         full = {name: value for name, value in os.environ.items() if not name.startswith("NF_")}
         builds = SHARED_BUILDS if build else self.folder / "build"
         full |= {"PYTHONPATH": str(root), "NF_BUILD": str(builds), **(env or {}), MARK: token}
+
+        def limit() -> None:
+            for name, value in (limits or {}).items():
+                resource.setrlimit(name, (value, value))
+
+        end = (self.random.uniform(0.05, 4.0), signal.Signals[f"SIG{stop}"]) if stop else None
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as error:
             with _stdout(stdout, out) as stream:
                 code = launch(
                     words,
                     seconds,
-                    (self.random.uniform(0.05, 4.0), signal.Signals[f"SIG{stop}"])
-                    if stop
-                    else None,
+                    end,
                     cwd=root if root == tree else self.folder,  # `nf` refuses another tree's folder
                     env=full,
                     stdout=stream,
                     stderr=error,
-                    preexec_fn=functools.partial(_limit, limits) if limits else None,
+                    preexec_fn=limit if limits else None,
                 )
-            left = tuple(strays(token, _LINGER_S if code is not None else 0.0))
+            left = strays(token, _LINGER_S if code is not None else 0.0)
             return CommandResult(code, _content(out), _content(error), left)
 
     def run(
@@ -220,15 +198,28 @@ class FuzzCase:
         build: bool = False,
         stop: str = "",
         stdout: str = "",
-        env: Mapping[str, str] | None = None,
-        limits: Mapping[str, int] | None = None,
+        **how: Any,
     ) -> None:
-        """Run a command and fail with each breach of the rules (see `execute`, `Allowed`)."""
-        allowed = Allowed(exit, says, same or {}, absent, bool(stop), bool(stdout), seconds)
-        result = self.execute(
-            *words, env=env, stop=stop, limits=limits, stdout=stdout, build=build, seconds=seconds
-        )
-        problems = [*judge(allowed, result), *judge_files(allowed, result, self.folder)]
+        """Run a command and fail with each breach of the rules.
+
+        Args:
+            words: Command line.
+            exit: Allowed exit codes; one that is sent a signal may end by it, too.
+            says: Regular expression that the output contains if the exit code is not 0.
+            same: Digest of a result file by its name: the file has it, or is absent after a
+                failure.
+            absent: Files that are absent if the exit code is not 0.
+            seconds: Limit of time.
+            build: See `execute`.
+            stop: See `execute`.
+            stdout: See `execute`; one that is broken allows a failure without a message.
+            how: More arguments of `execute`.
+        """
+        result = self.execute(*words, stop=stop, stdout=stdout, build=build, seconds=seconds, **how)
+        problems = [
+            *judge(result, exit, says, stopped=bool(stop), silent=bool(stdout), seconds=seconds),
+            *judge_files(result, self.folder, same or {}, absent),
+        ]
         assert not problems, f"exit {result.code}: {'; '.join(problems)} (in {self.folder})"
 
 
@@ -272,11 +263,6 @@ def _stdout(kind: str, file: IO[bytes]) -> IO[bytes]:
     return os.fdopen(os.dup(file.fileno()), "wb")
 
 
-def _limit(limits: Mapping[str, int]) -> None:
-    for name, value in limits.items():
-        resource.setrlimit(_LIMITS[name], (value, value))
-
-
 def _content(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read(_MAX_OUTPUT + 1).decode("utf-8", "replace")
@@ -284,47 +270,47 @@ def _content(file: IO[bytes]) -> str:
 
 def strays(token: str, linger: float) -> list[str]:
     """Kill processes of the case that exist after ``linger`` seconds; return their commands."""
-    late = time.monotonic() + linger
-    while (found := _marked(token)) and time.monotonic() < late:
-        time.sleep(0.05)
+
+    def marked() -> list[psutil.Process]:
+        every = psutil.process_iter(["environ"])  # None: of another user, or gone
+        return [one for one in every if (one.info["environ"] or {}).get(MARK) == token]
+
+    _, left = psutil.wait_procs(marked(), timeout=linger)
     names = []
-    for number in found:
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ")
-            names.append(words.decode("utf-8", "replace")[:200])
-            os.kill(number, signal.SIGKILL)
+    for one in {*left, *marked()}:  # those that were started meanwhile, too
+        with contextlib.suppress(psutil.Error):
+            names.append(" ".join(one.cmdline())[:200])
+            one.kill()
     return names
 
 
-def _marked(token: str) -> list[int]:
-    mark, found = f"{MARK}={token}".encode(), []
-    for entry in os.scandir("/proc"):
-        if entry.name.isdecimal():
-            with contextlib.suppress(OSError):
-                if mark in Path(entry.path, "environ").read_bytes():
-                    found.append(int(entry.name))
-    return found
-
-
-def judge(allowed: Allowed, result: CommandResult) -> Iterator[str]:
+def judge(
+    result: CommandResult,
+    exit: Sequence[int] = (0, 2),
+    says: str = "",
+    *,
+    stopped: bool = False,
+    silent: bool = False,
+    seconds: float = 60.0,
+) -> Iterator[str]:
     """Yield a line for each rule that the exit code, the time or the output breaks."""
     code, both = result.code, result.out + result.error
     if code is None:
-        yield f"still at work after {allowed.seconds:.0f} s"
-    elif code < 0 and not allowed.stopped:
+        yield f"still at work after {seconds:.0f} s"
+    elif code < 0 and not stopped:
         yield f"ended by signal {-code}"
-    elif code >= 0 and code not in allowed.exit:
-        yield f"exit code {code}, not {' or '.join(map(str, allowed.exit))}"
+    elif code >= 0 and code not in exit:
+        yield f"exit code {code}, not {' or '.join(map(str, exit))}"
     if result.strays and code is not None:
         yield f"left behind: {result.strays[0]}"
     if found := NEVER.search(both):
         yield f"traceback: {(result.error.strip() or found[0]).splitlines()[-1][:200]}"
     yield from _judge_text(both)
-    if code not in (0, None) and not allowed.stopped:
-        if not both.strip() and not allowed.silent:
+    if code not in (0, None) and not stopped:
+        if not both.strip() and not silent:
             yield "it failed and did not say why"
-        if allowed.says and not re.search(allowed.says, both):
-            yield f"it does not say {allowed.says!r} but {result.error.strip()[:120]!r}"
+        if says and not re.search(says, both):
+            yield f"it does not say {says!r} but {result.error.strip()[:120]!r}"
 
 
 def _judge_text(both: str) -> Iterator[str]:
@@ -341,15 +327,17 @@ def _judge_text(both: str) -> Iterator[str]:
         yield "nf took it for a mix-up of checkouts: nothing was tried"
 
 
-def judge_files(allowed: Allowed, result: CommandResult, folder: Path) -> Iterator[str]:
-    """Yield a line for each file that was changed, is absent or should be."""
+def judge_files(
+    result: CommandResult, folder: Path, same: Mapping[str, str], absent: Sequence[str]
+) -> Iterator[str]:
+    """Yield a line for each file that was changed, is absent or should be (see `FuzzCase.run`)."""
     decoy = folder / DECOY
     if not decoy.is_file() or decoy.read_bytes() != _DECOY_TEXT.encode():
         yield f"{DECOY} was changed"
-    for name in allowed.absent:
+    for name in absent:
         if result.code != 0 and (folder / name).exists():
             yield f"{name} is there, although it failed"
-    for name, digest in allowed.same.items():
+    for name, digest in same.items():
         if not (folder / name).is_file():
             if result.code == 0:
                 yield f"{name} is not there, although it did not fail"

@@ -16,11 +16,13 @@ import signal
 import subprocess
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from typing import NamedTuple
 
 from neuron_fabric.capture.safetensors_io import open_tensors
 from neuron_fabric.errors import CaptureError, one_line, say
@@ -36,8 +38,7 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 _ENDED_SHARE = 0.2
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A sort of command: its words, and what it says when it ends right (exit code 0).
 
     ``variant`` names the tensors that its result file holds; empty: it writes none. ``weight``: how
@@ -59,7 +60,7 @@ def _replay(variant: str, transport: str, sim: str, *words: str) -> Kind:
 
 
 _FIRST, _QUICK = registry.names()[0], registry.quick().name
-KINDS = (
+KINDS: tuple[Kind, ...] = (
     _replay("plus", "bulk", _FIRST, "--route", "*=G_BINARY"),
     _replay("minus", "bulk", _FIRST, "--route", "*=G_BINARY", "--tie", "minus"),
     _replay("ternary", "bulk", _FIRST, "--route", "*=G_TERNARY"),
@@ -76,17 +77,10 @@ KINDS = (
     Kind("clean all", ("clean", "--all"), "removed", 1, cleans=True),
     Kind("capture check", ("capture", "check", CAPTURE)),
 )
-# Makes a folder below the tree's build folder; two at once choose different ones.
-TRAINING = Kind(
-    "capture training",
-    ("capture", "--workers", "2", "--steps", "1", "train"),
-    "replay it with",
-)
-
-
-def kinds() -> tuple[Kind, ...]:
-    """Return the kinds to draw from; a training is captured if torch is installed."""
-    return (*KINDS, TRAINING) if importlib.util.find_spec("torch") else KINDS
+if importlib.util.find_spec("torch"):
+    # Makes a folder below the tree's build folder; two at once choose different ones.
+    training = ("capture", "--workers", "2", "--steps", "1", "train")
+    KINDS += (Kind("capture training", training, "replay it with"),)
 
 
 @dataclass
@@ -99,11 +93,6 @@ class ConcurrentCommand:
     ended: tuple[float, signal.Signals] | None = None
     code: int | None = None  # None: it hung, and was killed
     text: str = ""
-    log: Path = field(default_factory=Path)
-
-    def words(self) -> list[str]:
-        """Return the words after `nf`."""
-        return [*self.kind.words, *(("--out", str(self.out)) if self.out else ())]
 
     def __str__(self) -> str:
         end = f", {self.ended[1].name} after {self.ended[0]:.1f} s" if self.ended else ""
@@ -114,8 +103,7 @@ class ConcurrentCommand:
 def draw(number: int, seed: int, folder: Path) -> list[ConcurrentCommand]:
     """The commands of a case; half of the cases start at least two of one sort."""
     random = Random(f"{seed} {number}")
-    some = kinds()
-    drawn = random.choices(some, [kind.weight for kind in some], k=random.choice((2, 2, 3, 4)))
+    drawn = random.choices(KINDS, [kind.weight for kind in KINDS], k=random.choice((2, 2, 3, 4)))
     if random.random() < 0.5:
         drawn[-1] = drawn[0]
     commands = []
@@ -141,22 +129,18 @@ class Tree:
     def warm_up(self) -> None:
         """Run every sort once, alone: builds are there, and each result is known. NfError when one
         does not end right even so."""
-        for kind in kinds():
-            if kind.cleans:
-                continue
-            command = ConcurrentCommand(
-                kind, out=self.folder / "alone.safetensors" if kind.variant else None
-            )
-            start = time.monotonic()
+        for kind in (one for one in KINDS if not one.cleans):
+            out = self.folder / "alone.safetensors" if kind.variant else None
+            command, start = ConcurrentCommand(kind, out=out), time.monotonic()
             self.run([command], self.folder)
             wrong = self.wrong_end(command) or ("" if command.code == 0 else "refuses")
             if wrong:
-                raise NfError(f"{kind.name}, alone, {wrong}: see {shown(command.log)}.")
-            if command.out is not None:
-                tensors = tensors_of(command.out)
+                raise NfError(f"{kind.name}, alone, {wrong}: {one_line(command.text, 600)}")
+            if out is not None:
+                tensors = tensors_of(out)
                 if self.alone.setdefault(kind.variant, tensors) != tensors:
                     raise NfError(f"{kind.name}, alone, gives other tensors than its variant.")
-                command.out.unlink()
+                out.unlink()
             say(f"alone: {kind.name}, {time.monotonic() - start:.1f} s", flush=True)
 
     def case(self, number: int, seed: int) -> tuple[list[ConcurrentCommand], list[str]]:
@@ -179,17 +163,18 @@ class Tree:
 
     def run(self, commands: Sequence[ConcurrentCommand], folder: Path) -> None:
         """Start each command at its time, end those that are to be ended, wait for all."""
-        for place, command in enumerate(commands):
-            command.log = folder / f"{place}-{command.kind.name.replace(' ', '-')}.log"
-        with ThreadPoolExecutor(len(commands)) as pool:
-            list(pool.map(self._run, commands))
 
-    def _run(self, command: ConcurrentCommand) -> None:
-        time.sleep(command.start_s)
-        with command.log.open("wb") as log:
-            how = {"cwd": ROOT, "env": self._env, "stdout": log, "stderr": subprocess.STDOUT}
-            command.code = launch(command.words(), LIMIT_S, command.ended, **how)
-        command.text = command.log.read_text(encoding="utf-8", errors="replace")
+        def one(place: int, command: ConcurrentCommand) -> None:
+            time.sleep(command.start_s)
+            words = [*command.kind.words, *(("--out", str(command.out)) if command.out else ())]
+            path = folder / f"{place}-{command.kind.name.replace(' ', '-')}.log"
+            with path.open("wb") as log:
+                how = {"cwd": ROOT, "env": self._env, "stdout": log, "stderr": subprocess.STDOUT}
+                command.code = launch(words, LIMIT_S, command.ended, **how)
+            command.text = path.read_text(encoding="utf-8", errors="replace")
+
+        with ThreadPoolExecutor(len(commands)) as pool:
+            list(pool.map(one, range(len(commands)), commands))
 
     @staticmethod
     def wrong_end(command: ConcurrentCommand) -> str:
@@ -238,20 +223,17 @@ def campaign(number: int, seed: int, folder: Path) -> int:
     """Run ``number`` interleavings; the exit code."""
     start = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
-    tree = Tree(folder)
+    tree, red, codes = Tree(folder), list[int](), Counter[str]()
     tree.warm_up()
-    red: list[int] = []
-    codes = {"right": 0, "refused": 0, "ended": 0}
     for one in range(number):
         begin = time.monotonic()
         commands, wrong = tree.case(one, seed)
         for command in commands:
             codes["right" if command.code == 0 else "ended" if command.ended else "refused"] += 1
-        word = "FAIL" if wrong else "ok"
-        what = "; ".join(map(str, commands))
-        say(f"{word:4} case {one}: {what}, {time.monotonic() - begin:.1f} s", flush=True)
-        for text in wrong:
-            say(f"     {text}", flush=True)
+        word, what = "FAIL" if wrong else "ok", "; ".join(map(str, commands))
+        took = time.monotonic() - begin
+        lines = [f"     {text}" for text in wrong]
+        say(f"{word:4} case {one}: {what}, {took:.1f} s", *lines, flush=True)
         red += [one] if wrong else []
     if red:
         say(f"folders of the failed cases: {shown(folder)}, {', '.join(map(str, red))}")

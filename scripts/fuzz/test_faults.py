@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import resource
+
 from scripts.fuzz import setup
 from scripts.fuzz.fuzz_case import FuzzCase, group
 from scripts.fuzz.setup import OUT, REPLAY, undamaged
@@ -35,21 +37,19 @@ def test_stop_run(case: FuzzCase, stop: str, again: int) -> None:
     case.run("run", "test_regs::unmapped", "--sim", "icarus", stop=stop, exit=ENDED)
 
 
-@group("fault", limit=[8, 10, 12, 16, 24, 32])
-def test_few_files(case: FuzzCase, limit: int) -> None:
-    """A limit of open files."""
-    _limited(case, nofile=limit)
+FEW, SMALL = (8, 10, 12, 16, 24, 32), (3000, 5000, 10000, 30000, 100000)
 
 
-@group("fault", limit=[3000, 5000, 10000, 30000, 100000])
-def test_small_files(case: FuzzCase, limit: int) -> None:
-    """A limit of the size of files, as on a disk that fills up."""
-    _limited(case, fsize=limit)
-
-
-def _limited(case: FuzzCase, **limits: int) -> None:
+@group(
+    "fault",
+    limit={f"{n} files": (resource.RLIMIT_NOFILE, n) for n in FEW}
+    | {f"{n} bytes": (resource.RLIMIT_FSIZE, n) for n in SMALL},
+)
+def test_few_or_small_files(case: FuzzCase, limit: tuple[int, int]) -> None:
+    """A limit of open files, or of their size, as on a disk that fills up."""
     setup.capture(case.folder)
     same = {OUT: undamaged()}
+    limits = dict([limit])
     case.run(*REPLAY, "--out", OUT, limits=limits, build=True, exit=[0, 1, 2], same=same)
 
 
@@ -58,7 +58,7 @@ def test_little_memory(case: FuzzCase, limit: int) -> None:
     """A limit of memory."""
     setup.capture(case.folder)
     env = {"OPENBLAS_NUM_THREADS": "1"}
-    case.run("capture", "check", "c", limits={"as": limit}, env=env)
+    case.run("capture", "check", "c", limits={resource.RLIMIT_AS: limit}, env=env)
 
 
 @group("fault", stdout=["full", "pipe"], verb=["list", "history", "report", "doctor"])

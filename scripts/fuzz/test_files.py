@@ -7,10 +7,13 @@ command reads it, or refuses it in one line.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
 from scripts.fuzz import setup
-from scripts.fuzz.fuzz_case import FuzzCase, group
+from scripts.fuzz.fuzz_case import JSON, YAML, FuzzCase, group
 from scripts.fuzz.setup import DAMAGES, OUT, REPLAY, undamaged
-from scripts.fuzz.values import JSON, YAML
 
 WORKER = "c/step-000001/worker-000.safetensors"
 TRACE = "# link trace 1\nreset\n"
@@ -30,61 +33,104 @@ def words(text: str) -> list[str]:
     return text.split()
 
 
-@group(
-    "bad input",
-    take=90,
-    always=["tensors/0/name, escape"],
-    at=words(
+class Source(NamedTuple):
+    """File of a set-up, the command that reads it, and the places of its values ("a/0/b")."""
+
+    write: Callable[[Path], object]
+    file: str
+    command: str
+    places: str = ""
+
+
+STIMULUS = "replay --stimulus s.json --sim icarus"
+DRY_RUN = "run test_regs::unmapped --sim icarus --dry-run"
+FACTS = (
+    "invocation invocation/title invocation/tools invocation/seeds invocation/seconds point "
+    "point/when point/durations"
+)
+RECORD = (
+    "name sim seed passed kind cause seconds cases cases/0/seconds cases/0/name metrics "
+    "metrics/cycles log parameters coverage"
+)
+SOURCES = {
+    "manifest": Source(
+        setup.capture,
+        "c/capture.json",
+        "capture check c",
         "format version model world_size steps steps/0 tensors tensors/0 tensors/0/name "
-        "tensors/0/shape tensors/0/shape/0 tensors/0/dtype note created"
+        "tensors/0/shape tensors/0/shape/0 tensors/0/dtype note created",
     ),
-    value=JSON,
-)
-def test_manifest_value(case: FuzzCase, at: str, value: str) -> None:
-    """Any value in capture.json is read or refused in one line."""
-    setup.capture(case.folder)
-    setup.json_value(case.folder, "c/capture.json", at, value)
-    case.run("capture", "check", "c")
-
-
-@group("bad input", how=DAMAGES)
-def test_manifest_file(case: FuzzCase, how: str) -> None:
-    """A damaged capture.json, or something else in its place."""
-    setup.capture(case.folder)
-    setup.damage(case.folder, case.random, "c/capture.json", how)
-    case.run("capture", "check", "c")
+    "header": Source(
+        setup.capture,
+        WORKER,
+        "capture check c",
+        "__metadata__ __metadata__/step conv.weight conv.weight/dtype conv.weight/shape "
+        "conv.weight/shape/0 conv.weight/data_offsets conv.weight/data_offsets/1",
+    ),
+    "stimulus": Source(
+        setup.stimulus,
+        "s.json",
+        STIMULUS,
+        "format version note parameters seed operations operations/0 operations/0/write "
+        "operations/0/ldid operations/0/data operations/1/read operations/1/expect",
+    ),
+    "facts in history": Source(setup.history, "invocation.facts", "history", FACTS),
+    "facts in report": Source(setup.history, "invocation.facts", "report", FACTS),
+    "spec": Source(
+        setup.history,
+        "run.spec",
+        f"{DRY_RUN} --failed",
+        "module tests tests/0 seed timeout_s build build/sim build/root build/parameters env "
+        "window_ns",
+    ),
+    "history": Source(setup.history, "run.record", "history", RECORD),
+    "report": Source(setup.history, "run.record", "report", RECORD),
+    "record": Source(
+        setup.records,
+        "runs/*/record.json",
+        "report --runs runs",
+        "id name sim seed passed kind cause seconds cases cases/0 cases/0/sim_time_ns metrics "
+        "flaky waves coverage",
+    ),
+}
+"""Files with values, by the name that a case begins with."""
+WHOLE = {
+    "manifest": SOURCES["manifest"],
+    "worker": Source(setup.capture, WORKER.replace("000.s", "001.s"), "capture check c"),
+    "stimulus": SOURCES["stimulus"],
+    "history": Source(setup.history, "build/history.sqlite", "history"),
+    "report": Source(setup.history, "build/history.sqlite", "report"),
+    "record": SOURCES["record"],
+    "testplan": Source(setup.tree, "tree/verif/testplan/suites.yaml", "list --suites"),
+    "file list": Source(setup.tree, "tree/hdl/nf_controller.f", DRY_RUN),
+    "test": Source(setup.tree, "tree/verif/tests/test_regs.py", DRY_RUN),
+    "trace": Source(lambda folder: setup.text(folder, "t", TRACE), "t", "report flits t"),
+}
+"""Files that are damaged as a whole."""
 
 
 @group(
     "bad input",
-    take=60,
-    at=words(
-        "__metadata__ __metadata__/step conv.weight conv.weight/dtype conv.weight/shape "
-        "conv.weight/shape/0 conv.weight/data_offsets conv.weight/data_offsets/1"
-    ),
+    take=410,
+    always=["manifest tensors/0/name, escape", "report cause, line break"],
+    at={f"{name} {at}": (one, at) for name, one in SOURCES.items() for at in words(one.places)},
     value=JSON,
 )
-def test_header_value(case: FuzzCase, at: str, value: str) -> None:
-    """Any value in the header of a safetensors file."""
-    setup.capture(case.folder)
-    setup.json_value(case.folder, WORKER, at, value)
-    case.run("capture", "check", "c")
+def test_value(case: FuzzCase, at: tuple[Source, str], value: str) -> None:
+    """Any value in a file of JSON, a header or a recorded column is read or refused in one line."""
+    source, place = at
+    source.write(case.folder)
+    setup.json_value(case.folder, source.file, place, value)
+    case.run(*words(source.command), build=source.command == STIMULUS)
 
 
-@group("bad input", length=[-1, 0, 1, 7, 4294967296, 99999999999])
-def test_header_length(case: FuzzCase, length: int) -> None:
-    """A header length that the file does not have."""
-    setup.capture(case.folder)
-    setup.header_length(case.folder, WORKER, length)
-    case.run("capture", "check", "c", exit=[2], says="worker-000.safetensors: ")
-
-
-@group("bad input", always=["fifo"], how=DAMAGES)
-def test_worker_file(case: FuzzCase, how: str) -> None:
-    """A damaged worker file, or something else in its place."""
-    setup.capture(case.folder)
-    setup.damage(case.folder, case.random, WORKER.replace("000.s", "001.s"), how)
-    case.run("capture", "check", "c")
+@group("bad input", always=["worker, fifo", "trace, device"], file=WHOLE, how=DAMAGES)
+def test_damage(case: FuzzCase, file: Source, how: str) -> None:
+    """A damaged file, or something else in its place."""
+    file.write(case.folder)
+    setup.damage(case.folder, case.random, file.file, how)
+    driven = file.command == STIMULUS
+    case.run(*words(file.command), build=driven, exit=[0, 1, 2] if driven else [0, 2])
 
 
 @group("bad input", file=["c/capture.json", WORKER], how=DAMAGES)
@@ -95,6 +141,14 @@ def test_replay_of_damage(case: FuzzCase, file: str, how: str) -> None:
     case.run(*REPLAY, "--out", OUT, build=True, absent=[OUT])
 
 
+@group("bad input", length=[-1, 0, 1, 7, 4294967296, 99999999999])
+def test_header_length(case: FuzzCase, length: int) -> None:
+    """A header length that the file does not have."""
+    setup.capture(case.folder)
+    setup.header_length(case.folder, WORKER, length)
+    case.run("capture", "check", "c", exit=[2], says="worker-000.safetensors: ")
+
+
 @group("bad input")
 def test_many_tensors(case: FuzzCase) -> None:
     """50,000 tensors, two of one name, are refused in seconds."""
@@ -103,146 +157,28 @@ def test_many_tensors(case: FuzzCase) -> None:
     case.run("capture", "check", "c", exit=[2], says=says, seconds=20)
 
 
+COLUMNS = {
+    "run": ("finished name sim seed result seconds fingerprint spec record cause", "--of 1"),
+    "invocation": ("started finished title command revision expected", ""),
+    "result": ("test sim build seed result seconds", "--trend"),
+}
+"""Columns of the tables of the history, and the option of `nf history` that prints them."""
+
+
 @group(
     "bad input",
     take=80,
-    at=words(
-        "format version note parameters seed operations operations/0 operations/0/write "
-        "operations/0/ldid operations/0/data operations/1/read operations/1/expect"
-    ),
-    value=JSON,
-)
-def test_stimulus_value(case: FuzzCase, at: str, value: str) -> None:
-    """Any value in a stimulus is driven or refused in one line."""
-    setup.stimulus(case.folder)
-    setup.json_value(case.folder, "s.json", at, value)
-    case.run("replay", "--stimulus", "s.json", "--sim", "icarus", build=True)
-
-
-@group("bad input", how=DAMAGES)
-def test_stimulus_file(case: FuzzCase, how: str) -> None:
-    """A damaged stimulus, or something else in its place."""
-    setup.stimulus(case.folder)
-    setup.damage(case.folder, case.random, "s.json", how)
-    case.run("replay", "--stimulus", "s.json", "--sim", "icarus", build=True, exit=[0, 1, 2])
-
-
-@group(
-    "bad input",
-    take=50,
-    at=words(
-        "invocation invocation/title invocation/tools invocation/seeds invocation/seconds point "
-        "point/when point/durations"
-    ),
-    value=JSON,
-    verb=["history", "report"],
-)
-def test_history_facts(case: FuzzCase, at: str, value: str, verb: str) -> None:
-    """Any value in the recorded facts of a command."""
-    setup.history(case.folder)
-    setup.json_value(case.folder, "invocation.facts", at, value)
-    case.run(verb)
-
-
-@group(
-    "bad input",
-    take=40,
-    at=words(
-        "module tests tests/0 seed timeout_s build build/sim build/root build/parameters env "
-        "window_ns"
-    ),
-    value=JSON,
-)
-def test_history_spec(case: FuzzCase, at: str, value: str) -> None:
-    """Any value in the recorded specification of a run."""
-    setup.history(case.folder)
-    setup.json_value(case.folder, "run.spec", at, value)
-    case.run("run", "test_regs::unmapped", "--failed", "--dry-run", "--sim", "icarus")
-
-
-@group(
-    "bad input",
-    take=50,
-    always=["cause, line break, report"],
-    at=words(
-        "name sim seed passed kind cause seconds cases cases/0/seconds cases/0/name metrics "
-        "metrics/cycles log parameters coverage"
-    ),
-    value=JSON,
-    verb=["history", "report"],
-)
-def test_history_record(case: FuzzCase, at: str, value: str, verb: str) -> None:
-    """Any value in the record of a run in the history."""
-    setup.history(case.folder)
-    setup.json_value(case.folder, "run.record", at, value)
-    case.run(verb)
-
-
-@group(
-    "bad input",
-    take=30,
-    column=words("finished name sim seed result seconds fingerprint spec record cause"),
+    column={f"{t}.{c}": (t, c) for t, (columns, _) in COLUMNS.items() for c in words(columns)},
     value=CELLS,
 )
-def test_history_rows(case: FuzzCase, column: str, value: object) -> None:
-    """Any value in a column of recorded runs."""
+def test_column(case: FuzzCase, column: tuple[str, str], value: object) -> None:
+    """Any value in a column of the history."""
+    table, name = column
     setup.history(case.folder)
-    setup.row(case.folder, "run", column, value)
-    case.run("history", "--of", "1")
-
-
-@group(
-    "bad input",
-    take=30,
-    column=words("started finished title command revision expected"),
-    value=CELLS,
-    verb=["history", "report"],
-)
-def test_history_commands(case: FuzzCase, column: str, value: object, verb: str) -> None:
-    """Any value in a column of recorded commands."""
-    setup.history(case.folder)
-    setup.row(case.folder, "invocation", column, value)
-    case.run(verb)
-
-
-@group("bad input", take=20, column=words("test sim build seed result seconds"), value=CELLS)
-def test_history_trend(case: FuzzCase, column: str, value: object) -> None:
-    """Any value in a column of recorded tests."""
-    setup.history(case.folder)
-    setup.row(case.folder, "result", column, value)
-    case.run("history", "--trend")
-
-
-@group("bad input", how=DAMAGES, verb=["history", "report"])
-def test_history_file(case: FuzzCase, how: str, verb: str) -> None:
-    """A damaged history, or something else in its place."""
-    setup.history(case.folder)
-    setup.damage(case.folder, case.random, "build/history.sqlite", how)
-    case.run(verb)
-
-
-@group(
-    "bad input",
-    take=40,
-    at=words(
-        "id name sim seed passed kind cause seconds cases cases/0 cases/0/sim_time_ns metrics "
-        "flaky waves coverage"
-    ),
-    value=JSON,
-)
-def test_record_value(case: FuzzCase, at: str, value: str) -> None:
-    """Any value in the record of a run folder."""
-    setup.records(case.folder)
-    setup.json_value(case.folder, "runs/*/record.json", at, value)
-    case.run("report", "--runs", "runs")
-
-
-@group("bad input", how=DAMAGES)
-def test_record_file(case: FuzzCase, how: str) -> None:
-    """A damaged record, or something else in its place."""
-    setup.records(case.folder)
-    setup.damage(case.folder, case.random, "runs/*/record.json", how)
-    case.run("report", "--runs", "runs")
+    setup.row(case.folder, table, name, value)
+    case.run("history", *words(COLUMNS[table][1]))
+    if table == "invocation":
+        case.run("report")
 
 
 @group(
@@ -272,27 +208,6 @@ def test_mutants_value(case: FuzzCase, value: str) -> None:
     case.run("mutate", "--list")
 
 
-@group("bad input", how=DAMAGES)
-def test_testplan_file(case: FuzzCase, how: str) -> None:
-    """A damaged testplan, or something else in its place."""
-    setup.tree(case.folder)
-    setup.damage(case.folder, case.random, "tree/verif/testplan/suites.yaml", how)
-    case.run("list", "--suites")
-
-
-@group(
-    "bad input",
-    take=20,
-    file=["tree/hdl/nf_controller.f", "tree/verif/tests/test_regs.py"],
-    how=DAMAGES,
-)
-def test_source_file(case: FuzzCase, file: str, how: str) -> None:
-    """A damaged source, or something else in its place."""
-    setup.tree(case.folder)
-    setup.damage(case.folder, case.random, file, how)
-    case.run("run", "test_regs::unmapped", "--sim", "icarus", "--dry-run")
-
-
 @group("bad input", value=JSON)
 def test_trace_text(case: FuzzCase, value: str) -> None:
     """Any text in a link trace."""
@@ -300,34 +215,15 @@ def test_trace_text(case: FuzzCase, value: str) -> None:
     case.run("report", "flits", "t")
 
 
-@group("bad input", always=["device"], how=DAMAGES)
-def test_trace_file(case: FuzzCase, how: str) -> None:
-    """A damaged link trace, or something else in its place."""
-    setup.text(case.folder, "t", TRACE)
-    setup.damage(case.folder, case.random, "t", how)
-    case.run("report", "flits", "t")
-
-
-def _built_again(case: FuzzCase, file: str, how: str) -> None:
-    """Replay, damage a file of the build, and replay with the same result."""
+@group(
+    "fault",
+    file=["build.json", "nf_bulk.vpi", "nf_bulk.vvp"],
+    how=words("empty cut garbage zeros twice fifo folder device loop missing") + ["not UTF-8"],
+)
+def test_build(case: FuzzCase, file: str, how: str) -> None:
+    """A build with a damaged stamp or part is made again."""
     setup.capture(case.folder)
     first = case.execute(*REPLAY, build=False, seconds=120)
     assert first.code == 0, first.error
     setup.damage(case.folder, case.random, f"build/sim/bulk-icarus-*/{file}", how)
     case.run(*REPLAY, "--out", OUT, exit=[0], same={OUT: undamaged()}, seconds=120)
-
-
-@group(
-    "fault",
-    how=["empty", "garbage", "zeros", "not UTF-8", "twice", "fifo", "folder", "device", "loop"]
-    + ["missing"],
-)
-def test_build_stamp(case: FuzzCase, how: str) -> None:
-    """A build with a damaged stamp is made again."""
-    _built_again(case, "build.json", how)
-
-
-@group("fault", file=["nf_bulk.vpi", "nf_bulk.vvp"], how=["empty", "cut", "missing"])
-def test_build_library(case: FuzzCase, file: str, how: str) -> None:
-    """A build with a damaged part is made again."""
-    _built_again(case, file, how)

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from scripts.fuzz import setup
-from scripts.fuzz.fuzz_case import FuzzCase, group
+from scripts.fuzz.fuzz_case import WORDS, FuzzCase, group
 from scripts.fuzz.setup import OUT, REPLAY, undamaged
 from scripts.fuzz.test_files import TRACE, words
-from scripts.fuzz.values import WORDS
 
 NAMES = {
     "blank": "a b",
@@ -39,22 +40,50 @@ OUTPUTS = {
 }
 SIM = ("replay", "c", "--sim", "icarus")
 DRY_RUN = ("run", "test_regs::unmapped", "--dry-run")
+OPTIONS = {
+    "replay c --sim icarus OPTION WORD": "--steps --route --sim --ternary-ratio --threshold --seed "
+    "--param --timeout --shard --merge --workers --synthetic --nonfinite --tie --transport --jobs "
+    "--memory-latency --memory-beat --memory-stall --rounding --sums",
+    "measure bench misses OPTION WORD --only none": "--only --lines --memory-latency --memory-beat "
+    "--memory-stall --sim",
+    "serve --status no/server OPTION WORD": "--device --sim --workers --socket --timeout --param "
+    "--memory-latency",
+    "run test_regs::unmapped --dry-run OPTION WORD": "--seed --seeds --until-fail --jobs --timeout "
+    "--scale --build --changed --sim",
+    "history OPTION WORD": "--sim --result --of --last",
+    "capture OPTION WORD --out o s.py": "--workers --steps --ranks --layers",
+    "OPTION WORD": "list history rerun report replay capture completion doctor nonsense",
+    "report OPTION WORD": "flits",
+}
+"""Command lines with the options, or verbs, that are given an odd word; the files exist."""
+REFUSED = ("measure", "serve", "capture -")
+"""Beginnings of lines that cannot succeed, whatever the word is."""
+
+
+def everything(folder: Path) -> None:
+    """Write the files that the command lines of `OPTIONS` name."""
+    setup.capture(folder)
+    setup.history(folder)
+    setup.text(folder, "s.py", "pass\n")
+    setup.text(folder, "t", TRACE)
 
 
 @group(
     "bad input",
-    take=120,
-    option=words(
-        "--steps --route --sim --ternary-ratio --threshold --seed --param --timeout --shard "
-        "--merge --workers --synthetic --nonfinite --tie --transport --jobs --memory-latency "
-        "--memory-beat --memory-stall --rounding --sums"
-    ),
+    take=430,
+    line={
+        line.replace("OPTION", option).partition(" WORD")[0]: line.replace("OPTION", option)
+        for line, options in OPTIONS.items()
+        for option in words(options)
+    },
     word=WORDS,
 )
-def test_words_replay(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf replay."""
-    setup.capture(case.folder)
-    case.run(*SIM, option, word, build=True)
+def test_words(case: FuzzCase, line: str, word: str) -> None:
+    """Any word after an option or a verb."""
+    everything(case.folder)
+    command = [word if part == "WORD" else part for part in words(line)]
+    exit_codes = [2] if line.startswith(REFUSED) else [0, 2]
+    case.run(*command, build=line.startswith("replay c "), exit=exit_codes)
 
 
 @group(
@@ -72,29 +101,6 @@ def test_parameters(case: FuzzCase, transport: str, parameter: str) -> None:
     case.run(*SIM, "--transport", transport, "--param", parameter, exit=[2])
 
 
-@group(
-    "bad input",
-    take=40,
-    option=words("--only --lines --memory-latency --memory-beat --memory-stall --sim"),
-    word=WORDS,
-)
-def test_words_bench(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf measure bench, with a row that does not exist."""
-    bench = ("measure", "bench", "misses")
-    case.run(*bench, option, word, "--only", "no such row", exit=[2])
-
-
-@group(
-    "bad input",
-    take=40,
-    option=words("--device --sim --workers --socket --timeout --param --memory-latency"),
-    word=WORDS,
-)
-def test_words_serve(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf serve, where no server answers."""
-    case.run("serve", "--status", "no/server", option, word, exit=[2])
-
-
 @group("bad input", word=words("0-999999 0-999999999 5- 999999 1000000 9-1"))
 def test_words_synthetic(case: FuzzCase, word: str) -> None:
     """The number of drawn steps has a limit."""
@@ -102,57 +108,10 @@ def test_words_synthetic(case: FuzzCase, word: str) -> None:
     case.run(*drawn, "--sim", "icarus", "--shard", "9999/9999", "--steps", word, exit=[2])
 
 
-@group(
-    "bad input",
-    take=70,
-    option=words("--seed --seeds --until-fail --jobs --timeout --scale --build --changed --sim"),
-    word=WORDS,
-)
-def test_words_run(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf run."""
-    case.run(*DRY_RUN, option, word)
-
-
 @group("hostile", take=40, option=words("--changed --cluster --suite --build"), word=WORDS)
 def test_words_joined(case: FuzzCase, option: str, word: str) -> None:
     """A word that looks like an option reaches no other program as one."""
     case.run(*DRY_RUN, f"{option}={word}")
-
-
-@group(
-    "bad input",
-    take=80,
-    verb={
-        name: name.split(", ")
-        for name in ("list", "history", "rerun", "report", "replay", "capture", "report, flits")
-        + ("completion", "doctor", "nonsense")
-    },
-    word=WORDS,
-)
-def test_words_verbs(case: FuzzCase, verb: list[str], word: str) -> None:
-    """Any word after a verb."""
-    case.run(*verb, word)
-
-
-@group("bad input", take=25, option=words("--sim --result --of --last"), word=WORDS)
-def test_words_history(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf history."""
-    setup.history(case.folder)
-    case.run("history", option, word)
-
-
-@group("bad input", take=30, option=words("--workers --steps --ranks --layers"), word=WORDS)
-def test_words_capture(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf capture."""
-    setup.text(case.folder, "s.py", "pass\n")
-    case.run("capture", option, word, "--out", "o", "s.py", exit=[2])
-
-
-@group("bad input", take=20, option=words("--first --last --direction"), word=WORDS)
-def test_words_flits(case: FuzzCase, option: str, word: str) -> None:
-    """Any word after an option of nf report flits."""
-    setup.text(case.folder, "t", TRACE)
-    case.run("report", "flits", "t", option, word)
 
 
 @group("bad input", take=14, word=WORDS)

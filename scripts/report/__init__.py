@@ -12,8 +12,9 @@ Files are written completely or not at all.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from neuron_fabric import output
 from neuron_fabric.errors import one_line, say
@@ -38,26 +39,32 @@ from scripts.report import (
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
-from scripts.report.testplan_progress import Progress, measure
+from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint
 
 JSON, JUNIT, PAGE, UCIS = "results.json", "junit.xml", "index.html", "ucis.xml"
 SOURCE = source_page.NAME
+T = TypeVar("T")
 
 
 def gather(
     records: Sequence[RunRecord], invocation: Invocation, history: Sequence[HistoryPoint] = ()
 ) -> Report:
     """Build the Report of an invocation; `history` are the earlier invocations."""
+    waivers = _read(functional.read_waivers, list[functional.Waiver](), "waivers")
+    plan = _read(testplan.read, None, "the testplan")
     measured = merge(records) if any(record.coverage for record in records) else None
-    counted = code_coverage.count(measured, _code_waivers()) if measured else None
+    counted = None
+    if measured:
+        hidden = _read(code_waivers.read, list[code_waivers.CodeWaiver](), "these waivers")
+        counted = code_coverage.count(measured, hidden)
     return Report(
         invocation=invocation,
         counts=counts(records),
         records=tuple(ordered(records)),
-        functional=functional.merge(records, waivers=_waivers()),
+        functional=functional.merge(records, waivers=waivers),
         code=code_coverage.figures(counted),
-        progress=_progress(records),
+        progress=measure(plan, records) if plan else None,
         history=tuple(history),
         mutation=mutation.read(),
         proofs=proofs.read(),
@@ -104,29 +111,16 @@ def write_all(
     return found
 
 
-def _waivers() -> list[functional.Waiver]:
-    # `nf check` finds errors in these files; they must not cost the results of a long run.
+def _read(read: Callable[..., T], without: T, what: str) -> T:
+    """Read a file of the project that a report uses, or report without it.
+
+    `nf check` finds errors in these files; they must not cost the results of a long run.
+    """
     try:
-        return functional.read_waivers()
+        return read()
     except NfError as error:
-        say(f"nf: {error} Reported without waivers.", file=sys.stderr)
-        return []
-
-
-def _code_waivers() -> list[code_waivers.CodeWaiver]:
-    try:
-        return code_waivers.read()
-    except NfError as error:
-        say(f"nf: {error} Reported without these waivers.", file=sys.stderr)
-        return []
-
-
-def _progress(records: Sequence[RunRecord]) -> Progress | None:
-    try:
-        return measure(testplan.read(), records)
-    except NfError as error:
-        say(f"nf: {error} Reported without the testplan.", file=sys.stderr)
-        return None
+        say(f"nf: {error} Reported without {what}.", file=sys.stderr)
+        return without
 
 
 def summary(records: Sequence[RunRecord], seconds: float, expected: int) -> str:

@@ -40,11 +40,6 @@ class Invocation:
     tools: tuple[tuple[str, str], ...]
     seeds: tuple[int, ...]
 
-    @property
-    def id(self) -> str:
-        """Return the name of the invocation, which sorts by time."""
-        return self.started
-
 
 def describe(
     title: str, records: Sequence[RunRecord], seconds: float, expected: int | None = None

@@ -10,23 +10,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
-
-from jinja2 import Environment, StrictUndefined
 
 from scripts.common.paths import ROOT
 from scripts.coverage.places import KINDS
 from scripts.report import functional, run_figures, source_page, trend
 from scripts.report.document import Report
-from scripts.report.outcome import Outcome, all_results, buckets, many, of_record
+from scripts.report.outcome import Outcome, all_results, buckets, of_record
+from scripts.report.templates import render, source
 
-# Read at import: a long run must not use files that were edited or checked out meanwhile.
-_TEMPLATE, _STYLE, _SCRIPT = (
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("page.html.j2", "page.css", "page.js")
-)
+_STYLE, _SCRIPT = source("page.css"), source("page.js")
 # Words and signs show the result; colour only helps.
 _SIGNS = {
     Outcome.PASSED: "✓",
@@ -37,42 +31,19 @@ _SIGNS = {
 _SLOWEST = 15
 
 
-@dataclass(frozen=True)
-class Slow:
-    """Slow test; `before` is its mean in the previous invocation, or None."""
-
-    name: str
-    seconds: float
-    before: float | None
-
-    @property
-    def change(self) -> str:
-        """Return the change, if it exceeds the noise."""
-        if self.before is None or self.before < 0.1:
-            return ""
-        percent = 100 * (self.seconds / self.before - 1)
-        return f"{percent:+.0f} %" if abs(percent) >= 1 else "same"
-
-
 def text(report: Report, folder: Path) -> str:
     """Return the page, with links relative to its `folder`."""
-    environment = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["link"] = lambda path: link(str(path), folder)
-    environment.filters["sign"] = lambda outcome: f"{_SIGNS[outcome]} {outcome}"
-    environment.filters["many"] = many
-    environment.filters["others"] = functional.others
-    environment.filters["span"] = span
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)
     before = points[-1].durations if points else {}
     now = trend.point(report.invocation, report.records)
     points = [*points, now][-trend.KEPT :]
-    return environment.from_string(_TEMPLATE).render(
+    return render(
+        "page.html.j2",
+        link=lambda path: link(str(path), folder),
+        sign=lambda outcome: f"{_SIGNS[outcome]} {outcome}",
+        others=functional.others,
+        span=span,
         report=report,
         style=_STYLE,
         script=_SCRIPT,
@@ -82,13 +53,9 @@ def text(report: Report, folder: Path) -> str:
         red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
         buckets=buckets(report.records),
         slow=_slow(now.durations, before),
-        trend=trend.bars(points),
-        most=max(p.passed + p.failed + p.flaky for p in points),
-        chart_width=trend.WIDTH,
-        chart_height=trend.HEIGHT,
+        trend=points,
         figures=run_figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
-        Outcome=Outcome,
         kinds=KINDS,
         source_page=source_page.NAME,
     )
@@ -131,6 +98,15 @@ def span(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _slow(now: dict[str, float], before: dict[str, float]) -> list[Slow]:
-    slowest = sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]
-    return [Slow(name, seconds, before.get(name)) for name, seconds in slowest]
+def _slow(
+    now: dict[str, float], before: dict[str, float]
+) -> list[tuple[str, float, float | None, str]]:
+    """Return the slowest tests: name, seconds, seconds before, and the change beyond the noise."""
+    out = []
+    for name, seconds in sorted(now.items(), key=lambda item: (-item[1], item[0]))[:_SLOWEST]:
+        old, change = before.get(name), ""
+        if old is not None and old >= 0.1:
+            percent = 100 * (seconds / old - 1)
+            change = f"{percent:+.0f} %" if abs(percent) >= 1 else "same"
+        out.append((name, seconds, old, change))
+    return out

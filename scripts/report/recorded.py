@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports with history: reads the results of earlier commands for the charts over time, and stores
+"""Reports with history: reads the results of earlier commands for the trend, and stores
 those of this command for the next one.
 """
 
@@ -7,24 +7,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
 from scripts import report
 from scripts.common import paths
+from scripts.common.data import load_json
 from scripts.common.errors import NfError
 from scripts.common.records import RunRecord
 from scripts.coverage import merged
-from scripts.record import database
-from scripts.record.database import Recorder
+from scripts.record.database import History, RecordedCommand, Recorder
 from scripts.report import trend
 from scripts.report.invocation import Invocation, moment
 from scripts.report.trend import HistoryPoint
 
 
+def command(history: History, number: int | None) -> RecordedCommand:
+    """Return a recorded command; None: the last. Raise NfError if there is none."""
+    found = next((one for one in history.invocations(-1) if number in (None, one.id)), None)
+    if found is None:
+        what = f"command {number}" if number else "command yet"
+        raise NfError(f"the history holds no {what} (`nf history`).")
+    return found
+
+
+def of_folder(folder: Path) -> dict[Path, RunRecord]:
+    """Return the records of run folders by file. Raise NfError if there are none."""
+    found = {path: load_json(path, RunRecord) for path in sorted(folder.glob("*/record.json"))}
+    if not found:
+        raise NfError(f"{paths.shown(folder)} holds no run (FOLDER/*/record.json).")
+    return found
+
+
 def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
-    """Return the input of the charts over time from the facts of earlier commands. Raise NfError
+    """Return the input of the trend from the facts of earlier commands. Raise NfError
     with the name of damaged data.
     """
     try:
@@ -33,7 +51,7 @@ def points(before: Sequence[Mapping[str, Any]]) -> list[HistoryPoint]:
         raise NfError(f"the facts of an earlier command are damaged ({error}).") from error
 
 
-def invocation(of: database.RecordedCommand, records: Sequence[RunRecord]) -> Invocation:
+def invocation(of: RecordedCommand, records: Sequence[RunRecord]) -> Invocation:
     """Return a recorded command for the report; less is known of a killed one."""
     if of.facts:
         try:
@@ -66,7 +84,7 @@ def write_report(
     try:
         before = None if facts is None else points(facts)
     except NfError as error:  # damage done earlier must not cost the report of now
-        before, said = [], [f"charts over time begin anew: {error}"]
+        before, said = [], [f"trend begin anew: {error}"]
     where = paths.REPORT
     try:
         found = report.write_all(

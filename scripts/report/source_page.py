@@ -6,26 +6,19 @@ and uncovered parts.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from pathlib import Path
-
-from jinja2 import Environment, StrictUndefined
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from scripts.coverage import code_coverage
 from scripts.coverage.code_coverage import Counted, FileCoverage
 from scripts.coverage.code_waivers import source_lines
 from scripts.coverage.places import LINE, TOGGLE
-from scripts.report.outcome import many
+from scripts.report.templates import render, source
 
 NAME = "coverage.html"  # in the folder of the report
-_TEMPLATE, _STYLE = (
-    Path(__file__).with_name(name).read_text(encoding="utf-8")
-    for name in ("source_page.html.j2", "source_page.css")
-)
 
 
-@dataclass(frozen=True)
-class SourceRow:
+class SourceRow(NamedTuple):
     """Source line; `hits` is None if nothing is counted; `state` is "hit", "part", "missed" or "".
 
     `notes` lists what was not reached, `waived` what need not be, with the reason.
@@ -43,14 +36,11 @@ def text(counted: Counted, title: str) -> str:
     """Return the page."""
     found = code_coverage.figures(counted)
     assert found is not None
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["many"] = many
     rows = _rows(counted)
-    return environment.from_string(_TEMPLATE).render(
+    return render(
+        "source_page.html.j2",
         title=title,
-        style=_STYLE,
+        style=source("source_page.css"),
         code=found,
         files=[(file, _anchor(file), rows[file.file]) for file in found.files],
         kinds=("line", "branch", "expr", "toggle"),
@@ -76,21 +66,19 @@ def _rows(counted: Counted) -> dict[str, list[SourceRow]]:
             notes[hole.file, hole.line].append(f"{hole.kind}: {hole.what}")
     for place, waiver in counted.judged.waived.items():
         waived[place.file, place.line][f"{waiver.kind} waived: {waiver.reason}"] = None
-    out = {}
-    for file, numbers in hits.items():
-        out[file] = [
-            _row(
-                number, line, numbers.get(number), notes[file, number], tuple(waived[file, number])
-            )
+    return {
+        file: [
+            _row(number, line, numbers.get(number), notes[file, number], waived[file, number])
             for number, line in enumerate(source_lines(file), 1)
         ]
-    return out
+        for file, numbers in hits.items()
+    }
 
 
 def _row(
-    number: int, line: str, hits: int | None, notes: list[str], waived: tuple[str, ...]
+    number: int, line: str, hits: int | None, notes: list[str], waived: Iterable[str]
 ) -> SourceRow:
     state = "" if hits is None else "missed" if hits == 0 else "part" if notes else "hit"
     only = None if hits is None or hits < 0 else hits
     order = sorted(notes, key=lambda note: note.startswith(TOGGLE))
-    return SourceRow(number, line, only, state, tuple(order), waived)
+    return SourceRow(number, line, only, state, tuple(order), tuple(waived))

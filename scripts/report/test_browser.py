@@ -101,22 +101,16 @@ class Page:
         return message
 
     def _note(self, event: str, facts: dict[str, Any]) -> None:
-        if event == "Runtime.consoleAPICalled":
-            said = [str(one.get("value", one.get("description"))) for one in facts["args"]]
-            self.complaints.append(f"console.{facts['type']}: {' '.join(said)}")
-        elif event == "Runtime.exceptionThrown":
-            details = facts["exceptionDetails"]
-            thrown = details.get("exception", {}).get("description", details["text"])
-            self.complaints.append(f"exception: {thrown}")
-        elif event == "Log.entryAdded":
-            self.complaints.append(f"{facts['entry']['level']}: {facts['entry']['text']}")
+        if event in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"):
+            self.complaints.append(f"{event}: {json.dumps(facts, ensure_ascii=False)}")
         elif event == "Network.requestWillBeSent":
             self.requests.append(facts["request"]["url"])
         elif event == "Page.loadEventFired":
             self._loaded = True
 
     def open(self, path: Path, width: int = 1200, height: int = 900, script: bool = True) -> None:
-        """Load a file at a window size (CSS pixels), with or without JavaScript."""
+        """Load a file at a window size (CSS pixels), with or without JavaScript. Complaints and
+        requests are those of this file alone."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -126,6 +120,8 @@ class Page:
         )
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
         self._loaded = False
+        self.complaints.clear()
+        self.requests.clear()
         self.send("Page.navigate", url=path.resolve().as_uri())
         deadline = time.monotonic() + _DEADLINE_S
         while not self._loaded:
@@ -190,11 +186,9 @@ def test_the_browser_notices_what_it_must(tmp_path: Path, chromium: Page) -> Non
         "<script>nothing()</script><div style='width:900px'>wide</div>",
         encoding="utf-8",
     )
-    chromium.complaints.clear()
-    chromium.requests.clear()
     chromium.open(bad, 390)
     seen = "\n".join(chromium.complaints)
-    assert "console.error: oh" in seen
+    assert '"value": "oh"' in seen
     assert "nothing is not defined" in seen
     assert "http://neuron.example/x" in chromium.requests
     assert chromium.ask("document.documentElement.scrollWidth") > 390

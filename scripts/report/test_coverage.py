@@ -110,26 +110,12 @@ def test_waivers_must_name_bins(write: Callable[[str, str], Path]) -> None:
         functional.read_waivers(bad)
 
 
-def test_the_waivers_of_the_project_fit() -> None:
-    assert functional.problems(functional.read_waivers(), functional.planned()) == []
-
-
 def test_a_point_shows_a_few_of_its_holes(record: Make) -> None:
     model = CoverModel()
     model.point("many", "every number", [str(n) for n in range(30)], test="test_x::count")
     found = functional.merge([record(metrics={FUNCTIONAL: {"many": {"29": 1}}})], model)
     names = ", ".join(map(str, range(12)))
     assert functional.lines(found)[1].endswith(f": {names}, and 17 more (`nf cov holes`)")
-
-
-def test_the_plan_of_the_controller_is_used(record: Make, tmp_path: Path) -> None:
-    hit = record(metrics={FUNCTIONAL: {"memory": {"read": 2}}})
-    found = report.write_all([hit], "x", tmp_path)
-    (line,) = (one for one in report.coverage_lines(found) if "holes in memory (" in one)
-    reason, _, names = line.partition("): ")
-    assert "what happens on the device-memory port; test_" in reason
-    assert "write full" in names.split(", ")
-    assert "read (2 of 10)" in names.split(", ")
 
 
 def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Path) -> None:
@@ -153,15 +139,12 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
     number = len([b for b in whole.holes if b.test != test])
     assert last.startswith(f"  {number} holes in ")
     assert last.endswith("points that name tests that did not run (`nf cov holes`)")
-    assert len("\n".join([head, *lines, last])) < 10_000
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "1 planned tests ran; shares are of these" in page
-    assert " 100 %</td>" in page
-    assert " 0 %</td>" not in page
     assert f"{number} holes in " in page
-    assert {b.point for b in whole.bins} - own
-    for point in {b.point for b in whole.bins} - own:
-        assert f"<dt>{point}</dt>" not in page
+    others = {b.point for b in whole.bins} - own
+    assert others
+    assert not [point for point in others if f"<dt>{point}</dt>" in page]
     stopped = report.write_all([run], "x", tmp_path, expected=2)  # not filtered: interrupted
     assert not stopped.filtered
 

@@ -80,8 +80,6 @@ def test_the_source_page_is_offline_and_escaped(tmp_path: Path, chromium: Page) 
         (key("toggle", "hdl/nf_core.sv", 5, "q:1->0"), 2),
     ]
     report.write_all([synthetic.run(tmp_path / "run", RECORD, points)], "try <it>", tmp_path)
-    chromium.complaints.clear()
-    chromium.requests.clear()
     chromium.open(tmp_path / "coverage.html")
     chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     text = chromium.ask("document.body.innerText")
@@ -98,15 +96,12 @@ def test_links_are_relative_and_quoted(tmp_path: Path) -> None:
 
 def test_page_without_anything(tmp_path: Path, chromium: Page) -> None:
     report.write_all([], "empty", tmp_path)
-    chromium.complaints.clear()
     chromium.open(tmp_path / "index.html")
     assert chromium.ask("document.querySelector('.verdict').innerText") == "✗ nothing was run"
     assert chromium.complaints == []
 
 
 def test_content_in_a_browser(page: Path, chromium: Page) -> None:
-    chromium.complaints.clear()
-    chromium.requests.clear()
     chromium.open(page)
     text = chromium.ask("document.body.innerText")
     for words in (
@@ -134,7 +129,6 @@ def test_content_in_a_browser(page: Path, chromium: Page) -> None:
 
 
 def test_filter_and_sort_by_keyboard(page: Path, chromium: Page) -> None:
-    chromium.complaints.clear()
     chromium.open(page)
     chromium.ask("document.getElementById('words').focus()")
     chromium.type("failed TEST_X")
@@ -187,7 +181,6 @@ def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chrom
     broken.write_text(
         page.read_text(encoding="utf-8").replace("</main>", f"{evil}</main>"), encoding="utf-8"
     )
-    chromium.complaints.clear()
     chromium.open(broken)
     assert chromium.ask("document.title") != "owned"
     assert sum("Content Security Policy" in line for line in chromium.complaints) == 2

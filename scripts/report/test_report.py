@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +23,8 @@ from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.record.cause_key import normalised
 from scripts.report import document, trend
-from scripts.report.invocation import Invocation, moment
-from scripts.report.outcome import Counts, Outcome, buckets, counts, of_record, results
+from scripts.report.invocation import describe, moment
+from scripts.report.outcome import Counts, Outcome, buckets, counts, results
 
 # Bad luck in one line: HTML, a quote, a character that XML cannot hold.
 NASTY = "got </script><script>document.title='owned'</script> \"&\x1b want 2"
@@ -154,55 +153,30 @@ def test_reports_of_two_commands_do_not_mix(
     assert seen == ["read", "write", "write", "write"]
 
 
-def full_disk(file: int, data: bytes, offset: int) -> None:
-    os.pwrite(file, data[: len(data) // 2], offset)
-    raise OSError(28, "No space left on device")
-
-
-def test_files_are_whole_or_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    output.write_text(path, "old")
-
-    monkeypatch.setattr(output, "write_all", full_disk)
-    with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
-        output.write_text(path, "new and longer")
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_summary_counts_everything() -> None:
-    text = report.summary(RECORDS, 3.0, expected=4)
-    assert text.splitlines()[-1] == "===== 1 passed, 2 failed, 1 skipped in 3.0 s (3 runs) ====="
-    assert "1 of 4 runs did not finish" in text
-    assert "crash: signal 11" in text
-
-
-def test_flaky_is_never_green(tmp_path: Path) -> None:
-    found = report.write_all([RECORD, FLAKY], "x", tmp_path)
-    assert found.counts == Counts(passed=1, flaky=1, skipped=1)
-    assert not found.green
-    assert of_record(FLAKY) is Outcome.FLAKY
-    assert "1 passed, 0 failed, 1 flaky" in report.summary([RECORD, FLAKY], 1.0, 2)
-
-
-def test_nothing_is_not_green(tmp_path: Path) -> None:
-    assert not report.write_all([], "x", tmp_path).green
-    assert not report.write_all([RECORD], "x", tmp_path, expected=2).green
-    assert report.write_all([RECORD], "x", tmp_path).green
+@pytest.mark.parametrize(
+    ("records", "expected", "found", "green"),
+    [
+        (RECORDS, 4, Counts(passed=1, failed=2, skipped=1), False),
+        ([RECORD, FLAKY], 2, Counts(passed=1, flaky=1, skipped=1), False),
+        ([], 0, Counts(), False),
+        ([RECORD], 2, Counts(passed=1), False),
+        ([RECORD], 1, Counts(passed=1), True),
+    ],
+)
+def test_only_what_ran_and_passed_is_green(
+    records: list[RunRecord], expected: int, found: Counts, green: bool, tmp_path: Path
+) -> None:
+    made = report.write_all(records, "x", tmp_path, expected=expected)
+    assert (made.counts, made.green) == (found, green)
+    *lines, last = report.summary(records, 3.0, expected).splitlines()
+    assert last == f"===== {found} in 3.0 s ({len(records)} runs) ====="
+    late = f"interrupted: {expected - len(records)} of {expected} runs did not finish"
+    assert (late in lines) == (len(records) < expected)
 
 
 def test_of_an_earlier_command(tmp_path: Path) -> None:
-    then = Invocation(
-        title="nf run --suite smoke",
-        command="nf run --suite smoke",
-        started=moment(0.0),
-        seconds=7.5,
-        expected=1,
-        host="",
-        revision="abc",
-        tools=(),
-        seeds=(1,),
-    )
+    now = describe("nf run --suite smoke", [RECORD], 7.5)
+    then = replace(now, started=moment(0.0), host="", tools=())
     assert report.write_all([RECORD], then, tmp_path).invocation is then
     data = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     jsonschema.validate(data, json.loads((SCHEMAS / "report.json").read_text(encoding="utf-8")))
@@ -277,17 +251,6 @@ def test_a_profile_that_is_red_alone_is_a_sub_cause(record: Callable[..., RunRec
     assert buckets([alone, both])[0].parts == ()
     other = replace(record(), cases=cases(burst="passed"))
     assert buckets([replace(red, cases=cases(idle="failed")), other])[0].parts
-
-
-def test_a_record_of_an_older_version_has_no_key(record: Callable[..., RunRecord]) -> None:
-    old = record(passed=False, kind=FailureKind.MISMATCH, cause="got 1").to_json()
-    del old["cause_key"]
-    for case in old["cases"]:
-        del case["cause_key"], case["place"]
-    read = RunRecord.from_json(old)
-    assert read.cause_key == ""
-    (bucket,) = buckets([read, replace(read, cause="got 2")])
-    assert bucket.cause == "got N"
 
 
 def test_waves_are_offered_for_the_tests_that_they_hold(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from scripts.report.train_targets import (
     goals,
     lines_of,
     missed,
-    resnet18,
 )
 
 ROW = TrainingRow(
@@ -176,18 +175,6 @@ def test_a_short_training_is_not_judged() -> None:
     assert "[not run] G_BINARY" in "\n".join(lines_of(found("topics", {FP32: 1.0}), 700))
 
 
-def test_other_seeds_stand_beside_and_do_not_count() -> None:
-    more = found("digits", {FP32: 90.0, GUIDED: 89.0}, others=(4,))
-    more.rows.append(replace(ROW, variant=GUIDED, seed=4, value=10.0))
-    assert not missed(more, 96)
-    text = lines_of(more, 96)
-    assert next(one for one in text if "seed 4" in one).split()[-2:] == ["4)", "(mean)"]
-    assert next(one for one in text if one.startswith(f"  {GUIDED} ")).split()[-4:] == [
-        *("89.0", "89.0"),
-        *("10.0", "10.0"),
-    ]
-
-
 def test_bytes() -> None:
     low = {"FP32": 100, "G_BINARY": 10}
     row = replace(
@@ -201,9 +188,3 @@ def test_bytes() -> None:
     assert [*GUIDED.split(), "G_BINARY", "0", "1"] in lines
     shares = next(line for line in lines if line[:2] == ["of", "FP32"])
     assert shares[2:4] == ["30.0%", "27.5%"]
-
-
-def test_resnet18() -> None:
-    assert resnet18(1) == pytest.approx(0.0357, abs=5e-5)
-    assert resnet18(2) == pytest.approx(0.0668, abs=5e-5)
-    assert resnet18(32) == 1

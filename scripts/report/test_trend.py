@@ -17,7 +17,7 @@ from scripts.plan import testplan
 from scripts.report import testplan_progress, trend
 from scripts.report.page import span
 from scripts.report.test_report import CRASHED
-from scripts.report.trend import HEIGHT, HistoryPoint, bars
+from scripts.report.trend import HistoryPoint
 
 PLAN = """
     features:
@@ -82,16 +82,6 @@ def test_a_history_that_is_given_wins(tmp_path: Path) -> None:
     assert found.history == (POINT,)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "2 invocations of" in page
-
-
-def test_one_failure_among_thousands_is_seen() -> None:
-    points = [replace(POINT, passed=5000, failed=1), replace(POINT, failed=0)]
-    (_, first, _), (_, second, _) = bars(points)
-    (failed,) = (bar for bar in first if bar.kind == "failed")
-    assert failed.height >= 3
-    assert failed.y + failed.height == HEIGHT  # at the bottom, never hidden
-    assert [bar.kind for bar in second] == ["passed"]
-    assert bars([]) == []
 
 
 def test_bars_and_times(tmp_path: Path) -> None:
