@@ -126,7 +126,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "measure bench": (
             "scripts.benchmarks.command",
-            "measure speed of the runner, the replay, the model and the hook against goals",
+            "measure speed of the runner, the replay and the hook against goals",
         ),
         "measure figures": (
             "scripts.figures.command",
