@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
@@ -15,129 +13,42 @@ from neuron_fabric.data import DataError
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.figures.baseline import Baseline, slipped
-from scripts.figures.result_file import NO_CLAIM, FigureResult, Line, Plot, title_of
+from scripts.figures.result_file import NO_CLAIM, FigureResult, Plot, title_of
 from scripts.record.database import History
+from scripts.report.chart import Points, line_chart
 from scripts.report.invocation import CHANGED
 
-# Layout of a plot in an SVG: axes with ticks, lines and their points.
-
-WIDTH, HEIGHT, MARGIN = 860.0, 380.0, 64.0
-_TICKS = 4
-_LOG_SPAN = 16
-"""Ratio of the last to the first value from which an axis is logarithmic."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Scale from values to positions on the page; ``log``: logarithmic, with a tick per value."""
-
-    first: float
-    last: float
-    at_first: float
-    at_last: float
-    log: bool = False
-    values: tuple[float, ...] = ()
-
-    def at(self, value: float) -> float:
-        """Return the position of a value."""
-        low, high, here = self.first, self.last, value
-        if self.log:
-            low, high, here = math.log(low), math.log(high), math.log(here)
-        share = (here - low) / (high - low) if high > low else 0.0
-        return round(self.at_first + share * (self.at_last - self.at_first), 1)
-
-    def ticks(self) -> list[tuple[float, str]]:
-        """Return positions and texts of the ticks."""
-        step = (self.last - self.first) / _TICKS
-        values = self.values if self.log else [self.first + n * step for n in range(_TICKS + 1)]
-        return [(self.at(value), f"{value:,.4g}") for value in values]
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """Line: its number, its points as an SVG attribute, and each point."""
-
-    number: int
-    line: Line
-    path: str
-    dots: tuple[tuple[float, float, str], ...]
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Plot with computed positions."""
-
-    plot: Plot
-    x: Axis
-    y: Axis
-    lines: tuple[Drawn, ...]
-
-
-def picture(plot: Plot) -> Picture:
-    """Lay out a plot. Raise ValueError if it has no point."""
-    points = [point for line in plot.lines for point in line.points]
-    if not points:
-        raise ValueError(f"the plot {plot.title!r} has no point")
-    x = _x_axis(sorted({x for x, _ in points}))
-    values = [y for _, y in points]
-    low, high = min(0.0, *values), max(0.0, *values)
-    y = Axis(low, high if high > low else low + 1, HEIGHT - MARGIN, MARGIN / 2)
-    lines = enumerate(_distinct(plot.lines))
-    return Picture(plot, x, y, tuple(_drawn(n, one, x, y) for n, one in lines))
-
-
-def _distinct(lines: Sequence[Line]) -> list[Line]:
-    """Join identical lines into one with all their names, since the last would hide the others."""
-    names: dict[tuple[tuple[tuple[float, float], ...], bool], list[str]] = {}
-    for line in lines:
-        names.setdefault((line.points, line.formula), []).append(line.name)
-    return [Line(", ".join(same), *key) for key, same in names.items()]
-
-
-def _x_axis(values: Sequence[float]) -> Axis:
-    ends = (MARGIN, WIDTH - MARGIN / 2)
-    if values[0] > 0 and values[-1] >= _LOG_SPAN * values[0] and len(values) <= 2 * _TICKS:
-        return Axis(values[0], values[-1], *ends, log=True, values=tuple(values))
-    return Axis(values[0], values[-1], *ends)
-
-
-def _drawn(number: int, line: Line, x: Axis, y: Axis) -> Drawn:
-    dots = tuple((x.at(a), y.at(b), f"{line.name}: {a:,.6g}, {b:,.6g}") for a, b in line.points)
-    return Drawn(number, line, " ".join(f"{a},{b}" for a, b, _ in dots), dots)
-
-
-def spark(values: Sequence[float], width: float = 120.0, height: float = 24.0) -> str:
-    """Return the points of a sparkline, oldest first; empty for fewer than two values."""
-    if len(values) < 2:
-        return ""
-    low, high = min(values), max(values)
-    step = width / (len(values) - 1)
-    span = high - low or 1.0
-    return " ".join(
-        f"{round(n * step, 1)},{round(height - 2 - (v - low) / span * (height - 4), 1)}"
-        for n, v in enumerate(values)
-    )
-
-
 _TEMPLATE = Path(__file__).with_name("figures_page.html.j2").read_text(encoding="utf-8")
+_LOG_SPAN, _MOST_TICKS = 16, 8
+"""Ratio of the last to the first x from which few values have a logarithmic axis."""
 _KEPT = 30
 """Maximum number of commits in the history of a figure."""
 _COMMANDS = 500
 """Number of commands that are searched for them."""
+_BARS = "▁▂▃▄▅▆▇█"
 
 Course = Mapping[str, Sequence[float]]
 """Values of each followed figure, one per commit, oldest first, ending with the current one."""
 
 
-@dataclass(frozen=True)
-class Followed:
-    """Figure with its accepted value and its history; ``points``: as an SVG attribute."""
+def picture(plot: Plot) -> str:
+    """Draw a plot. Identical lines become one with all their names, since the last would hide the
+    others. Raise ValueError if it has no point.
+    """
+    names: dict[tuple[Points, bool], list[str]] = {}
+    for line in plot.lines:
+        names.setdefault((line.points, line.formula), []).append(line.name)
+    xs = sorted({x for line in plot.lines for x, _ in line.points})
+    log = xs and 0 < _LOG_SPAN * xs[0] <= xs[-1] and len(xs) <= _MOST_TICKS
+    lines = [(", ".join(same), *of) for of, same in names.items()]
+    return line_chart(plot.x, plot.y, lines, xs if log else ())
 
-    name: str
-    value: float
-    accepted: float | None
-    points: str
-    commits: int
+
+def spark(values: Sequence[float]) -> str:
+    """Return a bar for each value, oldest first; empty for fewer than two values."""
+    low, span = min(values), max(values) - min(values) or 1.0
+    bars = [_BARS[round((one - low) / span * (len(_BARS) - 1))] for one in values]
+    return "".join(bars) if len(values) > 1 else ""
 
 
 def course(result: FigureResult) -> dict[str, list[float]]:
@@ -171,27 +82,18 @@ def page(
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    parts = []
+    for result in results:
+        known, of = accepted.get(result.figure, result.followed), courses[result.figure]
+        followed = [
+            (name, value, accepted.get(result.figure, {}).get(name), len(of[name]), spark(of[name]))
+            for name, value in result.followed.items()
+        ]
+        pictures = [(plot, picture(plot)) for plot in result.plots]
+        parts.append((result, pictures, followed, slipped(result.followed, known, whole=True)))
     return environment.from_string(_TEMPLATE).render(
-        parts=[
-            (
-                result,
-                [picture(plot) for plot in result.plots],
-                _followed(result, accepted.get(result.figure, {}), courses[result.figure]),
-                slipped(result.followed, accepted.get(result.figure, result.followed), whole=True),
-            )
-            for result in results
-        ],
+        parts=parts,
         claim=NO_CLAIM,
         seconds=seconds,
         commits=sorted({result.revision or "unknown" for result in results}),
-        width=WIDTH,
-        height=HEIGHT,
-        margin=MARGIN,
     )
-
-
-def _followed(result: FigureResult, accepted: Mapping[str, float], of: Course) -> list[Followed]:
-    return [
-        Followed(name, value, accepted.get(name), spark(of[name]), len(of[name]))
-        for name, value in result.followed.items()
-    ]

@@ -88,8 +88,8 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class FigureResult:
-    """Result of a figure.
+class Measured:
+    """Findings of a figure before its duration is known.
 
     Attributes:
         set_up: pairs of subject and description.
@@ -97,27 +97,22 @@ class FigureResult:
         followed: figures that are followed over commits, by name with their unit.
     """
 
+    set_up: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    plots: tuple[Plot, ...] = ()
+    left_out: tuple[str, ...] = ()
+    followed: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureResult(Measured):
+    """Findings of a figure, with the command that repeats them."""
+
     figure: str
     command: str
     revision: str
     started: str
     seconds: float
-    set_up: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...] = ()
-    left_out: tuple[str, ...] = ()
-    followed: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Findings of a figure before its duration is known."""
-
-    set_up: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...] = ()
-    left_out: tuple[str, ...] = ()
-    followed: dict[str, float] = field(default_factory=dict)
 
 
 def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:
@@ -151,12 +146,12 @@ def measure(
     if revision().partition(",")[0] != commit.partition(",")[0]:
         commit = f"{commit.partition(',')[0]}{CHANGED}"
     result = FigureResult(
-        figure,
-        command or secret_values.command(),
-        commit,
-        moment(start),
-        round(time.time() - start, 1),
-        **{one.name: getattr(found, one.name) for one in dataclasses.fields(found)},
+        **vars(found),
+        figure=figure,
+        command=command or secret_values.command(),
+        revision=commit,
+        started=moment(start),
+        seconds=round(time.time() - start, 1),
     )
     path = path_of(figure, folder, part)
     text = json.dumps(dataclasses.asdict(result), indent=1, allow_nan=False)
