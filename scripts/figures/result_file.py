@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuron_fabric import output
+from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
+from neuron_fabric.typed import typed
 from scripts.common import data, secret_values
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable
@@ -113,6 +115,15 @@ class FigureResult(Measured):
     revision: str
     started: str
     seconds: float
+
+
+_SET_UP = Path(__file__).with_name("set_up.yaml")
+
+
+def set_up(figure: str, **values: object) -> tuple[tuple[str, str], ...]:
+    """Return the set-up of a figure as set_up.yaml has it, with the ``values`` of the run."""
+    texts = typed(dict[str, tuple[tuple[str, str], ...]], data.parse_yaml(read_text(_SET_UP)))
+    return tuple((what, how.format(**values)) for what, how in texts[figure])
 
 
 def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:

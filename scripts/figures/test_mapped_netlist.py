@@ -15,11 +15,11 @@ from scripts.build.filelist import read_filelist, read_source
 from scripts.build.sources import apply_edits
 from scripts.common.paths import ROOT
 from scripts.common.records import FILELIST
-from scripts.figures.synth_figure import DESIGNS, NARROW_OF, SLICE, SLICED
+from scripts.figures.synth_figure import DESIGNS, SLICE, SLICED
 
 CELLS = "+/lattice/cells_sim_ecp5.v"
 CLOCKS = 1500
-NARROW = next(iter(NARROW_OF))
+NARROW = f"low-bit datapath, {SLICE} columns"
 PORTABLE = (
     *("nf_tern5_pkg", "nf_accumulate", "nf_line_codes", "nf_vote_steps", "nf_vote", "nf_sum"),
     *("CCU2C", "nf_ecp5_chain", "nf_ecp5_accumulate", "nf_ecp5_vote", "nf_tern5_decode"),

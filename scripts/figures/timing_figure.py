@@ -22,7 +22,7 @@ from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.common.errors import OptionError
 from scripts.figures import timing_loads as loads
-from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table
+from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from scripts.figures.timing_loads import (
     LOW_BIT,
     MODES,
@@ -790,22 +790,6 @@ def _simulator() -> str:
     return registry.choose(name)[0][0]
 
 
-def _memory() -> str:
-    """Describe the memory of every part, and the others under bandwidth pressure."""
-    usual, *others = sorted({case.beat for case in CASES})
-    return (
-        f"every request is answered after its latency, in order; a beat takes {usual} clock each "
-        f"way, under bandwidth pressure also {', '.join(map(str, others))} clocks"
-    )
-
-
-def _link() -> str:
-    """Describe the link of every part, and the others under bandwidth pressure."""
-    (name, usual), *others = LINKS.items()
-    narrow = ", ".join(f"{clocks} clocks ({other})" for other, clocks in others)
-    return f"a flit takes {usual} clock each way ({name}), under bandwidth pressure also {narrow}"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(PARTS)
     parser.add_argument("--only", default="", metavar="TEXT", help=f"parts with it: {names}")
@@ -825,14 +809,17 @@ def run(args: argparse.Namespace) -> Measured:
         for name, part in parts.items():
             with telling(f"nf measure figures: {name}"):
                 part(bench, found)
+    beat, *beats = sorted({case.beat for case in CASES})
+    (link, flit), *narrow = LINKS.items()
     return Measured(
-        set_up=(
-            ("device", f"nf_controller with its default parameters, {SLOTS} slots; Verilator"),
-            ("stimulus", "the same lines in the same order for every mode, at flit level"),
-            ("memory", _memory()),
-            ("clocks of an access", "from the flit with the request to that with the response"),
-            ("exposed overhead", "(T - T_plain) / T_plain, T from first request to last answer"),
-            ("link", _link()),
+        set_up=set_up(
+            "timing",
+            slots=SLOTS,
+            beat=beat,
+            beats=", ".join(map(str, beats)),
+            flit=flit,
+            link=link,
+            narrow=", ".join(f"{clocks} clocks ({name})" for name, clocks in narrow),
         ),
         tables=tuple(found.tables),
         plots=tuple(found.plots),
