@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -33,9 +33,8 @@ from scripts.figures.timing_loads import (
     Timed,
     exposed,
 )
-from verif.env.rtl_packages import constant
 from verif.host.bulk_device import VerilatedModel
-from verif.host.c_interface import READS, WRITES, Stage
+from verif.host.c_interface import WRITES, Stage
 from verif.mem.memory_timing import MemoryTiming
 
 # Shared by all parts: cached runs, and kinds of access.
@@ -137,14 +136,8 @@ UNIT = ("unit, before memory", "memory", "further beats", "unit, after memory")
 last answer, and the unit's answer.
 """
 ALONE = (*IN_ORDER[:2], *UNIT, *IN_ORDER[3:])
-LOADED = (*IN_ORDER[:2], "engine", "memory", *IN_ORDER[3:])
-"""Parts of `IN_ORDER` with "unit" split: from an access's first request to memory until its last
-answer, and the rest of the unit's time.
-"""
 _NOT_THE_ACCESS = (WRITES + 0, WRITES + 3)
 """Clients of the write port that no access waits for: evictions and the initialiser of records."""
-_GATHER = READS + 2
-"""Client that reads the lines of FP32 sums; two sums alternate."""
 _TAGS = 1 << 16
 
 
@@ -153,52 +146,6 @@ def split(timed: Timed) -> dict[str, Clocks]:
     its total.
     """
     return _between(IN_ORDER, _marks(timed))
-
-
-def in_core(timed: Timed) -> dict[str, Clocks]:
-    """Return the parts of `IN_ORDER` in which an access occupies a place in the core."""
-    return {name: clocks for name, clocks in split(timed).items() if not name.startswith("link")}
-
-
-def split_loaded(timed: Timed) -> dict[str, Clocks]:
-    """Return the clocks by the parts of `LOADED`; those of FP32 sums by `IN_ORDER`, because the
-    lines of two sums alternate.
-
-    Memory answers each client in order, and units end their accesses in the order of these answers,
-    so each access has a fixed share of every client's requests.
-
-    Raises:
-        ValueError: the events contradict that order.
-    """
-    marks, events = _marks(timed), _of_memory(timed)
-    whole = _between(IN_ORDER, marks)
-    if np.any(events["who"] == _GATHER):
-        return whole
-    order = np.argsort(marks[3], kind="stable")
-    asked, answered = (
-        [
-            _shares(events["clock"][(events["stage"] == stage) & (events["who"] == who)], order)
-            for who in np.unique(events["who"])
-        ]
-        for stage in (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED)
-    )
-    first = np.min([share[:, 0] for share in asked], axis=0)
-    last = np.max([share[:, -1] for share in answered], axis=0)
-    if np.any(first < marks[2]) or np.any(last < first) or np.any(marks[3] < last):
-        raise ValueError("the requests to memory are not in the order of the accesses")
-    inner = {"memory": last - first, "engine": whole["unit"] - (last - first)}
-    return {name: (whole | inner)[name] for name in LOADED}
-
-
-def _shares(clocks: NDArray[Any], order: NDArray[np.int64]) -> Clocks:
-    """Return the clocks of each access, int64[n, share]; ``order``: accesses in the order of the
-    clocks.
-    """
-    if not len(clocks) or len(clocks) % len(order):
-        raise ValueError(f"{len(clocks)} events at memory of {len(order)} accesses")
-    shares = np.empty((len(order), len(clocks) // len(order)), np.int64)
-    shares[order] = clocks.reshape(len(order), -1)
-    return shares
 
 
 def _of_memory(timed: Timed) -> NDArray[Any]:
@@ -253,8 +200,7 @@ def percentiles(clocks: NDArray[Any]) -> tuple[int, int, int, int]:
     return least, middle, late, most
 
 
-# Full credits with a narrow link or memory port: the limit of plain memory, the clocks by which a
-# mode misses it, and where these are spent.
+# Full credits with a narrow link or memory port: the clocks by which a mode misses plain memory.
 
 LINKS = {"x16": 1, "x8": 2, "x4": 4}
 """Clocks per flit in each direction."""
@@ -265,8 +211,6 @@ SLOWEST = ("x16", 8)
 FOLLOWED_LINKS = ("x16", "x4")  # where the device bounds the rate, and where the link does
 MANY = 1024
 """Lines for rate measurements, so that filling and draining the queues is a small part."""
-LINE_SLOTS, FLIT_SLOTS = 5, 4
-"""Slots per line, including its header; slots per flit."""
 _HEAD = f"Full credits, memory latency {LATENCY}"
 
 
@@ -322,22 +266,9 @@ class Case:
         """
         return 2 * max(LINKS[self.link], self.beat) / len(self.driven.counted)
 
-    @property
-    def places(self) -> int:
-        """Return the maximum number of accesses in the core, each with a reserved place for its
-        response.
-        """
-        return constant("DRS_OWED" if self.driven.read else "NDR_OWED")
-
     def run(self, bench: Bench, name: str) -> Timed:
         """Run the stimulus in the named mode."""
         return bench.run(name, self.where, self.driven)
-
-    def alone(self, bench: Bench, name: str) -> Timed:
-        """Run the same kind of access in a mode, one at a time."""
-        access = READ if self.driven.read else SECOND
-        where = replace(lone_setting(access), memory=self.where.memory)
-        return bench.run(name, where, access.stimulus(where))
 
 
 CASES = tuple(
@@ -346,86 +277,37 @@ CASES = tuple(
 
 
 def under_pressure(bench: Bench, found: TimingFindings) -> None:
-    """Measure the clocks of every mode in every case, with the limit of plain memory."""
+    """Measure the clocks of every mode in every case, compared with plain memory."""
     rows: list[tuple[Cell, ...]] = []
-    bounds: list[tuple[Cell, ...]] = []
-    alone: dict[tuple[bool, int, str], float] = {}  # the link is not in it
-
-    def held_alone(case: Case, name: str) -> float:
-        key = bool(case.driven.read), case.beat, name
-        if key not in alone:
-            alone[key] = held(case.alone(bench, name))
-        return alone[key]
-
     for case in CASES:
         plain = case.run(bench, PLAIN)
-        least = limits(case, plain, held_alone(case, PLAIN))
-        bound = max(least, key=least.__getitem__)
-        bounds.append((*case.cells, *least.values(), bound, plain.clocks_each))
         for name in case.modes:
             came = case.run(bench, name)
-            clocks = (came.clocks_each, exposed(came, plain), *beats(came))
-            verdict = judged(case, came, plain, held_alone(case, name))
-            rows.append((*case.cells, name, *clocks, bound, *verdict))
+            clocks = came.clocks_each, exposed(came, plain)
+            beats = came.beats_read / came.accesses, came.beats_written / came.accesses
+            rows.append((*case.cells, name, *clocks, *beats, judged(case, came, plain)))
             if case.link in FOLLOWED_LINKS:
                 found.followed[key(case, name)] = round(came.clocks_each, 3)
-    found.tables += [_of_bounds(bounds), _of_modes(rows)]
+    columns = (
+        *("pattern", "link", "clocks a beat of memory", "mode", "clocks an access", "exposed %"),
+        *("beats read an access", "beats written an access", "0 within noise"),
+    )
+    notes = (
+        "A miss reads its record, the bookkeeping line and planes, and writes that of its victim; "
+        "an FP32 contribution writes its line besides. The two directions of the memory port run "
+        "at the same time.",
+        "noise: a flit or a beat of memory, the longer one, at the first access and at the last.",
+    )
+    title = f"{_HEAD}: exposed overhead under bandwidth pressure"
+    found.tables.append(Table(title, tuple(map(Column, columns)), tuple(rows), notes))
 
 
-def beats(came: Timed) -> tuple[float, float]:
-    """Return beats read and written at the memory port, per access."""
-    return came.beats_read / came.accesses, came.beats_written / came.accesses
-
-
-def held(came: Timed) -> float:
-    """Return the mean clocks for which an access occupies its place in the core, which is free one
-    clock after the response.
-    """
-    return sum(float(clocks.mean()) for clocks in in_core(came).values()) + 1
-
-
-def limits(case: Case, came: Timed, alone: float) -> dict[str, float]:
-    """Return the minimum clocks per access for each narrow resource.
-
-    ``alone``: clocks for which a place is occupied without other accesses; accesses that wait for a
-    port or a link occupy it, too.
-    """
-    return {
-        "link": LINE_SLOTS / FLIT_SLOTS * LINKS[case.link],
-        "memory port": max(beats(came)) * case.beat,
-        "response places": alone / case.places,
-    }
-
-
-def judged(case: Case, came: Timed, plain: Timed, alone: float) -> tuple[str, str]:
-    """Return whether a mode needs no more clocks than plain memory, and its limit if it does.
-    ``alone`` is that of the mode, see `limits`.
-    """
-    if came is plain:
-        return "", ""
+def judged(case: Case, came: Timed, plain: Timed) -> str:
+    """Return whether a mode needs no more clocks than plain memory."""
     over = came.clocks_each - plain.clocks_each
-    if over <= case.noise:
-        return "met", ""
-    first = (filled(case, came) - filled(case, plain)) / came.accesses
-    text = f"{first:+.2f} until {case.places} are answered, then {over - first:+.2f}: "
-    return f"missed by {over:.2f} clocks", text + _own_bound(case, came, alone)
-
-
-def _own_bound(case: Case, came: Timed, alone: float) -> str:
-    """Return the limit of a mode itself, and the clocks that it causes."""
-    own, most = limits(case, came, alone), max(beats(came))
-    bound = max(reversed(own), key=own.__getitem__)  # of two alike that of the device
-    way = "read" if most == beats(came)[0] else "written"
-    why = {
-        "memory port": f"{most:.2f} beats {way}",
-        "response places": f"each held for {alone:.0f} clocks by an access alone",
-    }.get(bound, "as plain memory")
-    return f"its own bound is {own[bound]:.2f} by {bound} ({why}), {came.clocks_each:.2f} measured"
-
-
-def filled(case: Case, came: Timed) -> int:
-    """Return the clocks until as many accesses are answered as there are places."""
-    return int(np.sort(came.ended)[case.places - 1] - np.min(came.ended - came.each))
+    if came is plain:
+        return ""
+    return "met" if over <= case.noise else f"missed by {over:.2f} clocks"
 
 
 def key(case: Case, name: str) -> str:
@@ -435,62 +317,10 @@ def key(case: Case, name: str) -> str:
     return f"{name}, {where}: clocks an access"
 
 
-_CASE = (Column("pattern"), Column("link"), Column("clocks a beat of memory"))
-
-
-def _of_bounds(rows: list[tuple[Cell, ...]]) -> Table:
-    return Table(
-        f"{_HEAD}: what bounds plain memory, clocks an access",
-        (
-            *(*_CASE, Column("by the link"), Column("by the memory port")),
-            *(Column("by response places"), Column("bound by"), Column("measured")),
-        ),
-        tuple(rows),
-        (
-            f"link: {LINE_SLOTS} slots a line, {FLIT_SLOTS} a flit; memory port: beats of the "
-            "busier direction; response places: clocks for which an access alone has its place in "
-            "the core, divided by the places.",
-            "measured: with filling and emptying the queues, once.",
-        ),
-    )
-
-
-def _of_modes(rows: list[tuple[Cell, ...]]) -> Table:
-    return Table(
-        f"{_HEAD}: exposed overhead under bandwidth pressure",
-        (
-            *(*_CASE, Column("mode"), Column("clocks an access"), Column("exposed %")),
-            *(Column("beats read an access"), Column("beats written an access")),
-            *(Column("plain memory is bound by"), Column("0 within noise")),
-            Column("where the clocks over plain memory are spent"),
-        ),
-        tuple(rows),
-        (
-            "A miss reads its record, the bookkeeping line and planes, and writes that of its "
-            "victim; an FP32 contribution writes its line besides. The two directions of the "
-            "memory port run at the same time.",
-            "noise: a flit or a beat of memory, the longer one, at the first access and at the "
-            "last. Where response places bound plain memory, neither link nor memory port is "
-            "short of bandwidth: what counts is the latency of an access.",
-            "Until as many are answered as there are places, few records are fetched at a time, "
-            "then one more in some five clocks (nf_fill.sv), unless the memory port is slower. "
-            "What is measured beyond a mode's own bound and these first ones is not told apart.",
-        ),
-    )
-
-
-# Many outstanding accesses: clocks over load, working set, tile and skew.
+# Many outstanding accesses: clocks over load.
 
 OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
-WORKING_SETS = (16, 32, 64, 96, 128, 256, 1024)
-TILES = (1, 4, 16, 32, 64, 128, 512)
-SKEWS = (0, 4, 16, 32, 64, 128)
-_SHOWN = (PLAIN, "IDENTITY", "G_BINARY", "G_TERNARY", "G_INT4", "FP32")
-_NOT_SHOWN = (
-    "G_INT8 is left out: it lies on G_INT4, as both take the accesses to memory of G_BINARY.",
-)
 AT = MemoryTiming(LATENCY)
-TILED = Setting(AT, 8, lines=TILES[-1])
 
 
 def over_load(bench: Bench, found: TimingFindings) -> None:
@@ -509,66 +339,15 @@ def over_load(bench: Bench, found: TimingFindings) -> None:
         )
 
 
-def over_working_set(bench: Bench, found: TimingFindings) -> None:
-    """Measure all contributions of eight workers, worker by worker, over the number of lines."""
-    shares = [lines / SLOTS for lines in WORKING_SETS]
-    lines = [curve(name, shares, partial(_worker_after_worker, bench, name)) for name in _SHOWN]
-    found.plots.append(
-        Plot(
-            f"Worker after worker, 8 workers: clocks over working set, memory latency {LATENCY}",
-            *("lines / slots", "clocks a contribution", tuple(lines), _NOT_SHOWN),
-        )
-    )
-
-
-def over_tile_and_skew(bench: Bench, found: TimingFindings) -> None:
-    """Measure all contributions of eight workers in tiles, or with a skew of lines between
-    workers.
-    """
-    for title, axis, value, unit in (
-        ("tile size", TILES, _in_tiles, "lines that a worker writes before the next one"),
-        ("worker skew", SKEWS, _behind, "lines that each worker is behind the one before"),
-    ):
-        lines = [curve(name, axis, partial(value, bench, name)) for name in _SHOWN]
-        found.plots.append(
-            Plot(
-                f"8 workers, {TILED.lines} lines: clocks over {title}, memory latency {LATENCY}",
-                *(unit, "clocks a contribution", tuple(lines), _NOT_SHOWN),
-            )
-        )
-
-
 def _at_load(bench: Bench, access: Access, name: str, count: float) -> float:
     where = Setting(AT, access.workers, lines=4 * SLOTS, outstanding=int(count))
     return bench.run(name, where, access.stimulus(where)).clocks_each
 
 
-def _worker_after_worker(bench: Bench, name: str, share: float) -> float:
-    where = Setting(AT, 8, lines=int(share * SLOTS))
-    return bench.run(name, where, loads.tiles(where, where.lines)).clocks_each
-
-
-def _in_tiles(bench: Bench, name: str, tile: float) -> float:
-    return bench.run(name, TILED, loads.tiles(TILED, int(tile))).clocks_each
-
-
-def _behind(bench: Bench, name: str, skew: float) -> float:
-    return bench.run(name, TILED, loads.skewed(TILED, int(skew))).clocks_each
-
-
-# Latency of each kind of request with full credits, if every access misses: its distribution by
-# stage.
+# Latency of each kind of request with full credits, if every access misses, by stage.
 
 LOADED_ACCESSES = (LAST, READ)
-BIN = 20
-"""Clocks per bin of the histograms."""
 HEAD = f"Full credits, all misses, memory latency {LATENCY}"
-_NOTES = (
-    "engine: the engine, the FP32 path or plain memory, without its accesses to memory; memory: "
-    "from an access's first request to its last answer.",
-    "unit: both, for FP32 sums, as two of them fetch their lines in turns, and wherever requests "
-    "to memory cannot be told apart.",
-)
 
 
 def loaded_setting(access: Access) -> Setting:
@@ -577,50 +356,19 @@ def loaded_setting(access: Access) -> Setting:
 
 
 def stages_under_load(bench: Bench, found: TimingFindings) -> None:
-    """Measure clocks of each kind of access by stage: percentiles of every mode, and one histogram
-    for all identical modes.
-    """
+    """Measure percentiles of the clocks of each kind of access and mode, by stage."""
     rows: list[tuple[Cell, ...]] = []
     for access in LOADED_ACCESSES:
         where = loaded_setting(access)
-        same: dict[tuple[Line, ...], list[str]] = {}
         for name in MODES:
             came = bench.run(name, where, access.stimulus(where))
-            parts: dict[str, Clocks] = _parts(came) | {"whole": came.each.astype("int64")}
+            parts = {**split(came), "whole": came.each.astype(np.int64)}
             rows += [(access.name, name, part, *percentiles(parts[part])) for part in parts]
-            lines = tuple(histogram(part, clocks) for part, clocks in parts.items())
-            same.setdefault(lines, []).append(name)
             key = f"{name}, {access.name}, {where.lines} lines, full credits at {LATENCY}"
             found.followed[f"{key}: clocks an access"] = round(came.clocks_each, 3)
-        found.plots += [
-            Plot(
-                f"{HEAD}: {access.name} by stage, {', '.join(names)}",
-                *("clocks", f"% of the accesses, bins of {BIN} clocks", lines),
-            )
-            for lines, names in same.items()
-        ]
-    columns = (
-        *(Column("access"), Column("mode"), Column("stage")),
-        *(Column("least"), Column("median"), Column("95 of 100"), Column("most")),
-    )
-    found.tables.append(
-        Table(f"{HEAD}: clocks of an access by stage", columns, tuple(rows), _NOTES)
-    )
-
-
-def _parts(came: Timed) -> dict[str, Clocks]:
-    """Return the parts, with the whole unit if its memory accesses cannot be separated."""
-    try:
-        return split_loaded(came)
-    except ValueError:
-        return split(came)
-
-
-def histogram(name: str, clocks: Clocks) -> Line:
-    """Return the percentage of accesses per bin, from the first to the last non-empty one."""
-    bins = Counter((clocks // BIN * BIN).tolist())
-    places = range(min(bins), max(bins) + BIN, BIN)
-    return Line(name, tuple((float(at), 100 * bins[at] / len(clocks)) for at in places))
+    columns = ("access", "mode", "stage", "least", "median", "95 of 100", "most")
+    title = f"{HEAD}: clocks of an access by stage"
+    found.tables.append(Table(title, tuple(map(Column, columns)), tuple(rows)))
 
 
 # One access at a time, each a miss: clocks that every mode adds to plain memory, by stage.
@@ -769,14 +517,12 @@ def _exposed_at(bench: Bench, access: Access, name: str, latency: float) -> floa
     return bench.exposed(name, where, access.stimulus(where))
 
 
-HELP = "clocks that each mode adds to plain memory, over latency, load, working set, tile and skew"
+HELP = "clocks that each mode adds to plain memory, over latency and load"
 PARTS: dict[str, Part] = {
     "one at a time": one_at_a_time,
     "latency": over_latency,
     "load": over_load,
     "stages under load": stages_under_load,
-    "working set": over_working_set,
-    "tile and skew": over_tile_and_skew,
     "bandwidth": under_pressure,
 }
 """Parts of the measurement, in order."""

@@ -140,20 +140,6 @@ def tiles(setting: Setting, tile: int) -> Stimulus:
     return Stimulus((), tuple(order))
 
 
-def skewed(setting: Setting, skew: int) -> Stimulus:
-    """Return all contributions: the workers alternate line by line, each ``skew`` lines after the
-    previous one.
-    """
-    steps = range(setting.lines + skew * (setting.workers - 1))
-    order = [
-        (worker, step - worker * skew)
-        for step in steps
-        for worker in range(setting.workers)
-        if 0 <= step - worker * skew < setting.lines
-    ]
-    return Stimulus((), tuple(order))
-
-
 # -- a run --------------------------------------------------------------------------------------
 def timed(
     model: VerilatedModel, folder: Path, name: str, setting: Setting, stimulus: Stimulus
