@@ -353,20 +353,7 @@ class MutantRuns:
 
 VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
 PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
-PACKAGE = """package nf_mutation_pkg;
-  import "DPI-C" function int nf_mutation_number();
-  import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
-  function automatic int nf_chosen();
-    int number;
-    if ($value$plusargs("nf_mutant=%d", number) == 0) number = nf_mutation_number();
-    return number;
-  endfunction
-  int nf_mutant = nf_chosen();
-  function automatic logic nf_note(input int number, input logic differs);
-    return nf_mutation_note(number, differs);
-  endfunction
-endpackage
-"""
+_PACKAGE = Path(__file__).with_name("nf_mutation_pkg.sv")
 _NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
 
 # Verilator keeps such a function apart, where it cannot see the number.
@@ -403,7 +390,7 @@ def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str
         for file, source in sources.items()
         if file in by_file or file == carrier
     }
-    texts[carrier] = PACKAGE + texts[carrier]
+    texts[carrier] = _PACKAGE.read_text("latin-1") + texts[carrier]
     digest = hashlib.sha256(_PROBE_CPP.read_bytes())
     for file, text in sorted(texts.items()):
         digest.update(f"\0{file}\0{text}".encode("latin-1"))
