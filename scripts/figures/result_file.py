@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +18,7 @@ from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
 from scripts.common import data, secret_values
-from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable
-from scripts.record.database import History
 from scripts.report.invocation import CHANGED, moment, revision
 
 FOLDER = BUILD / "figures"
@@ -139,8 +136,7 @@ def measure(
     part: bool = False,
     commit: str = "",
 ) -> FigureResult:
-    """Measure a figure, write its result file and print it; record it in the history unless it is a
-    part.
+    """Measure a figure, write its result file and print it.
 
     Args:
         figure: name of the figure.
@@ -167,25 +163,8 @@ def measure(
     path = path_of(figure, folder, part)
     text = json.dumps(dataclasses.asdict(result), indent=1, allow_nan=False)
     output.write_text(path, text + "\n")
-    if not part:
-        _into_history(result)
     say(*lines(result), f"nf measure figures {figure}: {result.seconds:.1f} s, {shown(path)}")
     return result
-
-
-def _into_history(result: FigureResult) -> None:
-    """Record the followed figures; if the history cannot be written, print one line."""
-    try:
-        with History() as history:
-            number = history.begin(title_of(result.figure), 0, result.command, result.revision)
-            history.finish(number, {"followed": result.followed})
-    except NfError as error:
-        say(f"nf: {error} The course of these figures is not recorded.", file=sys.stderr)
-
-
-def title_of(figure: str) -> str:
-    """Return the title of a figure's commands in the history."""
-    return f"nf measure figures {figure}"
 
 
 def read(figure: str, folder: Path = FOLDER) -> FigureResult:

@@ -12,10 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from scripts.common import paths
 from scripts.figures import baseline, command, figures_page, result_file
 from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
-from scripts.record.database import History
 
 POINTS = ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))
 PLOT = Plot(
@@ -37,7 +35,6 @@ RESULT = FigureResult(
     seconds=1.5,
 )
 ACCEPTED = {"timing": {"clocks of a": 3.2, "clocks of b": 10.0, "clocks of c": 1.0}}
-COURSE = {"clocks of a": [3.0, 3.25], "clocks of b": [11.0]}
 
 
 class Texts(HTMLParser):
@@ -60,10 +57,10 @@ class Texts(HTMLParser):
 
 def test_page_shows_the_result() -> None:
     """A figure that is followed and was not measured does not vanish without a word."""
-    html = figures_page.page([RESULT], ACCEPTED, {"timing": COURSE}, 1234.5)
+    html = figures_page.page([RESULT], ACCEPTED, 1234.5)
     page = Texts(html)
     assert "1,234 s for all of it, at commit abc." in page.texts
-    for text in (RESULT.command, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>", "▁█"):
+    for text in (RESULT.command, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
         assert text in page.texts
     slips = [text for text in page.texts if text.startswith("slipped: ")]
     assert slips == ["slipped: clocks of b: 11, accepted 10", "slipped: clocks of c: not measured"]
@@ -71,8 +68,8 @@ def test_page_shows_the_result() -> None:
     assert page.attributes.isdisjoint({"src", "onclick"})
     assert not re.search(r"https?://", html)
     other = dataclasses.replace(RESULT, figure="other", revision="def, changed")
-    both = figures_page.page([RESULT, other], ACCEPTED, dict.fromkeys(("timing", "other"), COURSE))
-    assert "Not one commit: measure again." in Texts(both).texts
+    both = Texts(figures_page.page([RESULT, other], ACCEPTED))
+    assert "Not one commit: measure again." in both.texts
     assert "Not one commit: measure again." not in page.texts
 
 
@@ -93,8 +90,6 @@ def test_pictures_of_plots() -> None:
     assert {"1", "4", "64"} <= set(Texts(figures_page.picture(powers)).texts)
     with pytest.raises(ValueError, match="no point"):
         figures_page.picture(Plot("p", "x", "y", ()))
-    assert figures_page.spark([1.0]) == ""
-    assert figures_page.spark([1.0, 2.0, 3.0]) == "▁▅█"
 
 
 def drawn(*values: float) -> ModuleType:
@@ -112,7 +107,6 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     now = ["one"]
     for module in (command, result_file):
         monkeypatch.setattr(module, "revision", lambda: now[0])
-    monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")
     monkeypatch.setattr(baseline, "FILE", tmp_path / "baseline.json")
     figures: dict[str, ModuleType] = {}
     baseline.FILE.write_text('{"a": {"clocks": 1.0}, "b": {"clocks": 2.0}}', encoding="utf-8")
@@ -126,10 +120,6 @@ def test_all_figures_end_on_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     now[0] = "two"
     assert command.run_all(figures, args, tmp_path) == 1
     assert "slipped: clocks: 1.5, accepted 1" in Texts(html.read_text(encoding="utf-8")).texts
-    result = result_file.read("a", tmp_path)
-    with History(write=False) as history:
-        assert len(history.invocations(9, result_file.title_of("a"))) == 3
-    assert figures_page.course(result) == {"clocks": [1.0, 1.5]}
     monkeypatch.chdir(tmp_path)
     args.html = "new/page.html"  # as it is typed, into the folder that the results make
     figures = {name: drawn(1.0) for name in figures}
