@@ -17,7 +17,7 @@ from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
 from scripts.benchmarks import bench_capacity, bench_clocks
-from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, BucketLoad, RandomBucket
+from scripts.benchmarks.bench_clocks import WITHIN, BucketLoad, RandomBucket
 from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import bulk_build
 from scripts.cli.main import main
@@ -184,15 +184,3 @@ def test_clocks_against_the_model(
     assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
     assert ("16.7% off at most (goal 10%)" in out) == bool(code)
-
-
-def test_drawn_buckets() -> None:
-    found = list(bench_clocks.drawn(500, 1, LATENCIES, KNOWN))
-    assert {one.workers for one in found} >= set(range(2, 17))
-    assert max(one.workers for one in found) > 60
-    assert all(64 <= one.lines <= 2048 for one in found)
-    assert {one.latency for one in found} == set(LATENCIES)
-    kinds = {(one.route, one.load) for one in found[:18]}
-    assert len(kinds) == 4 * len(Route) - 2
-    assert {load for route, load in kinds if route.bits < 32} == set(BucketLoad)
-    assert found == list(bench_clocks.drawn(500, 1, LATENCIES, KNOWN))

@@ -110,15 +110,6 @@ def test_tables_of_a_whole_by_hand() -> None:
     assert f"{synth_figure.FP32}, ECP5: longest path, cells" not in followed  # ltp told none
 
 
-def test_a_generic_library_has_no_luts() -> None:
-    found = {synth_figure.WHOLE: WHOLE}
-    designs, _, modules = synth_figure.tables_of("generic", found, {})
-    heads = [column.name for column in modules.columns]
-    assert not any("LUT" in head or "bits" in head for head in heads)
-    assert all(len(one) == len(heads) for one in modules.rows)
-    assert row(designs, synth_figure.WHOLE)[4] == 7
-
-
 def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that fits, and one that does not: a LUT more than the part has."""
     Tools(monkeypatch, 10.0)
@@ -198,14 +189,6 @@ def test_a_run_ends_when_its_processor_time_is_gone(monkeypatch: pytest.MonkeyPa
     assert f"{synth_figure.FP32}, ECP5: Fmax, MHz" not in found.followed
 
 
-def test_what_was_kept_takes_no_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    tools = Tools(monkeypatch, 200.0)
-    tools.kept = True
-    found = run("--effort", "700", "--no-route")
-    assert len(tools.limits) == sum(len(one.targets) for one in synth_figure.DESIGNS.values())
-    assert [text for text in found.left_out if "processor time" in text] == []
-
-
 def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Check that a refusal or time-out of nextpnr is reported; only a refusal is kept."""
     ended = [process.Finished(1, False, 9.0, 2.0), process.Finished(-9, True, 9.0, 30.0)]
@@ -220,18 +203,6 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
     late = place_and_route.route(dataclasses.replace(design, key="another"), 30.0)
     assert (late.route, late.seconds) == (None, 30.0)
     assert late.lacks == "no Fmax: nextpnr took more than 30 s of processor time"
-
-
-def test_a_slice_of_a_line() -> None:
-    """Check the number of columns in a copy of the package; the slices make a whole line."""
-    edit = synth_figure.SLICED
-    text = (ROOT / edit.file).read_text(encoding="utf-8")
-    assert text.count(edit.old) == 1
-    whole = int(edit.old.split("=")[1].strip(" ;"))
-    assert whole == synth_figure.SLICE * synth_figure.SLICES
-    of_eight = synth_figure.times(mapped("a", {"a": {"LUT4": 3, "CCU2C": 1}}, {"a": 7}), 8)
-    assert yosys.luts(of_eight.cells()) == 8 * 5
-    assert of_eight.depth == {"a": 7}
 
 
 def step(kind: str, delay: float, cell: str) -> dict[str, object]:
@@ -326,21 +297,6 @@ def test_what_is_the_same_is_not_mapped_again(
     assert len(reads) == 2
 
 
-@pytest.mark.nightly("yosys takes a minute of processor time; the sums are tested above")
-def test_yardstick_is_what_yosys_maps() -> None:
-    """Sixteen adders, each with the registers of its lane."""
-    design = synth_figure.DESIGNS[synth_figure.FP32]
-    found = yosys.synthesize(
-        *(design.top, "hdl/nf_controller.f", "ecp5"),
-        name="test-yardstick",
-        more=design.more,
-        hierarchy=True,
-    )
-    assert len(found.instances("nf_fp32_add")) == 16
-    assert yosys.flip_flops(found.cells()) >= 3 * 512
-    assert found.depth[found.instances("nf_fp32_add")[0]] > 10
-
-
 def test_what_is_taken_out_drives_0() -> None:
     """All that is left is one module; logic that only what is out would read is gone, too."""
     words = ("nf_fp32_exits", "hdl/nf_controller.f", "generic")
@@ -389,16 +345,6 @@ def test_a_goal_is_of_designs_that_are_mapped_so() -> None:
             design = synth_figure.DESIGNS[name]
             assert goal.target in design.targets
             assert design.routed or goal.figure == "LUTs"
-
-
-def test_what_a_line_costs_over_its_slice() -> None:
-    whole = LOW_BIT
-    narrow = f"{whole}, {synth_figure.SLICE} columns"
-    fast = Route(120.0, "a", "b", 8, 4.0, 4.25)
-    [told] = synth_figure.against_slices({whole: ROUTE, narrow: fast})
-    assert told.startswith(f"2.00 times as fast as {whole}: ")
-    assert "take 4.2 ns of its path, and 12.0 ns of the whole" in told
-    assert synth_figure.against_slices({whole: ROUTE}) == []
 
 
 def test_docs_say_what_was_accepted() -> None:
