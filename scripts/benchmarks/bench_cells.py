@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -29,15 +27,13 @@ from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.errors import say
 from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
-from scripts.benchmarks.miss_loads import MissBench
+from scripts.benchmarks.miss_loads import benches
 from scripts.build import registry
 from scripts.common import run_folders
 from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory
-from scripts.common.paths import BUILD
 from scripts.run import node_network
 from scripts.run.node_network import Nodes
-from scripts.run.replay_simulators import Simulators
 from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 
@@ -136,18 +132,15 @@ def device_clocks(
     Contributions are in step, then each worker reads the votes, G_BINARY, on a device that has just
     been reset. A bucket larger than a region takes a full region's clocks in each of its rounds.
     """
-    model = Simulators(files=BUILD / "bench" / "misses", command="nf measure capacity").bulk(
-        registry.names()[0], {}
-    )
     found = {}
-    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+    with benches(registry.names()[0]) as bench:
         for count, size in product(workers, elements):
             placed = place(shipped().device, Route.G_BINARY, size, count)
             if placed is None:
                 raise NfError(f"capacity: no line of {count} workers fits the device.")
             lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
-            bench = MissBench(model, Path(folder), memory, lines)
-            found[count, size] = placed.rounds * bench.bucket(Mode.G_BINARY, count, (0,))
+            clocks = bench(memory, lines).bucket(Mode.G_BINARY, count, (0,))
+            found[count, size] = placed.rounds * clocks
     return found
 
 
