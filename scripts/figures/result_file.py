@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +45,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        title: str,
+        names: Sequence[str],
+        rows: Iterable[tuple[Cell, ...]],
+        notes: Iterable[str] = (),
+        digits: int = 2,
+    ) -> Table:
+        """Return a table whose columns all have the same number of digits."""
+        columns = tuple(Column(name, digits) for name in names)
+        return Table(title, columns, tuple(rows), tuple(notes))
 
     def texts(self) -> list[list[str]]:
         """Return the head and every row, as printed."""

@@ -24,7 +24,7 @@ from scripts.common.errors import OptionError
 from scripts.common.records import FILELIST, Edit
 from scripts.figures import place_and_route
 from scripts.figures.place_and_route import Route
-from scripts.figures.result_file import Cell, Column, Measured, Table, set_up
+from scripts.figures.result_file import Cell, Measured, Table, set_up
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,7 @@ def goals(
     if not rows:
         return ()
     columns = "design", "figure", "measured", "held against", "that is", "has to be", "goal"
-    heads = tuple(Column(name, 1) for name in (*columns, "verdict"))
-    return (Table("Goals of area and clock", heads, tuple(rows), tuple(notes)),)
+    return (Table.of("Goals of area and clock", (*columns, "verdict"), rows, notes, 1),)
 
 
 def _verdict(goal: SynthGoal, value: float, wanted: float | None) -> str:
@@ -208,9 +207,8 @@ def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rout
     rows: list[tuple[Cell, ...]] = []
     for name, mapped in found.items():
         depth = max(mapped.depth.values(), default=None)
-        rows.append(
-            (name, *_area(target, mapped.cells()), depth, _mhz(clocks, name), mapped.seconds)
-        )
+        mhz = clocks[name].mhz if name in clocks else None
+        rows.append((name, *_area(target, mapped.cells()), depth, mhz, mapped.seconds))
     columns = ("design", *_heads(target), "longest path, cells", "Fmax, MHz", "processor s")
     base = luts(found[FP32].cells()) if FP32 in found else 0
     notes = [
@@ -218,12 +216,7 @@ def _designs(target: str, found: Mapping[str, Mapped], clocks: Mapping[str, Rout
         for name, mapped in found.items()
         if base and DESIGNS[name].shared
     ]
-    heads = tuple(Column(name, 1) for name in columns)
-    return Table(f"Area, {TARGETS[target]}", heads, tuple(rows), tuple(notes))
-
-
-def _mhz(clocks: Mapping[str, Route], name: str) -> float | None:
-    return clocks[name].mhz if name in clocks else None
+    return Table.of(f"Area, {TARGETS[target]}", columns, rows, notes, 1)
 
 
 def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
@@ -244,9 +237,8 @@ def _routes(target: str, clocks: Mapping[str, Route]) -> Table:
         "what lies between, the signals that the source has a name for.",
         *against_slices(clocks),
     )
-    heads = tuple(Column(name, 1) for name in columns)
     title = f"Critical paths, {TARGETS[target]}, placed and routed"
-    return Table(title, heads, tuple(rows), notes)
+    return Table.of(title, columns, rows, notes, 1)
 
 
 def times(mapped: Mapped, slices: int) -> Mapped:
@@ -287,10 +279,8 @@ def _parts(target: str, mapped: Mapped, plain: Mapped | None) -> Table:
             f"against the {PLAIN} ({base:,} LUTs): the whole has {luts(whole) / base:.2f} times "
             f"its LUTs, the low-bit datapath adds {100 * low_bit / base:.0f} %"
         )
-    return Table(
-        f"Parts of the whole controller, {TARGETS[target]}",
-        *(tuple(map(Column, ("part", *_heads(target)))), tuple(rows), tuple(told)),
-    )
+    title = f"Parts of the whole controller, {TARGETS[target]}"
+    return Table.of(title, ("part", *_heads(target)), rows, told)
 
 
 def _modules(target: str, mapped: Mapped) -> Table:
@@ -308,10 +298,7 @@ def _modules(target: str, mapped: Mapped) -> Table:
         rows.append((source, times, *_area(target, own), max(depths, default=None)))
     rows.sort(key=lambda row: -int(row[2] or 0))
     columns = ("module", "instances", *_heads(target), "longest path, cells")
-    return Table(
-        f"Modules, each without those below it, {TARGETS[target]}",
-        *(tuple(map(Column, columns)), tuple(rows)),
-    )
+    return Table.of(f"Modules, each without those below it, {TARGETS[target]}", columns, rows)
 
 
 def followed_of(

@@ -16,7 +16,6 @@ from scripts.build import bulk_build
 from scripts.figures import baseline, timing_figure, timing_loads
 from scripts.figures.timing_figure import (
     ACCESSES,
-    ALONE,
     IN_ORDER,
     LAST,
     LATENCY,
@@ -27,7 +26,6 @@ from scripts.figures.timing_figure import (
     Case,
     percentiles,
     split,
-    split_alone,
 )
 from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
@@ -67,9 +65,6 @@ def test_stages_by_hand() -> None:
         (124, Stage.CORE_OUT, 7),
     ]
     came = made(events, [30], [130])
-    alone = {name: int(clocks[0]) for name, clocks in split_alone(came).items()}
-    assert tuple(alone) == ALONE
-    assert list(alone.values()) == [4, 1, 2, 10, 2, 3, 2, 6]
     whole = {name: int(clocks[0]) for name, clocks in split(came).items()}
     assert tuple(whole) == IN_ORDER
     assert list(whole.values()) == [4, 1, 17, 2, 6]
@@ -126,8 +121,7 @@ def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
     for name in MODES:
         where = timing_figure.lone_setting(LAST)
         came = bench.run(name, where, LAST.stimulus(where))
-        for parts in (split_alone(came), split(came)):
-            assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
+        assert np.array_equal(np.sum(list(split(came).values()), axis=0), came.each)
         assert (came.misses > 0) == (name not in (PLAIN, "IDENTITY"))
         assert came.hits == 0
 

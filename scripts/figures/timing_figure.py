@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -34,7 +34,7 @@ from scripts.figures.timing_loads import (
     exposed,
 )
 from verif.host.bulk_device import VerilatedModel
-from verif.host.c_interface import WRITES, Stage
+from verif.host.c_interface import Stage
 from verif.mem.memory_timing import MemoryTiming
 
 # Shared by all parts: cached runs, and kinds of access.
@@ -131,66 +131,26 @@ IN_ORDER = ("link in", "decode", "unit", "respond", "link out")
 """Parts of an access under load: from the request's flit to the core, to its unit, in the unit with
 its memory accesses, to the end of the core, to the response's flit.
 """
-UNIT = ("unit, before memory", "memory", "further beats", "unit, after memory")
-"""Parts of "unit" for single accesses: until the first request to memory, its first answer, the
-last answer, and the unit's answer.
-"""
-ALONE = (*IN_ORDER[:2], *UNIT, *IN_ORDER[3:])
-_NOT_THE_ACCESS = (WRITES + 0, WRITES + 3)
-"""Clients of the write port that no access waits for: evictions and the initialiser of records."""
 _TAGS = 1 << 16
 
 
 def split(timed: Timed) -> dict[str, Clocks]:
     """Return the clocks of each access by the parts of `IN_ORDER`, int64[n] each; their sum is
-    its total.
+    its total. Raise ValueError if the probe missed one.
     """
-    return _between(IN_ORDER, _marks(timed))
-
-
-def _of_memory(timed: Timed) -> NDArray[Any]:
-    """Return the events at the memory ports, without those that no access waits for."""
-    at_memory = np.isin(timed.passed["stage"], (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED))
-    return timed.passed[at_memory & ~np.isin(timed.passed["who"], _NOT_THE_ACCESS)]
-
-
-def split_alone(timed: Timed) -> dict[str, Clocks]:
-    """Return the clocks by the parts of `ALONE`; overlapping accesses cannot be separated."""
-    marks, events = _marks(timed), _of_memory(timed)
-    asked, answered = (
-        events["clock"][events["stage"] == stage].astype(np.int64)
-        for stage in (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED)
-    )
-    inner = np.stack([marks[2]] * 3)
-    for n, (first, last) in enumerate(zip(marks[2], marks[3], strict=True)):
-        own_asked = asked[(asked >= first) & (asked <= last)]
-        own = answered[(answered >= first) & (answered <= last)]
-        if len(own_asked) and len(own):
-            inner[:, n] = own_asked[0], own[0], own[-1]
-    return _between(ALONE, [*marks[:3], *inner, *marks[3:]])
-
-
-def _between(names: Sequence[str], ends: Sequence[Clocks]) -> dict[str, Clocks]:
-    """Return the differences between successive ends, by name."""
-    return {name: ends[at + 1] - ends[at] for at, name in enumerate(names)}
-
-
-def _marks(timed: Timed) -> list[Clocks]:
-    """Return the clock of each access at the host, into the core, into its unit, out of it, out of
-    the core and at the host; int64[n] each. Raise ValueError if the probe missed one.
-    """
-    ended = timed.ended.astype(np.int64)
-    out = [ended - timed.each.astype(np.int64)]
     seen: dict[int, dict[int, int]] = defaultdict(dict)
     for event in timed.passed:
         seen[int(event["stage"])].setdefault(int(event["who"]), int(event["clock"]))
     first = next(iter(seen[Stage.CORE_IN]), 0)
+    ended = timed.ended.astype(np.int64)
+    marks = [ended - timed.each.astype(np.int64)]
     for stage in (Stage.CORE_IN, Stage.UNIT_IN, Stage.UNIT_OUT, Stage.CORE_OUT):
         clocks = [seen[stage].get((first + n) % _TAGS) for n in range(timed.accesses)]
         if None in clocks:
             raise ValueError(f"access {clocks.index(None)} has not passed {stage.name}")
-        out.append(np.array(clocks, np.int64))
-    return [*out, ended]
+        marks.append(np.array(clocks, np.int64))
+    marks.append(ended)
+    return {name: marks[at + 1] - marks[at] for at, name in enumerate(IN_ORDER)}
 
 
 def percentiles(clocks: NDArray[Any]) -> tuple[int, int, int, int]:
@@ -299,7 +259,7 @@ def under_pressure(bench: Bench, found: TimingFindings) -> None:
         "noise: a flit or a beat of memory, the longer one, at the first access and at the last.",
     )
     title = f"{_HEAD}: exposed overhead under bandwidth pressure"
-    found.tables.append(Table(title, tuple(map(Column, columns)), tuple(rows), notes))
+    found.tables.append(Table.of(title, columns, rows, notes))
 
 
 def judged(case: Case, came: Timed, plain: Timed) -> str:
@@ -320,7 +280,6 @@ def key(case: Case, name: str) -> str:
 # Many outstanding accesses: clocks over load.
 
 OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
-AT = MemoryTiming(LATENCY)
 
 
 def over_load(bench: Bench, found: TimingFindings) -> None:
@@ -340,7 +299,7 @@ def over_load(bench: Bench, found: TimingFindings) -> None:
 
 
 def _at_load(bench: Bench, access: Access, name: str, count: float) -> float:
-    where = Setting(AT, access.workers, lines=4 * SLOTS, outstanding=int(count))
+    where = replace(loaded_setting(access), outstanding=int(count))
     return bench.run(name, where, access.stimulus(where)).clocks_each
 
 
@@ -368,10 +327,10 @@ def stages_under_load(bench: Bench, found: TimingFindings) -> None:
             found.followed[f"{key}: clocks an access"] = round(came.clocks_each, 3)
     columns = ("access", "mode", "stage", "least", "median", "95 of 100", "most")
     title = f"{HEAD}: clocks of an access by stage"
-    found.tables.append(Table(title, tuple(map(Column, columns)), tuple(rows)))
+    found.tables.append(Table.of(title, columns, rows))
 
 
-# One access at a time, each a miss: clocks that every mode adds to plain memory, by stage.
+# One access at a time, each a miss: clocks that every mode adds to plain memory.
 
 LATENCIES = (100, 200, 300, 400, 500, 600)
 BOUND = 1.67
@@ -415,8 +374,6 @@ def formula(access: Access, latency: float) -> float:
 def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
     """Measure the overhead of each mode and kind of access, and the clocks of each part of it."""
     rows: list[tuple[Cell, ...]] = []
-    parts: list[tuple[Cell, ...]] = []
-    missing: dict[str, list[str]] = defaultdict(list)
     for access in (*ACCESSES, FIRST):
         where = lone_setting(access)
         plain = bench.run(PLAIN, where, access.stimulus(where))
@@ -433,51 +390,15 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
                     100 * came.misses / lookups if lookups else None,
                 )
             )
-            parts.append((access.name, name, *_means(came).values()))
-            if missed > 0 and name in LOW_BIT:
-                missing[where_spent(access, came, plain)].append(name)
             if access is not FIRST:
                 found.followed.update(_followed(access, name, came.clocks_each, over))
-    head = f"One access at a time, memory latency {LATENCY}"
     columns = (
         *(Column("access"), Column("mode"), Column("clocks", 1), Column("over plain", 1)),
         *(Column("exposed %"), Column(f"<= {BOUND} %"), Column("missed %", 0)),
     )
-    found.tables.append(
-        Table(
-            *(f"{head}: exposed overhead", columns, tuple(rows)),
-            (
-                "missed %: of the engine's lookups; plain memory and IDENTITY have none.",
-                *(f"{', '.join(names)}, {text}" for text, names in missing.items()),
-            ),
-        )
-    )
-    found.tables.append(
-        Table(
-            f"{head}: where the clocks are spent (mean)",
-            (Column("access"), Column("mode"), *(Column(one, 1) for one in ALONE)),
-            tuple(parts),
-            ("further beats: planes behind the bookkeeping line, or lines of an FP32 sum.",),
-        )
-    )
-
-
-def where_spent(access: Access, came: Timed, plain: Timed) -> str:
-    """Describe the measured clocks over plain memory in a sentence."""
-    took, base = _means(came), _means(plain)
-    more = {name: took[name] - base[name] for name in ALONE}
-    before, further, after = (more[name] for name in (UNIT[0], *UNIT[2:]))
-    whole = sum(more.values())
-    elsewhere = f"{whole - before - further - after:.1f}".replace("-0.0", "0.0")
-    return (
-        f"{access.name}: {whole:.1f} clocks over plain memory are {before:.1f} before memory "
-        f"({', '.join(BEFORE)}), {further:.1f} of further beats (planes of the record), "
-        f"{after:.1f} after the last one ({', '.join(behind(access))}) and {elsewhere} elsewhere."
-    )
-
-
-def _means(came: Timed) -> dict[str, float]:
-    return {name: float(clocks.mean()) for name, clocks in split_alone(came).items()}
+    title = f"One access at a time, memory latency {LATENCY}: exposed overhead"
+    note = "missed %: of the engine's lookups; plain memory and IDENTITY have none."
+    found.tables.append(Table(title, columns, tuple(rows), (note,)))
 
 
 def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
