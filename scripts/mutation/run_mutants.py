@@ -239,6 +239,8 @@ class MutantRuns:
     def _chase(self, number: int) -> tuple[MutantOutcome, RunRecord]:
         """Run tests on a mutant until one is red, a proof ends it, or none is left."""
         mutant = self.mutants[number]
+        known = (mutant.id, mutant.file, mutant.module, mutant.operator, mutant.line)
+        diff = mutant.diff(self.sources[mutant.file])
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
         # No test sees it.
@@ -262,12 +264,25 @@ class MutantRuns:
             ran.append(candidate.name)
             seconds += record.used_seconds
             if not record.passed:
-                return self._outcome(mutant, State.KILLED, ran, seconds, record, candidate), record
+                outcome = MutantOutcome(
+                    *known,
+                    diff,
+                    State.KILLED,
+                    self.key(mutant, candidate.name),
+                    test=candidate.spec.name,
+                    build=candidate.spec.build_name,
+                    kind=str(record.kind),
+                    cause=record.cause,
+                    tests=tuple(ran),
+                    seconds=round(seconds, 2),
+                )
+                return outcome, record
         if not tried:
             proof = self.prove(mutant)
         state = State.EQUIVALENT if proof else State.SURVIVED if ran else State.UNSEEN
         note = proof or f"{len(ran)} of {len(ranked)} tests that see it ran, {seconds:.0f} s"
-        return self._outcome(mutant, state, ran, seconds, note=note), record
+        outcome = MutantOutcome(*known, diff, state, self.key(mutant), note=note)
+        return replace(outcome, tests=tuple(ran), seconds=round(seconds, 2)), record
 
     def waves(self, id: str) -> tuple[str, ...]:
         """Return wave files of a test that sees a mutant: without and with it, on a separate
@@ -319,35 +334,6 @@ class MutantRuns:
             env=tuple(environment),
             timeout_s=limit,
             build_name=f"{spec.build_name}-m{number}",
-        )
-
-    def _outcome(
-        self,
-        mutant: SourceMutant,
-        state: State,
-        ran: Sequence[str],
-        seconds: float,
-        record: RunRecord | None = None,
-        killer: Candidate | None = None,
-        note: str = "",
-    ) -> MutantOutcome:
-        kill = record is not None and killer is not None
-        return MutantOutcome(
-            id=mutant.id,
-            file=mutant.file,
-            module=mutant.module,
-            operator=mutant.operator,
-            line=mutant.line,
-            diff=mutant.diff(self.sources[mutant.file]),
-            state=state,
-            key=self.key(mutant, killer.name if killer else ""),
-            test=killer.spec.name if killer else "",
-            build=killer.spec.build_name if killer else "",
-            kind=str(record.kind) if kill and record else "",
-            cause=record.cause if kill and record else "",
-            tests=tuple(ran),
-            seconds=round(seconds, 2),
-            note=note,
         )
 
 
