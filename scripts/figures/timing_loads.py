@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,6 @@ class Setting:
     lines: int = 2 * SLOTS
     outstanding: int = 0
     flit_clocks: int = 1
-
-    def at(self, latency: int) -> Setting:
-        """Return the same setting with another memory latency."""
-        return replace(self, memory=self.memory.at(latency))
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ def line_chart(
             axes.plot(
                 [a for a, _ in points],
                 [b for _, b in points],
-                **({"linestyle": "--"} if dashed else {"marker": ".", "linestyle": "-"}),
+                linestyle="--" if dashed else "-",
+                marker="" if dashed else ".",
                 label=name.replace("$", r"\$"),
             )
         if ticks:
