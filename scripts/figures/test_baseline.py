@@ -46,8 +46,16 @@ def test_accepting_keeps_what_was_not_measured(
         ("synth", {"area: LUTs": 900.0}),
         ("timing", {"clocks": 3.5}),
     ):
-        nothing = dict.fromkeys(("command", "revision", "started"), "")
-        found = FigureResult((), (), followed=followed, figure=figure, **nothing, seconds=0.0)
+        found = FigureResult(
+            set_up=(),
+            tables=(),
+            followed=followed,
+            figure=figure,
+            command="nf",
+            revision="",
+            started="",
+            seconds=0.0,
+        )
         baseline.accept(found)
     assert baseline.read()["synth"] == {"area: LUTs": 900.0, "clock: MHz": 60.0}
     text = baseline.FILE.read_text(encoding="utf-8")
