@@ -247,13 +247,11 @@ def test_what_is_the_same_is_not_mapped_again(
 ) -> None:
     """Another text of a source, or another command, is another design; so is a file cut short."""
     runs: list[str] = []
-    reads: list[str] = []
 
     def run_logged(command: list[str], log: Path, **_: object) -> process.Finished:
         words = " ".join(command)
         log.write_text("", encoding="utf-8")
         if "write_rtlil" in words:
-            reads.append(words)
             Path(words.rpartition(" ")[2]).write_text("module", encoding="utf-8")
         if "stat -json" in words:
             runs.append(words)
@@ -282,9 +280,7 @@ def test_what_is_the_same_is_not_mapped_again(
     edit = Edit("a.sv", "top;", "top ;")
     assert yosys.synthesize("top", "a.f", "ecp5", name="x", edits=(edit,)).key != first.key
     assert (folder / "x.a.sv").read_text(encoding="utf-8") == "module top ; endmodule"
-    assert len(reads) == 2
     assert mapped_now("generic").key != first.key
-    assert len(reads) == 4  # by slang, and what two targets begin with
     assert mapped_now() == mapped_now()
     assert len(runs) == 4
     (tmp_path / "a.sv").write_text("module top; wire a; endmodule", encoding="utf-8")
@@ -292,9 +288,6 @@ def test_what_is_the_same_is_not_mapped_again(
     (folder / "x.mapped.json").write_text('{"key": "', encoding="utf-8")
     mapped_now()
     assert len(runs) == 6
-    reads.clear()
-    assert mapped_now("generic").key != mapped_now("ecp5_fast").key
-    assert len(reads) == 2
 
 
 def test_what_is_taken_out_drives_0() -> None:
