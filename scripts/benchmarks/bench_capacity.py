@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import math
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -23,13 +22,11 @@ from neuron_fabric.capacity.substrate import Substrate, write_substrate
 from neuron_fabric.codec import Route, pack, unpack
 from neuron_fabric.errors import say
 from neuron_fabric.output import check_output
-from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench
+from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench, benches
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.memory_options import add_memory, memory_of
-from scripts.common.paths import BUILD
 from scripts.report.invocation import revision
-from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 
 HELP = "measure the coefficients of the capacity model into a substrate file"
@@ -57,15 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_memory(parser, "48")
 
 
-def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure, print and write."""
     check_output(args.out, "--out")
     memory = memory_of(args, args.memory_latency)
-    model = Simulators(files=files, command="nf measure capacity").bulk(args.sim, {})
-    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+    with benches(args.sim) as bench:
 
         def at(timing: MemoryTiming) -> MissBench:
-            return MissBench(model, Path(folder), timing, args.lines)
+            return bench(timing, args.lines)
 
         known = fitted(at, memory, args.flit_ns * 1e-9)
     if not args.device_only:

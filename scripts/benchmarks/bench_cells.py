@@ -14,18 +14,21 @@ import contextlib
 import importlib.util
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from neuron_fabric.capacity.cost_model import Coefficients, admits
+from models.line_packing import Mode
+from neuron_fabric.capacity.cost_model import Coefficients, admits, place
 from neuron_fabric.capacity.link_times import fit_line, usual
 from neuron_fabric.capacity.substrate import shipped
-from neuron_fabric.codec import Route
+from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.errors import say
 from neuron_fabric.monitor.job_plan import costs_of
 from neuron_fabric.profile import PhaseRoute
-from scripts.benchmarks.device_clocks import DeviceClocks, device_clocks
+from scripts.benchmarks.miss_loads import benches
+from scripts.build import registry
 from scripts.common import run_folders
 from scripts.common.errors import NfError
 from scripts.common.memory_options import add_memory
@@ -87,7 +90,8 @@ def measure(
         raise NfError("capacity: torch is not installed (requirements-torch.txt).")
     run_folders.tree()
     sizes = [256 * kib for kib in sizes_kib]
-    device = device_clocks(workers, sizes, flit_ns * 1e-9, memory)
+    known = replace(shipped().coefficients, flit_s=flit_ns * 1e-9, memory_latency=memory.latency)
+    clocks = device_clocks(workers, sizes, memory)
     say(f"device: clocks of the RTL, {flit_ns:g} ns each, {memory}; contributions in step, votes")
     cells: list[Cell] = []
     columns = f"{'FP32 ms':>10}{'low ms':>10}{'model':>18}  choice, regret"
@@ -99,9 +103,9 @@ def measure(
                     break
                 words = [str(runs), *map(str, sizes)]
                 found = rank_run(nodes, RANKS, words, "cells.json")
-            for cell in (*cells_of(network, count, found), *device_cells(count, found, device)):
-                cells.append(replace(cell, network=network))
-                say(_line(cells[-1]), flush=True)
+            here = cells_of(network, count, found, known, clocks)
+            say(*map(_line, here), flush=True)
+            cells += here
     for reducer in (TORCH, DEVICE):
         say(*summary([cell for cell in cells if cell.reducer == reducer], f"by {reducer}"))
     say(*summary(cells, "all"))
@@ -120,54 +124,69 @@ def _nodes(network: str, count: int) -> Iterator[Nodes | None]:
             yield nodes
 
 
-def cells_of(network: str, workers: int, found: Mapping[str, Any]) -> list[Cell]:
-    """Both ways of each bucket: medians; and the model by the host's rates and a line through the
-    FP32 times, of each size what it usually takes, as a training would have it."""
-    rates, link = _rates(found), _link(found)
+def device_clocks(
+    workers: Sequence[int], elements: Sequence[int], memory: MemoryTiming
+) -> dict[tuple[int, int], int]:
+    """Return the clocks in the RTL of each bucket by workers and elements.
+
+    Contributions are in step, then each worker reads the votes, G_BINARY, on a device that has just
+    been reset. A bucket larger than a region takes a full region's clocks in each of its rounds.
+    """
+    found = {}
+    with benches(registry.names()[0]) as bench:
+        for count, size in product(workers, elements):
+            placed = place(shipped().device, Route.G_BINARY, size, count)
+            if placed is None:
+                raise NfError(f"capacity: no line of {count} workers fits the device.")
+            lines = min(lines_of(size, Route.G_BINARY), 1 << placed.lines_log2)
+            clocks = bench(memory, lines).bucket(Mode.G_BINARY, count, (0,))
+            found[count, size] = placed.rounds * clocks
+    return found
+
+
+def cells_of(
+    network: str,
+    workers: int,
+    found: Mapping[str, Any],
+    known: Coefficients,
+    clocks: Mapping[tuple[int, int], int],
+) -> list[Cell]:
+    """Return both ways of each bucket, by the reducer `torch` and by a device.
+
+    The model has the host's rates and a line through the FP32 times, of each size what it usually
+    takes, as a training would have it. T_low of a device is the host's packing and unpacking by
+    their rates, the bucket's clocks and a commit.
+
+    Args:
+        network: name of the network.
+        workers: number of ranks.
+        found: measurements of the ranks (`cell_ranks`).
+        known: coefficients of the device.
+        clocks: clocks of a bucket by workers and elements.
+    """
+    known = replace(
+        known, pack_rate=float(found["pack_rate"]), unpack_rate=float(found["unpack_rate"])
+    )
     ratio, seconds = found["waits"]
-    out = []
+    times = ((4 * one["elements"], usual(one["fp32"])) for one in found["cells"])
+    link, out = fit_line(times) or (0.0, 0.0), []
     for one in found["cells"]:
-        profile = _profile(one["elements"])
-        costs = costs_of(profile, rates, workers, device=False, waits=(ratio, seconds))
-        model = costs["bucket"].network(*link), costs["bucket"].low(*link)
-        measured = median(one["fp32"]), median(one["low"])
-        out.append(Cell(network, workers, one["elements"], *measured, *model))
+        elements, fp32 = one["elements"], median(one["fp32"])
+        region = SimpleNamespace(
+            name="bucket", elements=elements, phases={"steady": PhaseRoute(Route.G_BINARY)}
+        )
+        profile: Any = SimpleNamespace(regions=(region,), monitor={})
+        by_torch = costs_of(profile, known, workers, device=False, waits=(ratio, seconds))
+        by_device = costs_of(profile, known, workers)
+        low = 4 * elements * (1 / known.pack_rate + 1 / known.unpack_rate)
+        low += (known.commit + clocks[workers, elements]) * known.flit_s
+        for reducer, costs, measured in (
+            (TORCH, by_torch["bucket"], median(one["low"])),
+            (DEVICE, by_device["bucket"], low),
+        ):
+            model = costs.network(*link), costs.low(*link)
+            out.append(Cell(network, workers, elements, fp32, measured, *model, reducer))
     return out
-
-
-def device_cells(workers: int, found: Mapping[str, Any], device: DeviceClocks) -> list[Cell]:
-    """The same of a device: T_low is the host's packing and unpacking by their rates, the bucket's
-    clocks and a commit; the model's is by the coefficients of the RTL as shipped."""
-    known = replace(_rates(found), flit_s=device.flit_s, memory_latency=device.memory_latency)
-    link, out = _link(found), []
-    for one in found["cells"]:
-        cost = costs_of(_profile(one["elements"]), known, workers)["bucket"]
-        size = 4 * one["elements"]
-        low = size / known.pack_rate + size / known.unpack_rate + known.commit * known.flit_s
-        low += device.seconds(workers, one["elements"])
-        model = cost.network(*link), cost.low(*link)
-        out.append(Cell("", workers, one["elements"], median(one["fp32"]), low, *model, DEVICE))
-    return out
-
-
-def _rates(found: Mapping[str, Any]) -> Coefficients:
-    return replace(
-        shipped().coefficients,
-        pack_rate=float(found["pack_rate"]),
-        unpack_rate=float(found["unpack_rate"]),
-    )
-
-
-def _link(found: Mapping[str, Any]) -> tuple[float, float]:
-    cells = ((4 * one["elements"], usual(one["fp32"])) for one in found["cells"])
-    return fit_line(cells) or (0.0, 0.0)
-
-
-def _profile(elements: int) -> Any:
-    region = SimpleNamespace(
-        name="bucket", elements=elements, phases={"steady": PhaseRoute(Route.G_BINARY)}
-    )
-    return SimpleNamespace(regions=(region,), monitor={})
 
 
 def _line(cell: Cell) -> str:

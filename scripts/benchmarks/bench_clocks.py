@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import random
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -29,11 +28,9 @@ from neuron_fabric.capacity.cost_model import (
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
 from neuron_fabric.errors import say
-from scripts.benchmarks.miss_loads import MissBench
+from scripts.benchmarks.miss_loads import MissBench, benches
 from scripts.build import registry
 from scripts.common.arguments import positive, up_to
-from scripts.common.paths import BUILD
-from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MAX_LATENCY, MemoryTiming
 from verif.replay.plan import selectors
 
@@ -116,18 +113,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> int:
+def run(args: argparse.Namespace) -> int:
     """Drive and print; 1 when the model is off by more than `WITHIN` for a bucket."""
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     known = substrate.coefficients
-    model = Simulators(files=files, command="nf measure capacity").bulk(args.sim, {})
     say(f"{substrate.name} ({substrate.measured})")
     say(f"{'route':10}{'':16}{'W':>4}{'lines':>7}{'latency':>9}{'model':>10}{'RTL':>10}{'off':>8}")
     found = []
-    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+    with benches(args.sim) as bench:
         for one in drawn(args.buckets, args.seed, args.memory_latency, known):
-            timing = MemoryTiming(one.latency)
-            clocks = one.driven(MissBench(model, Path(folder), timing, one.lines))
+            clocks = one.driven(bench(MemoryTiming(one.latency), one.lines))
             expected = one.modelled(known)
             found.append(abs(expected / clocks - 1))
             say(

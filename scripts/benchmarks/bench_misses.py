@@ -10,20 +10,16 @@ figures. Answers and lines are checked elsewhere; here each access has to be ans
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from models.line_packing import Mode
 from neuron_fabric.errors import say
 from scripts.benchmarks.goals import SpeedGoal, judge
-from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench
+from scripts.benchmarks.miss_loads import LEAST_LINES, MissBench, benches
 from scripts.build import registry
 from scripts.common.arguments import up_to
 from scripts.common.errors import OptionError
 from scripts.common.memory_options import add_memory, memory_of
-from scripts.common.paths import BUILD
-from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import LATENCIES
 
 HELP = "clocks of hits and misses by the latency of memory, and what a host's misses cost others"
@@ -95,23 +91,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_memory(parser, " ".join(map(str, LATENCIES)), nargs="+")
 
 
-def run(args: argparse.Namespace, files: Path = BUILD / "bench" / "misses") -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure and print; the exit code is 1 when a target is missed."""
     rows = {name: figure for name, figure in ROWS.items() if args.only in name}
     if not rows:
         what, todo = "no row's name has that", f"rows are like {next(iter(ROWS))!r}"
         raise OptionError(f"--only {args.only!r}", what, todo)
-    model = Simulators(files=files, command="nf measure bench").bulk(args.sim, {})
     measured: dict[tuple[str, int], float] = {}
     width = max(map(len, rows))
     memories = [memory_of(args, latency) for latency in args.memory_latency]
     say(f"{args.lines} lines a worker; {'; '.join(map(str, memories))}")
     say(f"{'':{width}} " + "".join(f"{memory.latency:>10}" for memory in memories), flush=True)
-    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+    with benches(args.sim) as bench:
         for name, figure in rows.items():
             for memory in memories:
-                bench = MissBench(model, Path(folder), memory, args.lines)
-                measured[name, memory.latency] = figure(bench)
+                measured[name, memory.latency] = figure(bench(memory, args.lines))
             values = [measured[name, memory.latency] for memory in memories]
             say(f"{name:{width}} " + "".join(f"{value:10.3f}" for value in values), flush=True)
     usual = args.memory_beat == 1 and not args.memory_stall and args.lines == 2048

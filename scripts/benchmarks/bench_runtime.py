@@ -18,7 +18,7 @@ from neuron_fabric import codec
 from neuron_fabric.codec import Route, numpy_engine
 from neuron_fabric.codec.engine import chosen, using
 from neuron_fabric.errors import say
-from scripts.benchmarks.goals import SpeedGoal, judge
+from scripts.benchmarks.goals import SpeedGoal, in_turn, judge
 from scripts.common.arguments import positive
 
 HELP = "packing, votes and decoding of gradients, against a copy of memory"
@@ -93,9 +93,9 @@ def _ratio(
 ) -> SpeedGoal:
     """Return the speed of the work as a multiple of a copy of ``x``."""
     copy = np.empty_like(x)
-    pairs = [(_seconds(lambda: np.copyto(copy, x)), _seconds(work)) for _ in range(runs)]
-    copying, working = (median(column) for column in zip(*pairs, strict=True))
-    return SpeedGoal(name, copying / working, least, least=True)
+    ways = {"copy": lambda: _seconds(lambda: np.copyto(copy, x)), "work": lambda: _seconds(work)}
+    took = {way: median(seconds) for way, seconds in in_turn(ways, runs).items()}
+    return SpeedGoal(name, took["copy"] / took["work"], least, least=True)
 
 
 def _seconds(work: Callable[[], object]) -> float:

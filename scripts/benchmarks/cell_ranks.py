@@ -9,12 +9,8 @@ the inputs of the model: the rates of this host, and the latencies of its collec
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +22,7 @@ from neuron_fabric.hook.payload import column, common_scale, decode, sidecar
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import Part
 from neuron_fabric.reducers.torch_reducer import TorchReducer
+from scripts.benchmarks.rank_process import Rank
 
 PORT = 29_512
 HOW = PhaseRoute(Route.G_BINARY)
@@ -35,18 +32,13 @@ MOST_MORE = 8
 """Times as many runs of small buckets: theirs hang on which process has the core just then."""
 
 
-def main(folder: str, rank: int, world: int, master: str, runs: int, sizes: list[int]) -> None:
+def main(rank: Rank, runs: int, sizes: list[int]) -> None:
     """Measure, and leave."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
-    )
     reducer = TorchReducer(600.0)
     reducer.open(dist.group.WORLD)
     waits, cells = reducer.first_group.latencies(), []
     for elements in sizes:
-        x = np.random.default_rng(rank).standard_normal(elements).astype(np.float32)
+        x = np.random.default_rng(rank.number).standard_normal(elements).astype(np.float32)
         out, flat = np.empty_like(x), torch.from_numpy(x.copy())
         ways: dict[str, list[float]] = {"fp32": [], "low": []}
         more = max(1, min(MOST_MORE, RATED // elements))
@@ -60,12 +52,9 @@ def main(folder: str, rank: int, world: int, master: str, runs: int, sizes: list
                 if run >= more:
                     ways[name].append(took)
         cells.append({"elements": elements, **ways})
-    if rank == 0:
-        found = {"cells": cells, "waits": waits, **_rates(runs)}
-        Path(folder, "cells.json").write_text(json.dumps(found), encoding="utf-8")
+    rank.leave("cells.json", {"cells": cells, "waits": waits, **_rates(runs)})
     dist.barrier()
     reducer.close()
-    dist.destroy_process_group()
 
 
 def _low(reducer: TorchReducer, step: int, x: F32, out: F32) -> None:
@@ -94,5 +83,6 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 if __name__ == "__main__":
-    folder, rank, world, master, runs, *sizes = sys.argv[1:]
-    main(folder, int(rank), int(world), master, int(runs), [int(one) for one in sizes])
+    rank, (runs, *sizes) = Rank.of_command()
+    with rank.joined(PORT):
+        main(rank, int(runs), [int(one) for one in sizes])

@@ -12,21 +12,17 @@ import hashlib
 import json
 import sys
 import time
-import warnings
-from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
-from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile import Profile
+from scripts.benchmarks import rank_process
+from scripts.benchmarks.rank_process import Rank
 
 WIDTH = 256
 WARMUP = 5
@@ -46,15 +42,8 @@ def net() -> nn.Module:
 
 def profile_of(model: nn.Module) -> Profile:
     """All layers by G_BINARY."""
-    found = draft("cluster", sketch(model))
-    phases = {"steady": PhaseRoute(Route.G_BINARY), "recovery": PhaseRoute(Route.G_BINARY)}
-    regions = tuple(
-        replace(one, phases={**one.phases, **phases}) if one.kind == "linear" else one
-        for one in found.regions
-    )
-    warmup = replace(found.phases, warmup=replace(found.phases.warmup, steps=WARMUP))
     limits = {"capacity_every": JUDGED, "sample_every": JUDGED, "off": list(_OFF)}
-    return replace(found, regions=regions, phases=warmup, monitor=limits, verified=True)
+    return rank_process.profile_of(model, Route.G_BINARY, WARMUP, limits, ("linear",))
 
 
 def gradient_bytes() -> int:
@@ -62,51 +51,40 @@ def gradient_bytes() -> int:
     return sum(4 * one.numel() for one in net().parameters() if one.dim() > 1)
 
 
-def main(
-    folder: str, rank: int, world: int, master: str, steps: int, timeout_s: float, substrate: str
-) -> int:
+def main(rank: Rank, steps: int, timeout_s: float, substrate: str) -> int:
     """Train; 1 when it could not be done to the end."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
     begin, found = time.monotonic(), {"error": "", "seconds": 0.0}
     try:
-        dist.init_process_group(
-            "gloo",
-            init_method=f"tcp://{master}:{PORT}",
-            rank=rank,
-            world_size=world,
-            timeout=timedelta(seconds=timeout_s),
-        )
-        found |= _trained(Path(folder), rank, steps, timeout_s, substrate)
+        with rank.joined(PORT, timeout_s):
+            found |= _trained(rank, steps, timeout_s, substrate)
     except Exception as error:  # of any kind: that it comes is what is looked at
         found["error"] = f"{type(error).__name__}: {error}"[:400]
     found["seconds"] = time.monotonic() - begin
-    Path(folder, f"rank-{rank}.json").write_text(json.dumps(found), encoding="utf-8")
+    path = rank.folder / f"rank-{rank.number}.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
     return int(bool(found["error"]))
 
 
-def _trained(
-    folder: Path, rank: int, steps: int, timeout_s: float, substrate: str
-) -> dict[str, Any]:
+def _trained(rank: Rank, steps: int, timeout_s: float, substrate: str) -> dict[str, Any]:
     torch.manual_seed(1)
     model = DistributedDataParallel(net())
     runtime = attach(
         model,
         profile_of(model.module),
         substrate=substrate or None,
-        monitor=folder / "run",
+        monitor=rank.folder / "run",
         timeout_s=timeout_s,
         env={},
     )
     assert runtime is not None
-    draw, used = torch.Generator().manual_seed(rank), []
+    draw, used = torch.Generator().manual_seed(rank.number), []
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(steps):
         optimizer.zero_grad()
         model(torch.randn(4, WIDTH, generator=draw)).square().mean().backward()
         optimizer.step()
         used.append(sorted({str(how.route) for how in runtime.routes.values()}))
-        (folder / f"progress-{rank}").write_text(str(step + 1), encoding="utf-8")
+        (rank.folder / f"progress-{rank.number}").write_text(str(step + 1), encoding="utf-8")
     runtime.close()
     weights = torch.cat([p.detach().flatten() for p in model.parameters()]).numpy().tobytes()
     controls: Any = runtime.controls
@@ -119,5 +97,5 @@ def _trained(
 
 
 if __name__ == "__main__":
-    folder, rank, world, master, steps, timeout, *more = sys.argv[1:]
-    sys.exit(main(folder, int(rank), int(world), master, int(steps), float(timeout), "".join(more)))
+    rank, (steps, timeout, *more) = Rank.of_command()
+    sys.exit(main(rank, int(steps), float(timeout), "".join(more)))

@@ -9,8 +9,6 @@ from types import ModuleType
 from scripts.benchmarks import (
     bench_hook,
     bench_misses,
-    bench_model,
-    bench_profile,
     bench_replay,
     bench_runner,
     bench_runtime,
@@ -20,8 +18,6 @@ from scripts.benchmarks import (
 BENCHES: dict[str, ModuleType] = {
     "runner": bench_runner,
     "replay": bench_replay,
-    "model": bench_model,
-    "profile": bench_profile,
     "misses": bench_misses,
     "runtime": bench_runtime,
     "hook": bench_hook,
@@ -29,12 +25,8 @@ BENCHES: dict[str, ModuleType] = {
 
 EXAMPLES = """examples:
   nf measure bench runner                    the runner against its goals
-  nf measure bench replay --sim verilator    bulk replay against the bare model
-  nf measure bench model                     the verilated RTL against the first edition
-  nf measure bench model --baseline HEAD~1   what the last commit cost or brought
-  nf measure bench profile                   where its instructions go, by part
+  nf measure bench replay                    bulk replay against the bare model
   nf measure bench misses --memory-latency 48  hits, misses and isolation, in clocks
-  nf measure bench replay --jobs 2           what two cores bring to it
   nf measure bench runtime                   packing, votes and decoding against a copy
   nf measure bench hook                      a step of a training by the hook against plain DDP
 """

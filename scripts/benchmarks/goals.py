@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from neuron_fabric.errors import say
@@ -23,6 +23,23 @@ class SpeedGoal:
     def good(self) -> bool:
         """True if the goal is reached."""
         return self.value >= self.goal if self.least else self.value <= self.goal
+
+
+def in_turn(ways: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
+    """Measure each way once a round, so that other work of the machine slows all alike.
+
+    Args:
+        ways: functions that return their seconds, by name.
+        runs: number of rounds.
+
+    Returns:
+        The seconds of every round, by name.
+    """
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(runs):
+        for name, way in ways.items():
+            found[name].append(way())
+    return found
 
 
 def table(goals: Sequence[SpeedGoal]) -> list[str]:

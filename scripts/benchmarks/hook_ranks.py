@@ -11,14 +11,10 @@ compared (bench_hook) is slow: it made a bucket of votes take 0.65 of plain DDP'
 from __future__ import annotations
 
 import gc
-import json
 import os
 import re
-import sys
 import time
-import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +28,9 @@ from neuron_fabric.calibration.calibrating import LEAST_WARMUP
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.monitor.job_plan import Signal
-from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile import Profile
+from scripts.benchmarks import rank_process
+from scripts.benchmarks.rank_process import Rank
 
 PORT = 29_513
 PLAIN, FULL, LOW, ALONE = "plain", "fp32", "low", "alone"
@@ -81,14 +78,9 @@ class Mlp(nn.Module):
 
 def profile_of(net: nn.Module, low: bool) -> Profile:
     """All layers by votes, or none; the monitor only looks."""
-    found = draft("hook", sketch(net))
-    how = PhaseRoute(Route.G_BINARY if low else Route.FP32)
-    regions = tuple(
-        replace(one, phases={**one.phases, "steady": how, "recovery": how}) for one in found.regions
-    )
     off = [str(one) for one in Signal if one != Signal.SCHEDULE]
-    warmup = replace(found.phases, warmup=replace(found.phases.warmup, steps=LEAST_WARMUP))
-    return replace(found, regions=regions, phases=warmup, monitor={"off": off}, verified=True)
+    route = Route.G_BINARY if low else Route.FP32
+    return rank_process.profile_of(net, route, LEAST_WARMUP, {"off": off})
 
 
 class Ways:
@@ -153,22 +145,6 @@ class Ways:
         gc.collect()
 
 
-def main(folder: str, rank: int, world: int, master: str, runs: int) -> None:
-    """Measure, and leave."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
-    )
-    found = _seconds(runs) if runs else _memory()
-    if rank == 0:
-        Path(folder, "hook.json").write_text(json.dumps(found), encoding="utf-8")
-    dist.barrier()
-    dist.destroy_process_group()
-    sys.stdout.flush()
-    os._exit(0)  # a thread of gloo may outlive what it works for
-
-
 def _seconds(runs: int) -> dict[str, Any]:
     """Time a bucket, a step, and a step in buckets of one layer with a long backward."""
     warm = LEAST_WARMUP + 2
@@ -210,5 +186,7 @@ def _most(work: Callable[[], object]) -> int:
 
 
 if __name__ == "__main__":
-    folder, rank, world, master, runs = sys.argv[1:]
-    main(folder, int(rank), int(world), master, int(runs))
+    rank, (runs,) = Rank.of_command()
+    with rank.joined(PORT):
+        rank.leave("hook.json", _seconds(int(runs)) if int(runs) else _memory())
+    os._exit(0)  # a thread of gloo may outlive what it works for

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,11 +18,15 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.capacity.cost_model import TILE
+from scripts.common.paths import BUILD
+from scripts.run.replay_simulators import Simulators
 from verif.host.bulk_device import BulkDevice, BulkModel
 from verif.host.c_interface import POISON, Block, Kind, operations, register_ops
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.epoch_block import commit_ops
 
+Place = tuple[int, int]
+"""Selector (worker), line."""
 Beside = Literal["nothing", "initialiser", "contributions", "votes"]
 
 HIT_LINES, HIT_WORKERS = 16, (16, 48)
@@ -50,7 +55,6 @@ class MissBench:
     memory: MemoryTiming
     lines: int
 
-    # ---- what is measured ---------------------------------------------------------------------
     def hits(self, write: bool) -> float:
         """Lines a clock of contributions or votes on lines that are all in their slots: what more
         workers add, without the first answer's latency and in whole periods of the packing."""
@@ -60,11 +64,8 @@ class MissBench:
     def _hits(self, write: bool, workers: int) -> int:
         config = self._region(Mode.G_BINARY, 64, HIT_LINES)
         rest = [(w, i) for w in range(1, workers) for i in range(HIT_LINES)]
-        with closing(self._device(config)) as device:
-            run_block(device, write_block(config, [(0, i) for i in range(HIT_LINES)]))
-            if write:
-                return run_block(device, write_block(config, rest))
-            return run_block(device, read_block(config, [(0, i) for _, i in rest]))
+        made = write_block(config, rest) if write else read_block(config, [(0, i) for _, i in rest])
+        return self._clocks(config, _worker(0, HIT_LINES), made)
 
     def stream(self, tile: int = TILE) -> float:
         """Lines a clock: the workers write a tile of lines in turn, then the next."""
@@ -83,8 +84,7 @@ class MissBench:
             turn += [2 * (line // tile) + 3 for _, line in places]
         order = np.argsort(turn, kind="stable")
         ops = np.concatenate([one.ops for one in made])[order]
-        with closing(self._device(config)) as device:
-            return run_block(device, Block.of(ops, made[0].sent, len(made[-1].got)))
+        return self._clocks(config, [], Block.of(ops, made[0].sent, len(made[-1].got)))
 
     def commit(self) -> int:
         """Clocks of a commit, its descriptor's registers among them."""
@@ -96,59 +96,54 @@ class MissBench:
     def read_once(self) -> float:
         """Clocks a line of votes over lines that were all written, and are in memory by now."""
         config = self._region(Mode.G_BINARY, 8, self.lines)
-        with closing(self._device(config)) as device:
-            run_block(device, write_block(config, self._tiles(range(8), TILE)))
-            return run_block(device, read_block(config, _worker(0, self.lines))) / self.lines
+        made = read_block(config, _worker(0, self.lines))
+        return self._clocks(config, self._tiles(range(8), TILE), made) / self.lines
 
     def plain(self, write: bool) -> float:
         """Clocks a line of ordinary memory."""
-        places = _worker(0, self.lines)
-        with closing(self._device()) as device:
-            made = (write_block if write else read_block)(None, places)
-            return run_block(device, made) / self.lines
+        made = (write_block if write else read_block)(None, _worker(0, self.lines))
+        return self._clocks(None, [], made) / self.lines
 
     def misses(self, mode: Mode, workers: int, first: bool = False) -> float:
         """Clocks a line of contributions none of which finds its line on chip; ``first``: nobody
         has contributed to them in this epoch."""
-        config = self._region(mode, workers, self.lines)
-        with closing(self._device(config)) as device:
-            if first:
-                return run_block(device, write_block(config, _worker(0, self.lines))) / self.lines
-            run_block(device, write_block(config, _worker(0, self.lines)))
-            return run_block(device, write_block(config, _worker(1, self.lines))) / self.lines
+        config, before = self._region(mode, workers, self.lines), _worker(0, self.lines)
+        made = write_block(config, before if first else _worker(1, self.lines))
+        return self._clocks(config, [] if first else before, made) / self.lines
 
     def alone(self, mode: Mode, workers: int, first: bool = False) -> float:
         """Clocks that a write takes at the link, each after the one before; the median."""
         config = self._region(mode, workers, self.lines)
-        with closing(self._device(config)) as device:
-            if not first:
-                run_block(device, write_block(config, _worker(0, self.lines)))
-            block = write_block(config, _worker(0 if first else 1, ONES))
-            block.ops["after"] = np.arange(ONES)
-            run_block(device, block)
-            return float(np.median(block.clocks()))
+        block = write_block(config, _worker(0 if first else 1, ONES))
+        block.ops["after"] = np.arange(ONES)
+        self._clocks(config, [] if first else _worker(0, self.lines), block)
+        return float(np.median(block.clocks()))
 
     def plain_read(self, beside: Beside) -> float:
         """Clocks that the slowest plain read takes, each after the one before."""
-        block = self._beside(beside, one_at_a_time=True)
-        return float(block.clocks()[:ONES].max())
+        return float(self._beside(beside, one_at_a_time=True).clocks()[:ONES].max())
 
     def plain_rate(self, beside: Beside) -> float:
         """Clocks a line of plain reads with full credits."""
-        block = self._beside(beside, one_at_a_time=False)
-        ended = block.ended()[:ONES]
+        ended = self._beside(beside, one_at_a_time=False).ended()[:ONES]
         skip = ONES // 4  # the queues fill up
         return float(ended[-1] - ended[skip]) / (ONES - 1 - skip)
 
-    # ---- what it is made of -------------------------------------------------------------------
+    def _clocks(self, config: RegionConfig | None, before: list[Place], block: Block) -> int:
+        """Clocks of a block on a new device, after contributions to these places."""
+        with closing(self._device(config)) as device:
+            if before:
+                run_block(device, write_block(config, before))
+            return run_block(device, block)
+
     def _beside(self, beside: Beside, one_at_a_time: bool) -> Block:
         """Run plain reads in parallel with another stream; return the clocks of each."""
         reads = read_block(None, _worker(0, ONES), first_line=_PLAIN)
         if one_at_a_time:
             reads.ops["after"] = np.arange(ONES)
-        config = self._region(Mode.G_BINARY, 8, self.lines)
+        config, every = self._region(Mode.G_BINARY, 8, self.lines), _worker(0, self.lines)
         with closing(self._device(config)) as device:
-            run_block(device, write_block(config, _worker(0, self.lines)))
+            run_block(device, write_block(config, every))
             if beside == "nothing":
                 run_block(device, reads)
                 return reads
@@ -157,13 +152,11 @@ class MissBench:
                     *(1 << 40, _MEMORY // 2 * LINE_BYTES, LARGE_LOG2, 1, Mode.G_BINARY)
                 )
                 commit(device, 1, large, wait=False)
-                other = write_block(large, _worker(0, self.lines))
+                other = write_block(large, every)
             elif beside == "contributions":
-                other = write_block(
-                    config, [(w, i) for w in range(1, 8) for i in range(self.lines)]
-                )
+                other = write_block(config, [(w, i) for w in range(1, 8) for _, i in every])
             else:
-                other = read_block(config, _worker(0, self.lines) * 7)
+                other = read_block(config, every * 7)
                 other.ops["line"] = len(reads.got) + np.arange(len(other.got))
             both = Block.of(
                 np.concatenate([reads.ops, other.ops]),
@@ -183,7 +176,7 @@ class MissBench:
             commit(device, 0, config, wait=True)
         return device
 
-    def _tiles(self, selectors: Sequence[int], tile: int) -> list[tuple[int, int]]:
+    def _tiles(self, selectors: Sequence[int], tile: int) -> list[Place]:
         return [
             (selector, line)
             for at in range(0, self.lines, tile)
@@ -192,13 +185,21 @@ class MissBench:
         ]
 
 
-def _worker(worker: int, lines: int) -> list[tuple[int, int]]:
+@contextmanager
+def benches(sim: str) -> Iterator[Callable[[MemoryTiming, int], MissBench]]:
+    """Build the design, and yield a function that returns the bench with a memory and a number of
+    lines a worker."""
+    files = BUILD / "bench" / "misses"
+    model = Simulators(files=files, command="nf measure").bulk(sim, {})
+    with tempfile.TemporaryDirectory(prefix="nf-bench-") as folder:
+        yield lambda memory, lines: MissBench(model, Path(folder), memory, lines)
+
+
+def _worker(worker: int, lines: int) -> list[Place]:
     return [(worker, line) for line in range(lines)]
 
 
-def _addresses(
-    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int
-) -> NDArray[Any]:
+def _addresses(config: RegionConfig | None, places: list[Place], first_line: int) -> NDArray[Any]:
     """Byte addresses of (selector, line) pairs; of plain memory without a region."""
     pairs = np.array(places, np.uint64)
     if config is None:
@@ -208,7 +209,7 @@ def _addresses(
 
 
 def write_block(
-    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
+    config: RegionConfig | None, places: list[Place], first_line: int = _PLAIN
 ) -> Block:
     """A write of one of a few lines of drawn bits to each (worker, line)."""
     sent = np.random.default_rng(1).integers(0, 256, (64, LINE_BYTES), np.uint8)
@@ -218,9 +219,7 @@ def write_block(
     return Block.of(ops, sent)
 
 
-def read_block(
-    config: RegionConfig | None, places: list[tuple[int, int]], first_line: int = _PLAIN
-) -> Block:
+def read_block(config: RegionConfig | None, places: list[Place], first_line: int = _PLAIN) -> Block:
     ops = operations(len(places), Kind.READ)
     ops["address"] = _addresses(config, places, first_line)
     ops["line"] = np.arange(len(places))

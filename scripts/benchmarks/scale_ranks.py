@@ -10,15 +10,11 @@ seconds, bytes by route, decisions, a digest of all that came back, and the most
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import resource
-import sys
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -33,6 +29,7 @@ from neuron_fabric.hook.attachment import assignment, attach
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.profile import sketch
 from neuron_fabric.profile.profile_types import Phases, Warmup
+from scripts.benchmarks.rank_process import Rank
 
 PORT = 29_514
 DRAWN = 1 << 20
@@ -110,15 +107,8 @@ def buckets(
         yield DrawnBucket(place, place == len(found) - 1, members, flat)
 
 
-def main(
-    folder: str, rank: int, world: int, master: str, name: str, route: Route, cap: int
-) -> None:
+def main(rank: Rank, name: str, route: Route, cap: int) -> None:
     """Warm up by the first bucket, then one whole step."""
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"tcp://{master}:{PORT}", rank=rank, world_size=world
-    )
     net, head = model_of(name)
     net = without_memory(net)
     profile = profile_of(name, sketch(net, head), route, Phases(Warmup(LEAST_WARMUP)), _OFF)
@@ -127,11 +117,11 @@ def main(
     assert runtime is not None
     parameters = [one for _, one in net.named_parameters()]
     for step in range(LEAST_WARMUP):
-        for one in buckets(parameters, cap, rank, step, few=True):
+        for one in buckets(parameters, cap, rank.number, step, few=True):
             model.hook(one).wait()
     digest, count, low, before = hashlib.blake2b(), 0, 0, dict(runtime.sent)
     busy = 0.0
-    for one in buckets(parameters, cap, rank, LEAST_WARMUP, few=False):
+    for one in buckets(parameters, cap, rank.number, LEAST_WARMUP, few=False):
         start = time.perf_counter()
         model.hook(one).wait()
         busy += time.perf_counter() - start
@@ -150,16 +140,13 @@ def main(
         "digest": digest.hexdigest(),
         "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
-    every: list[Any] = [None] * world
+    every: list[Any] = [None] * rank.world
     dist.all_gather_object(every, left)
-    if rank == 0:
-        Path(folder, "ranks.json").write_text(json.dumps({"ranks": every}), encoding="utf-8")
-    dist.barrier()
-    dist.destroy_process_group()
-    sys.stdout.flush()
-    os._exit(0)  # a thread of gloo may outlive what it works for
+    rank.leave("ranks.json", {"ranks": every})
 
 
 if __name__ == "__main__":
-    folder, rank, world, master, name, route, cap = sys.argv[1:]
-    main(folder, int(rank), int(world), master, name, Route(route), int(cap))
+    rank, (name, route, cap) = Rank.of_command()
+    with rank.joined(PORT):
+        main(rank, name, Route(route), int(cap))
+    os._exit(0)  # a thread of gloo may outlive what it works for

@@ -16,8 +16,8 @@ from models.line_packing import Mode
 from neuron_fabric.capacity.cost_model import Traffic, low_seconds, result_lines
 from neuron_fabric.capacity.substrate import read_substrate, shipped
 from neuron_fabric.codec.routes import Route, elements_of_line
-from scripts.benchmarks import bench_capacity, bench_clocks
-from scripts.benchmarks.bench_clocks import LATENCIES, WITHIN, BucketLoad, RandomBucket
+from scripts.benchmarks import bench_capacity, miss_loads
+from scripts.benchmarks.bench_clocks import WITHIN, BucketLoad, RandomBucket
 from scripts.benchmarks.miss_loads import MissBench
 from scripts.build import bulk_build
 from scripts.cli.main import main
@@ -143,8 +143,8 @@ def test_some_buckets_are_within_a_tenth(
 def test_a_substrate_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_capacity, "MissBench", Modelled)
-    monkeypatch.setattr(bench_capacity, "Simulators", NoSimulator)
+    monkeypatch.setattr(miss_loads, "MissBench", Modelled)
+    monkeypatch.setattr(miss_loads, "Simulators", NoSimulator)
     out = tmp_path / "s.toml"
     assert main(["measure", "capacity", "measure", "--out", str(out), "--flit-ns", "4.25"]) == 0
     measured = read_substrate(out)
@@ -179,20 +179,8 @@ def test_clocks_against_the_model(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Many buckets, of all numbers of workers: one that is off by more than a tenth counts."""
-    monkeypatch.setattr(bench_clocks, "MissBench", kind)
-    monkeypatch.setattr(bench_clocks, "Simulators", NoSimulator)
+    monkeypatch.setattr(miss_loads, "MissBench", kind)
+    monkeypatch.setattr(miss_loads, "Simulators", NoSimulator)
     assert main(["measure", "capacity", "clocks", "--buckets", "200", "--seed", "3"]) == code
     out = capsys.readouterr().out
     assert ("16.7% off at most (goal 10%)" in out) == bool(code)
-
-
-def test_drawn_buckets() -> None:
-    found = list(bench_clocks.drawn(500, 1, LATENCIES, KNOWN))
-    assert {one.workers for one in found} >= set(range(2, 17))
-    assert max(one.workers for one in found) > 60
-    assert all(64 <= one.lines <= 2048 for one in found)
-    assert {one.latency for one in found} == set(LATENCIES)
-    kinds = {(one.route, one.load) for one in found[:18]}
-    assert len(kinds) == 4 * len(Route) - 2
-    assert {load for route, load in kinds if route.bits < 32} == set(BucketLoad)
-    assert found == list(bench_clocks.drawn(500, 1, LATENCIES, KNOWN))

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from neuron_fabric.capacity.substrate import shipped
-from scripts.benchmarks.bench_cells import Cell, cells_of, device_cells, good, shares, summary
-from scripts.benchmarks.device_clocks import DeviceClocks
+from scripts.benchmarks.bench_cells import Cell, cells_of, good, shares, summary
 from scripts.cli.main import main
 from scripts.run import node_network
 
@@ -34,12 +33,12 @@ def test_regret_is_what_the_better_way_had_saved() -> None:
     assert shares([alike])[0] == 1.0
 
 
-def test_the_model_goes_by_the_line_and_the_rates() -> None:
-    """FP32 takes 1 ms and 10 ms a MiB; the host packs a MiB in 1 ms, and is free else."""
+def test_both_ways_by_both_reducers() -> None:
+    """FP32 takes 1 ms and 10 ms a MiB; the host packs a MiB in 1 ms and unpacks it in 2."""
     sizes = (1 << 16, 1 << 20)
     found = {
         "pack_rate": (1 << 20) / 1e-3,
-        "unpack_rate": 1e18,
+        "unpack_rate": (1 << 20) / 2e-3,
         "waits": [0.5, 1e-4],
         "cells": [
             # One by luck, three that were late: the usual time counts.
@@ -51,33 +50,23 @@ def test_the_model_goes_by_the_line_and_the_rates() -> None:
             for n in sizes
         ],
     }
-    small, large = cells_of("x", 4, found)
-    assert large.model_fp32 == pytest.approx(0.041)
-    # Packing, two collectives in half the time of an all-reduce, a 32nd of the bytes.
-    assert large.model_low == pytest.approx(0.004 + 0.0005 + 0.04 / 32)
+    known = replace(shipped().coefficients, flit_s=1e-6, memory_latency=48)
+    clocks = dict.fromkeys(((4, n) for n in sizes), 1000)
+    cells = cells_of("x", 4, found, known, clocks)
+    assert [(one.reducer, one.elements) for one in cells] == [
+        (reducer, n) for n in sizes for reducer in ("torch", "device")
+    ]
+    small, _, large, device = cells
+    assert large.model_fp32 == device.model_fp32 == pytest.approx(0.041)
+    # Packing and unpacking, two collectives in half the time of an all-reduce, a 32nd of the bytes.
+    assert large.model_low == pytest.approx(0.012 + 0.0005 + 0.04 / 32)
     assert large.low == 2.0
     assert small.model_fp32 == pytest.approx(0.0035)
     assert small.chosen == (small.model_low <= 0.8 * small.model_fp32)
-
-
-def test_a_device_takes_its_clocks_and_the_host_packs() -> None:
-    """A MiB is packed in 1 ms and unpacked in 2; 1,000 clocks of 1 us and a commit."""
-    elements = 1 << 18
-    found = {
-        "pack_rate": (1 << 20) / 1e-3,
-        "unpack_rate": (1 << 20) / 2e-3,
-        "cells": [{"elements": elements, "fp32": [0.004, 0.006, 0.005], "low": [9.0]}],
-    }
-    device = DeviceClocks({(4, elements): 1000}, 1e-6, 48)
-    [cell] = device_cells(4, found, device)
-    assert cell.low == pytest.approx(0.003 + 0.001 + 1e-6 * shipped().coefficients.commit)
-    assert cell.fp32 == 0.005
-    assert cell.model_fp32 == pytest.approx(0.004)
-    # Four workers' 512 lines in and out, a clock and more each.
-    assert 0.003 + 4096e-6 < cell.model_low < 0.003 + 5120e-6
-    assert not cell.chosen
-    assert cell.regret == pytest.approx(0.005 - cell.low)
-    assert summary([cell], "all")[0].startswith("all: 0% of 1 decisions")
+    assert device.low == pytest.approx(0.012 + 0.001 + 1e-6 * known.commit)
+    # Four workers' 2,048 lines in and out, a clock and more each.
+    assert 0.012 + 16_384e-6 < device.model_low < 0.012 + 20_480e-6
+    assert summary([device], "all")[0].startswith("all: 100% of 1 decisions")
 
 
 def test_what_cannot_be_measured(
@@ -85,8 +74,7 @@ def test_what_cannot_be_measured(
 ) -> None:
     pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
     monkeypatch.setattr(node_network, "why_not", lambda: "network namespaces need root")
-    none = DeviceClocks({}, 1e-9, 48)
-    monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: none)
+    monkeypatch.setattr("scripts.benchmarks.bench_cells.device_clocks", lambda *_: {})
     assert main(["measure", "capacity", "table", "--measure", "--networks", "1gbit"]) == 1
     assert "1gbit: left out (network namespaces need root)" in capsys.readouterr().out
     for words in (

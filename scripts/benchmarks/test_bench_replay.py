@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure bench replay`: when it is red, and one small real measurement."""
+"""`nf measure bench`: when it is red, options that measure nothing, one small real measurement."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from scripts.benchmarks import bench_replay as bench
 from scripts.benchmarks.goals import SpeedGoal, table
+from scripts.cli.main import main
 from verif.mem.memory_config import MemConfig
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 
@@ -33,11 +34,25 @@ def test_the_memory_that_is_printed_is_the_one_that_is_driven() -> None:
             MemoryTiming(**wrong)
 
 
-def test_every_latency_is_measured_unless_others_are_named() -> None:
-    parser = argparse.ArgumentParser()
-    bench.add_arguments(parser)
-    assert tuple(parser.parse_args([]).memory_latency) == LATENCIES == (3, 48, 100, 300)
-    assert parser.parse_args(["--memory-latency", "7"]).memory_latency == [7]
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("misses --only xyz", "--only 'xyz': no row's name has that"),
+        ("misses --lines 255", "'255' is not a number from 256 to 16384"),
+        ("hook --rate fast", "'fast' is no rate, as 100mbit or 1gbit"),
+    ],
+)
+def test_options_that_measure_nothing(
+    capsys: pytest.CaptureFixture[str], words: str, text: str
+) -> None:
+    """One line, exit code 2."""
+    try:
+        code: object = main(["measure", "bench", *words.split()])
+    except SystemExit as end:
+        code = end.code
+    said = capsys.readouterr()
+    assert (code, said.out, len(said.err.splitlines())) == (2, "", 1)
+    assert text in said.err
 
 
 @pytest.mark.nightly(
@@ -49,13 +64,10 @@ def test_one_small_run(
     monkeypatch.setattr(bench, "SIGNAL_LINES", 24)
     parser = argparse.ArgumentParser()
     bench.add_arguments(parser)
-    args = parser.parse_args(
-        ["--sim", "verilator", "--runs", "1", "--lines", "64", "--memory-latency", "7"]
-    )
+    assert tuple(parser.parse_args([]).memory_latency) == LATENCIES == (3, 48, 100, 300)
+    args = parser.parse_args(["--runs", "1", "--lines", "64", "--memory-latency", "7"])
     bench.run(args, tmp_path / "files")  # too short to judge the ratios
     shown = capsys.readouterr().out
-    assert "memory latency 7 in (a), (b) and (c)" in shown
-    for text in ("(a) bare C++ harness", "(b) bulk, all checks", "(c) signal level", "(b) / (c)"):
+    for text in (bench.BARE, bench.BULK, bench.SIGNAL, "at memory latency 7 (b) / (c)"):
         assert text in shown
-    assert "to start" in shown
-    assert "peak memory" in shown
+    assert "to start, peak memory" in shown

@@ -66,23 +66,20 @@ def build(
     dut: Dut = Dut.RTL,
     base: Path = SIM_BUILDS,
     stages: bool = False,
-    places: bool = False,
 ) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError. ``stages``: with
-    the probe that tells when an access passes a stage of the core (Verilator alone). ``places``:
-    for a profile, each statement with its line of the RTL, the code as without."""
+    the probe that tells when an access passes a stage of the core (Verilator alone)."""
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits), dut=dut)
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
     quick = os.environ.get("NF_BULK_QUICK") == "1"
     name = f"bulk-{sim}-{build_key(sources.key)}" + "-quick" * quick + "-stages" * stages
-    name += "-places" * places
     directory = base / name
     make = _verilator if sim == "verilator" else _icarus
     optimise = QUICK if edits or quick or stages else FAST
 
     def compile_all(target: Path) -> dict[str, str]:
-        make(BulkDesign(spec, sources, target, stages, places), optimise)
+        make(BulkDesign(spec, sources, target, stages), optimise)
         return {"top": spec.top, "sim": sim}
 
     # Nobody measures the speed of RTL that is broken, or probed.
@@ -150,9 +147,8 @@ class BulkDesign:
         sources: Sources,
         directory: Path,
         stages: bool = False,
-        places: bool = False,
     ) -> None:
-        self.spec, self.directory, self.stages, self.places = spec, directory, stages, places
+        self.spec, self.directory, self.stages = spec, directory, stages
         self.root = spec.root
         if spec.copied:
             self.root = directory / "src"
@@ -185,12 +181,9 @@ def _verilator(design: BulkDesign, optimise: tuple[str, ...]) -> None:
     program = verilator.find()
     if program is None:
         raise BuildError("Verilator is not installed (`make setup`).")
-    noted = ("--decorations", "node") if design.places else ()
-    optimise = (*optimise, "-g1") if design.places else optimise
     design.run(
         *(program, "--cc", "-O3", "--assert", "--x-assign", "fast", "--x-initial", "unique"),
         *("-Wno-fatal", "--timescale", "/".join(TIMESCALE), "--prefix", "Vnf", "-CFLAGS", "-fPIC"),
-        *noted,
         *("--Mdir", design.directory, "--top-module", CLOCKED),
         *(f"+incdir+{path}" for path in design.includes),
         *(*design.control, *design.rtl_under(CLOCKED)),

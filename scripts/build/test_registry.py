@@ -18,13 +18,11 @@ def test_an_unknown_name_is_one_line() -> None:
         registry.choose("x")
 
 
-# The two backends; what links the C++ host of bulk replay with each; what measures one of them, and
+# The two backends; what links the C++ host of bulk replay with each; and
 # the night, whose million flits are for the faster one.
 OWN = {
     *("verilator.py", "icarus.py", "registry.py", "bulk_build.py"),
     "test.py",  # of the night
-    *("bench_replay.py", "bench_cores.py", "bench_model.py"),
-    "bench_profile.py",  # of the verilated model
 }
 NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
+from scripts.report.chart import line_chart
 from scripts.report.outcome import many
 
 _TEMPLATE = Path(__file__).with_name("curve.html.j2").read_text(encoding="utf-8")
-WIDTH, HEIGHT, MARGIN = 860, 400, 60
 SEVERAL = 3
 
 Point = tuple[int, int]  # cycles, closed bins
@@ -117,26 +117,16 @@ def page(
     lines: Sequence[ClosureCurve], said: Sequence[str], goals: int, left: Sequence[OpenBin]
 ) -> str:
     """The page; `said` are sentences above the curve."""
-    most = max((line.cycles for line in lines), default=0) or 1
-    scale_x, scale_y = (WIDTH - 2 * MARGIN) / most, (HEIGHT - 2 * MARGIN) / max(goals, 1)
-
-    def at(cycles: float, bins: float) -> str:
-        return f"{MARGIN + cycles * scale_x:.1f},{HEIGHT - MARGIN - bins * scale_y:.1f}"
-
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    drawn = [
+        (line.name, ((0, line.start), *line.points), number > 0)
+        for number, line in enumerate(lines)
+    ]
     return environment.from_string(_TEMPLATE).render(
         said=said,
-        lines=[(line, " ".join(at(*p) for p in ((0, line.start), *line.points))) for line in lines],
-        ticks_x=[(MARGIN + n * (WIDTH - 2 * MARGIN) / 4, f"{most * n / 4:,.0f}") for n in range(5)],
-        ticks_y=[
-            (HEIGHT - MARGIN - n * (HEIGHT - 2 * MARGIN) / 4, f"{goals * n / 4:.0f}")
-            for n in range(5)
-        ],
-        width=WIDTH,
-        height=HEIGHT,
-        margin=MARGIN,
+        chart=line_chart("simulated cycles", f"closed bins (of {goals})", drawn),
+        lines=lines,
         left=left,
-        goals=goals,
     )

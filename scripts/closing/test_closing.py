@@ -24,6 +24,7 @@ from scripts.closing.loop import (
     BinProgress,
     Closing,
     ClosingLimits,
+    Execute,
     NextRun,
     Policy,
     RunVariant,
@@ -82,18 +83,18 @@ def aims(_point: str, name: str) -> set[tuple[str, str]]:
     return {(knob, choice) for knob, choice in zip(KNOBS, name.split(BETWEEN), strict=False)}
 
 
-def closing_of(seed: int, limits: ClosingLimits, run: object = execute) -> Closing:
+def closing_of(seed: int, limits: ClosingLimits, run: Execute = execute) -> Closing:
     rng = random.Random(seed)
     return Closing(
         GOALS,
         lambda progress: Policy(progress, {"test_scenario::mixed": KNOBS}, aims, rng),
         {"test_scenario::mixed": SPEC},
-        run,  # type: ignore[arg-type]
+        run,
         limits,
     )
 
 
-def closing(seed: int, limits: ClosingLimits, run: object = execute) -> Closing:
+def closing(seed: int, limits: ClosingLimits, run: Execute = execute) -> Closing:
     made = closing_of(seed, limits, run)
     made.run()
     return made
@@ -109,27 +110,50 @@ def test_takes_a_third_of_the_cycles_of_plain_seeds(seed: int) -> None:
     assert ratio.value >= 3, str(ratio)
 
 
-def test_seeds_of_runs_have_31_bits() -> None:
-    seen: set[int] = set()
+def noting(seen: list[RunSpec], red: range = range(0)) -> Execute:
+    """Return `execute` that notes the runs, those with these seeds being red."""
 
-    def noted(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        seen.update(spec.seed for spec in specs)
-        return [simulate(spec) for spec in specs]
+    def run(specs: Sequence[RunSpec]) -> list[RunRecord]:
+        seen.extend(specs)
+        return [
+            replace(record, passed=False, kind=FailureKind.MISMATCH)
+            if record.seed in red
+            else record
+            for record in execute(specs)
+        ]
 
-    for seed in (20261122, 2**31 - 1):  # `nf nightly` takes the date
-        closing(1, ClosingLimits(runs=3, plain=1, seed=seed), noted)
-    assert len(seen) >= 12
-    assert max(seen) < 1 << 31
+    return run
+
+
+@pytest.mark.parametrize("seed", [1, 20261122, 2**31 - 1])  # `nf nightly` takes the date
+def test_plain_seeds_are_the_tests_as_they_are(seed: int) -> None:
+    """Seeds have 31 bits, and the two strategies share none."""
+    seen: list[RunSpec] = []
+    found = closing(1, ClosingLimits(runs=5, plain=1, seed=seed), noting(seen))
+    plain = [spec for spec in seen if spec.seed % SEEDS >= PLAIN_SEED]
+    assert len(plain) == found.plain.runs > 0
+    assert {spec.env for spec in plain} == {SPEC.env}
+    assert len({spec.seed for spec in seen}) == len(seen)
+    assert max(spec.seed for spec in seen) < 1 << 31
 
 
 def test_stops_when_nothing_improves() -> None:
-    def nothing(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        return [replace(simulate(spec), metrics={}) for spec in specs]
-
-    found = closing(1, ClosingLimits(runs=500, patience=7, plain=0), nothing)
-    assert found.close.runs == 7
-    assert found.close.line().bins == 0
+    """Red runs count for nothing."""
+    found = closing(1, ClosingLimits(runs=500, patience=7, plain=0), noting([], range(1 << 31)))
+    assert (found.close.runs, len(found.close.red), found.close.progress.cycles) == (7, 7, 0)
     assert curve.ratio(found.close.line(), found.plain.line()) is None
+
+
+@pytest.mark.parametrize(("many", "least", "most"), [(1, 1, 1), (PLAIN_SEED - 1, 1, 199)])
+def test_red_plain_seeds(monkeypatch: pytest.MonkeyPatch, many: int, least: int, most: int) -> None:
+    """One ends nothing; when all are red, they end before the time does."""
+    clock = itertools.count(step=1)
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    first = SEEDS + PLAIN_SEED
+    limits = ClosingLimits(runs=20, plain=1, patience=20, minutes=60.0)
+    found = closing(1, limits, noting([], range(first, first + many)))
+    assert least <= len(found.plain.red) <= most
+    assert found.close.runs == 20
 
 
 def test_no_round_begins_after_the_end_of_the_command() -> None:
@@ -138,44 +162,6 @@ def test_no_round_begins_after_the_end_of_the_command() -> None:
     made._end = 0.0
     made.run()
     assert made.close.runs == made.plain.runs == 0
-
-
-def test_red_runs_count_for_nothing() -> None:
-    def red(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        return [replace(simulate(spec), passed=False, kind=FailureKind.MISMATCH) for spec in specs]
-
-    found = closing(1, ClosingLimits(runs=5, plain=1), red)
-    assert (len(found.close.red), found.close.progress.cycles) == (5, 0)
-
-
-def test_plain_seeds_that_are_all_red_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    def half(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        green = [simulate(spec) for spec in specs]
-        if specs[0].seed < SEEDS + PLAIN_SEED:
-            return green
-        return [replace(run, passed=False, kind=FailureKind.MISMATCH) for run in green]
-
-    clock = itertools.count()
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    found = closing(1, ClosingLimits(runs=5, plain=1), half)
-    assert found.close.points
-    assert 0 < len(found.plain.red) < 200
-
-
-def test_a_red_plain_seed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def one_red(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        return [
-            replace(run, passed=False, kind=FailureKind.MISMATCH)
-            if run.seed == SEEDS + PLAIN_SEED
-            else run
-            for run in execute(specs)
-        ]
-
-    clock = itertools.count(step=10)  # seconds: a minute is over soon
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    found = closing(1, ClosingLimits(runs=20, plain=1, patience=20), one_red)
-    assert len(found.plain.red) == 1
-    assert found.close.runs == 20
 
 
 def test_a_ratio_is_of_equal_bins() -> None:
@@ -303,16 +289,3 @@ def test_an_interrupted_closing_keeps_its_runs() -> None:
     assert made.close.points
     assert made.plain.points
     assert made.close.merger.result().runs
-
-
-def test_plain_seeds_are_the_tests_as_they_are() -> None:
-    seen: list[RunSpec] = []
-
-    def noting(specs: Sequence[RunSpec]) -> list[RunRecord]:
-        seen.extend(spec for spec in specs if spec.seed > SEEDS + PLAIN_SEED)
-        return execute(specs)
-
-    closing(1, ClosingLimits(runs=5, plain=1), noting)
-    assert seen
-    assert {spec.env for spec in seen} == {SPEC.env}
-    assert len({spec.seed for spec in seen}) == len(seen)

@@ -152,8 +152,7 @@ def run_all(
         own.accept = args.accept
         codes.append(run_one(name, module, own, f"nf measure figures {name}", True, folder, commit))
     results = [result_file.read(name, folder) for name in figures]
-    courses = {result.figure: figures_page.course(result) for result in results}
     took = time.monotonic() - start
-    output.write_text(page, figures_page.page(results, baseline.read(), courses, took))
+    output.write_text(page, figures_page.page(results, baseline.read(), took))
     say(f"nf measure figures all: {len(results)} figures in {took:,.0f} s, {shown(page)}")
     return max(codes)

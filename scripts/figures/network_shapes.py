@@ -9,10 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
+from pathlib import Path
 
 from neuron_fabric.capture import Capture, ModuleSpec, TensorSpec
+from neuron_fabric.data import read_text
+from neuron_fabric.typed import typed
+from scripts.common import data
 from verif.replay.plan import layer_of
 from verif.replay.source import resnet18
+
+_Row = tuple[str, str, tuple[int, ...]]
+"""Name, kind, shape."""
 
 
 class Role(StrEnum):
@@ -100,78 +107,41 @@ def resnet18_cifar(classes: int) -> Network:
     return Network(f"ResNet-18 (CIFAR stem, {classes} classes)", _heads(out, "fc."))
 
 
-def resnet50() -> Network:
-    """Return ResNet-50 for ImageNet, 1,000 classes."""
-    out: list[Tensor] = []
+@dataclass(frozen=True)
+class _Listed:
+    """Network of networks.yaml."""
 
-    def convolution(name: str, channels: int, inputs: int, kernel: int) -> None:
-        out.append(Tensor(f"{name}.weight", (channels, inputs, kernel, kernel), Role.WEIGHT))
-        out.extend(Tensor(f"{name}.norm.{leaf}", (channels,), Role.NORM) for leaf in _AFFINE)
+    name: str
+    head: str
+    before: tuple[_Row, ...]
+    layers: int = 0
+    each: tuple[_Row, ...] = ()
+    after: tuple[_Row, ...] = ()
 
-    convolution("conv1", 64, 3, 7)
-    inputs = 64
-    for layer, (width, blocks) in enumerate(((64, 3), (128, 4), (256, 6), (512, 3)), start=1):
-        for block in range(blocks):
-            prefix = f"layer{layer}.{block}"
-            convolution(f"{prefix}.conv1", width, inputs, 1)
-            convolution(f"{prefix}.conv2", width, width, 3)
-            convolution(f"{prefix}.conv3", 4 * width, width, 1)
-            if block == 0:
-                convolution(f"{prefix}.shortcut", 4 * width, inputs, 1)
-            inputs = 4 * width
-    out += _linear("fc", 1000, inputs)
-    return Network("ResNet-50 (ImageNet)", _heads(out, "fc."))
-
-
-def distilbert() -> Network:
-    """Return DistilBERT with a classifier of two classes."""
-    width, inner = 768, 3072
-    out = [
-        Tensor("embeddings.word.weight", (30_522, width), Role.EMBEDDING),
-        Tensor("embeddings.position.weight", (512, width), Role.EMBEDDING),
-        *_norm("embeddings.norm", width),
-    ]
-    for layer in range(6):
-        for part in ("q", "k", "v", "out"):
-            out += _linear(f"layer{layer}.attention.{part}", width, width)
-        out += _norm(f"layer{layer}.norm1", width)
-        out += _linear(f"layer{layer}.ffn.lin1", inner, width)
-        out += _linear(f"layer{layer}.ffn.lin2", width, inner)
-        out += _norm(f"layer{layer}.norm2", width)
-    out += [*_linear("pre_classifier", width, width), *_linear("classifier", 2, width)]
-    return Network("DistilBERT (2 classes)", _heads(out, "classifier."))
+    def network(self) -> Network:
+        """Return the network with all tensors of its rows."""
+        layers = [
+            (f"layer{n}.{name}", kind, shape)
+            for n in range(self.layers)
+            for name, kind, shape in self.each
+        ]
+        rows = (*self.before, *layers, *self.after)
+        return Network(
+            self.name, _heads([one for row in rows for one in _tensors(*row)], self.head)
+        )
 
 
-def language_model() -> Network:
-    """Return a decoder of 1.3 B parameters: 24 layers, width 2,048, 50,257 tokens, 2,048 positions;
-    the output head is tied to the token embedding.
-    """
-    width, tokens, positions = 2048, 50_257, 2048
-    out = [
-        Tensor("tokens.weight", (tokens, width), Role.HEAD),
-        Tensor("positions.weight", (positions, width), Role.EMBEDDING),
-    ]
-    for layer in range(24):
-        out += _norm(f"layer{layer}.norm1", width)
-        out += _linear(f"layer{layer}.attention.qkv", 3 * width, width)
-        out += _linear(f"layer{layer}.attention.out", width, width)
-        out += _norm(f"layer{layer}.norm2", width)
-        out += _linear(f"layer{layer}.mlp.up", 4 * width, width)
-        out += _linear(f"layer{layer}.mlp.down", width, 4 * width)
-    out += _norm("norm", width)
-    return Network("LM 1.3 B (24 layers, width 2,048, tied head)", tuple(out))
-
-
-_AFFINE = ("weight", "bias")
-
-
-def _linear(name: str, outputs: int, inputs: int) -> Iterator[Tensor]:
-    yield Tensor(f"{name}.weight", (outputs, inputs), Role.WEIGHT)
-    yield Tensor(f"{name}.bias", (outputs,), Role.BIAS)
-
-
-def _norm(name: str, width: int) -> Iterator[Tensor]:
-    return (Tensor(f"{name}.{leaf}", (width,), Role.NORM) for leaf in _AFFINE)
+def _tensors(name: str, kind: str, shape: tuple[int, ...]) -> Iterator[Tensor]:
+    """Yield the tensors of a row."""
+    if kind in ("conv", "linear"):
+        yield Tensor(f"{name}.weight", shape, Role.WEIGHT)
+    if kind == "linear":
+        yield Tensor(f"{name}.bias", shape[:1], Role.BIAS)
+    if kind in ("conv", "norm"):
+        own = f"{name}.norm" if kind == "conv" else name
+        yield from (Tensor(f"{own}.{leaf}", shape[:1], Role.NORM) for leaf in ("weight", "bias"))
+    if kind == Role.EMBEDDING:
+        yield Tensor(name, shape, Role.EMBEDDING)
 
 
 def _heads(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
@@ -182,11 +152,10 @@ def _heads(tensors: Sequence[Tensor], prefix: str) -> tuple[Tensor, ...]:
     )
 
 
+_FILE = data.parse_yaml(read_text(Path(__file__).with_name("networks.yaml")))
 NETWORKS: dict[str, Network] = {
     "resnet18": resnet18_cifar(10),
     "resnet18-100": resnet18_cifar(100),
-    "resnet50": resnet50(),
-    "distilbert": distilbert(),
-    "lm": language_model(),
+    **{word: one.network() for word, one in typed(dict[str, _Listed], _FILE).items()},
 }
 """Networks by the word for `--network`."""

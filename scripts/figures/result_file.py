@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuron_fabric import output
+from neuron_fabric.data import read_text
 from neuron_fabric.errors import say
+from neuron_fabric.typed import typed
 from scripts.common import data, secret_values
-from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, shown, writable
-from scripts.record.database import History
 from scripts.report.invocation import CHANGED, moment, revision
 
 FOLDER = BUILD / "figures"
@@ -46,6 +45,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(
+        title: str,
+        names: Sequence[str],
+        rows: Iterable[tuple[Cell, ...]],
+        notes: Iterable[str] = (),
+        digits: int = 2,
+    ) -> Table:
+        """Return a table whose columns all have the same number of digits."""
+        columns = tuple(Column(name, digits) for name in names)
+        return Table(title, columns, tuple(rows), tuple(notes))
 
     def texts(self) -> list[list[str]]:
         """Return the head and every row, as printed."""
@@ -88,8 +99,8 @@ class Plot:
 
 
 @dataclass(frozen=True)
-class FigureResult:
-    """Result of a figure.
+class Measured:
+    """Findings of a figure before its duration is known.
 
     Attributes:
         set_up: pairs of subject and description.
@@ -97,27 +108,31 @@ class FigureResult:
         followed: figures that are followed over commits, by name with their unit.
     """
 
+    set_up: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    plots: tuple[Plot, ...] = ()
+    left_out: tuple[str, ...] = ()
+    followed: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureResult(Measured):
+    """Findings of a figure, with the command that repeats them."""
+
     figure: str
     command: str
     revision: str
     started: str
     seconds: float
-    set_up: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...] = ()
-    left_out: tuple[str, ...] = ()
-    followed: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Findings of a figure before its duration is known."""
+_SET_UP = Path(__file__).with_name("set_up.yaml")
 
-    set_up: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
-    plots: tuple[Plot, ...] = ()
-    left_out: tuple[str, ...] = ()
-    followed: dict[str, float] = field(default_factory=dict)
+
+def set_up(figure: str, **values: object) -> tuple[tuple[str, str], ...]:
+    """Return the set-up of a figure as set_up.yaml has it, with the ``values`` of the run."""
+    texts = typed(dict[str, tuple[tuple[str, str], ...]], data.parse_yaml(read_text(_SET_UP)))
+    return tuple((what, how.format(**values)) for what, how in texts[figure])
 
 
 def path_of(figure: str, folder: Path = FOLDER, part: bool = False) -> Path:
@@ -133,8 +148,7 @@ def measure(
     part: bool = False,
     commit: str = "",
 ) -> FigureResult:
-    """Measure a figure, write its result file and print it; record it in the history unless it is a
-    part.
+    """Measure a figure, write its result file and print it.
 
     Args:
         figure: name of the figure.
@@ -151,35 +165,18 @@ def measure(
     if revision().partition(",")[0] != commit.partition(",")[0]:
         commit = f"{commit.partition(',')[0]}{CHANGED}"
     result = FigureResult(
-        figure,
-        command or secret_values.command(),
-        commit,
-        moment(start),
-        round(time.time() - start, 1),
-        **{one.name: getattr(found, one.name) for one in dataclasses.fields(found)},
+        **vars(found),
+        figure=figure,
+        command=command or secret_values.command(),
+        revision=commit,
+        started=moment(start),
+        seconds=round(time.time() - start, 1),
     )
     path = path_of(figure, folder, part)
     text = json.dumps(dataclasses.asdict(result), indent=1, allow_nan=False)
     output.write_text(path, text + "\n")
-    if not part:
-        _into_history(result)
     say(*lines(result), f"nf measure figures {figure}: {result.seconds:.1f} s, {shown(path)}")
     return result
-
-
-def _into_history(result: FigureResult) -> None:
-    """Record the followed figures; if the history cannot be written, print one line."""
-    try:
-        with History() as history:
-            number = history.begin(title_of(result.figure), 0, result.command, result.revision)
-            history.finish(number, {"followed": result.followed})
-    except NfError as error:
-        say(f"nf: {error} The course of these figures is not recorded.", file=sys.stderr)
-
-
-def title_of(figure: str) -> str:
-    """Return the title of a figure's commands in the history."""
-    return f"nf measure figures {figure}"
 
 
 def read(figure: str, folder: Path = FOLDER) -> FigureResult:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,26 +14,22 @@ import pytest
 from scripts.benchmarks.miss_loads import run_block, write_block
 from scripts.build import bulk_build
 from scripts.figures import baseline, timing_figure, timing_loads
-from scripts.figures.result_file import Line
 from scripts.figures.timing_figure import (
     ACCESSES,
-    ALONE,
     IN_ORDER,
     LAST,
     LATENCY,
-    LOADED,
     READ,
     SECOND,
     Access,
     Bench,
+    Case,
     percentiles,
     split,
-    split_alone,
-    split_loaded,
 )
 from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
-from verif.host.c_interface import PASSED, READS, WRITES, Stage
+from verif.host.c_interface import PASSED, WRITES, Stage
 
 SMALL = Setting(workers=3, lines=4)
 
@@ -45,17 +42,6 @@ def test_stimuli_by_hand() -> None:
         *((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)),
         *((0, 3), (1, 3), (2, 3)),
     )
-    assert timing_loads.skewed(SMALL, 2).counted == (
-        *((0, 0), (0, 1), (0, 2), (1, 0), (0, 3), (1, 1), (1, 2), (2, 0)),
-        *((1, 3), (2, 1), (2, 2), (2, 3)),
-    )
-
-
-@pytest.mark.parametrize("amount", [0, 1, 3, 100])
-def test_every_order_has_every_contribution_once(amount: int) -> None:
-    whole = sorted((w, i) for w in range(3) for i in range(4))
-    assert sorted(timing_loads.skewed(SMALL, amount).counted) == whole
-    assert sorted(timing_loads.tiles(SMALL, max(1, amount)).counted) == whole
 
 
 def made(events: list[tuple[int, int, int]], each: list[int], ended: list[int]) -> Timed:
@@ -79,54 +65,12 @@ def test_stages_by_hand() -> None:
         (124, Stage.CORE_OUT, 7),
     ]
     came = made(events, [30], [130])
-    alone = {name: int(clocks[0]) for name, clocks in split_alone(came).items()}
-    assert tuple(alone) == ALONE
-    assert list(alone.values()) == [4, 1, 2, 10, 2, 3, 2, 6]
     whole = {name: int(clocks[0]) for name, clocks in split(came).items()}
     assert tuple(whole) == IN_ORDER
     assert list(whole.values()) == [4, 1, 17, 2, 6]
-    loaded = {name: int(clocks[0]) for name, clocks in split_loaded(came).items()}
-    assert tuple(loaded) == LOADED
-    assert list(loaded.values()) == [4, 1, 5, 12, 2, 6]
     lacking = made([event for event in events if event[1] != Stage.UNIT_OUT], [30], [130])
     with pytest.raises(ValueError, match="access 0 has not passed UNIT_OUT"):
         split(lacking)
-
-
-def two_at_a_time(late: int) -> list[tuple[int, int, int]]:
-    """Two accesses under way; the second, which fetches a beat first, asks at clock ``late``."""
-    return [
-        *((104, Stage.CORE_IN, 7), (105, Stage.UNIT_IN, 7), (106, Stage.CORE_IN, 8)),
-        *((108, Stage.UNIT_IN, 8), (late, Stage.MEMORY_ASKED, 0), (112, Stage.MEMORY_ASKED, 0)),
-        *((117, Stage.MEMORY_ANSWERED, 0), (118, Stage.MEMORY_ANSWERED, 0)),
-        *((119, Stage.MEMORY_ANSWERED, 0), (120, Stage.UNIT_OUT, 8), (121, Stage.CORE_OUT, 8)),
-        *((122, Stage.MEMORY_ANSWERED, 0), (123, Stage.UNIT_OUT, 7), (124, Stage.CORE_OUT, 7)),
-    ]
-
-
-def test_accesses_under_way_are_told_apart_by_their_order() -> None:
-    """Memory answers in order, so what is done first has asked first."""
-    parts = split_loaded(made(two_at_a_time(109), [30, 22], [130, 126]))
-    assert [parts["engine"].tolist(), parts["memory"].tolist()] == [[8, 3], [10, 9]]
-    assert np.sum(list(parts.values()), axis=0).tolist() == [30, 22]
-    with pytest.raises(ValueError, match="not in the order"):
-        split_loaded(made(two_at_a_time(107), [30, 22], [130, 126]))
-    lacking = made([event for event in two_at_a_time(109) if event[0] != 122], [30, 22], [130, 126])
-    with pytest.raises(ValueError, match="3 events at memory of 2 accesses"):
-        split_loaded(lacking)
-
-
-def test_lines_of_two_sums_are_not_told_apart() -> None:
-    events = [event for event in two_at_a_time(109) if event[1] != Stage.MEMORY_ASKED]
-    gathered = [*events, (112, Stage.MEMORY_ASKED, READS + 2)]
-    parts = split_loaded(made(gathered, [30, 22], [130, 126]))
-    assert tuple(parts) == IN_ORDER
-
-
-def test_histogram_by_hand() -> None:
-    """Bins in between that nobody is in are drawn, too."""
-    line = timing_figure.histogram("part", np.array([21, 39, 60, 79]))
-    assert line == Line("part", ((20.0, 50.0), (40.0, 0.0), (60.0, 50.0)))
 
 
 def test_percentiles_and_formula_by_hand() -> None:
@@ -177,26 +121,25 @@ def test_overhead_is_what_the_formula_says(tmp_path: Path) -> None:
     for name in MODES:
         where = timing_figure.lone_setting(LAST)
         came = bench.run(name, where, LAST.stimulus(where))
-        for parts in (split_alone(came), split(came)):
-            assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
+        assert np.array_equal(np.sum(list(split(came).values()), axis=0), came.each)
         assert (came.misses > 0) == (name not in (PLAIN, "IDENTITY"))
         assert came.hits == 0
 
 
-@pytest.mark.nightly("the same build of the model")
-def test_stages_under_load_and_the_mode_that_is_left_out(tmp_path: Path) -> None:
-    """With full credits the stages add up, too; where G_INT8 is not drawn, it lies on G_INT4."""
-    model = bulk_build.build("verilator", stages=True)
-    assert isinstance(model, VerilatedModel)
-    bench = Bench(model, tmp_path)
-    for access in timing_figure.LOADED_ACCESSES:
-        where = timing_figure.loaded_setting(access)
-        for name in MODES:
-            came = bench.run(name, where, access.stimulus(where))
-            parts = split_loaded(came)
-            assert np.array_equal(np.sum(list(parts.values()), axis=0), came.each)
-            assert tuple(parts) == (IN_ORDER if (name, access) == ("FP32", READ) else LOADED)
-    for stimulus in (timing_loads.tiles(SMALL, 1), timing_loads.skewed(SMALL, 1)):
-        shown, left_out = (bench.run(name, SMALL, stimulus) for name in ("G_INT4", "G_INT8"))
-        assert shown.clocks == left_out.clocks
-        assert np.array_equal(shown.each, left_out.each)
+def test_verdicts_under_pressure() -> None:
+    """20 clocks of plain memory are 5 an access; noise is 8 clocks of the first and last beat."""
+    case = Case(next(iter(timing_figure.PATTERNS)), "x16", 4)
+    assert case.noise == 2 * 4 / timing_figure.MANY
+    plain, same, slow = (replace(made([], [9] * 4, [9] * 4), clocks=n) for n in (20, 20, 30))
+    assert [timing_figure.judged(case, one, plain) for one in (plain, same, slow)] == [
+        *("", "met", "missed by 2.50 clocks"),
+    ]
+
+
+def test_names_in_the_baseline() -> None:
+    """Memory of a beat a clock is not named: these keys are older than the others."""
+    misses, _, reads = timing_figure.PATTERNS
+    key = timing_figure.key(Case(misses, "x4", 1), "FP32")
+    assert key == "FP32, second worker, all misses, full credits, x4 at 300: clocks an access"
+    key = timing_figure.key(Case(reads, "x16", 4), "G_INT4")
+    assert key.startswith("G_INT4, result read, 8 workers, all misses, full credits, x16, 4 clocks")

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from models.line_packing import Mode, lines_needed
 from models.parameters import DeviceParams
-from neuron_fabric.capture import Capture, TensorSpec
+from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.reducers.server_session import BucketShape
 from neuron_fabric.reducers.server_wire import PartShape, Submit
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
 from scripts.figures import result_file, traffic_figure
-from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor, of_capture
+from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor
 from scripts.figures.traffic_figure import POLICIES, Choice, Traffic, choices, count, ring_bytes
 from verif.host.c_interface import Block, Figures, Kind, operations
 from verif.replay.plan import plan_step
@@ -106,17 +106,6 @@ def test_networks_have_their_known_sizes(name: str, elements: int, tensors: int,
     assert len({tensor.name for tensor in network.tensors}) == tensors
 
 
-def test_the_shipped_capture() -> None:
-    """Its head is kept, and its norms."""
-    network = of_capture(Capture.open(traffic_figure.SHIPPED))
-    assert network.workers == W
-    assert network.elements_of(Role.WEIGHT) == 19_144
-    assert network.elements_of(Role.HEAD) == 32 * 10 + 10
-    assert network.elements == sum(
-        one.elements for one in Capture.open(traffic_figure.SHIPPED).tensors
-    )
-
-
 NETWORK = st.lists(
     st.tuples(st.integers(1, 5000), st.sampled_from(list(Role))), min_size=1, max_size=6
 ).map(
@@ -124,27 +113,6 @@ NETWORK = st.lists(
         "drawn", tuple(Tensor(f"t{n}", (size,), role) for n, (size, role) in enumerate(made))
     )
 )
-
-
-@given(NETWORK, st.integers(1, 64), st.sampled_from(list(POLICIES)), st.data())
-def test_laws(network: Network, workers: int, policy: str, data: st.DataObject) -> None:
-    one = data.draw(st.sampled_from(choices(workers)))
-    kept = POLICIES[policy]
-    found = count(network, one, kept, workers)
-    assert found.up.wire > found.up.payload >= 64
-    assert 16 * found.up.payload <= 11 * found.up.wire  # a write takes 5 slots, 85 bytes for 64
-    if one.mode.low_bit and one.view == "vote":
-        more = count(network, one, kept | {Role.WEIGHT}, workers)
-        of_scales = 64 * 2 * 2  # of six tensors at most: a line each of scales and presence
-        assert more.payload >= found.payload - of_scales  # FP32 takes no fewer lines
-        fp32 = count(network, choices(workers)[0], kept, workers)
-        assert found.payload <= fp32.payload + of_scales
-    assert found.written <= found.read or one.view == "vote" or not one.mode.low_bit
-    twice = Network("twice", network.tensors * 2)
-    both = count(twice, one, kept, workers)
-    # Two half lines may make one: of scales, of presence, of the largest |x|.
-    halves = (4 if one.mode.low_bit else 0) + (1 + workers if one.mode.bits else 0)
-    assert 0 <= 2 * (found.written + found.read) - (both.written + both.read) <= halves
 
 
 REPLAYED = [m for m in Mode if m != Mode.IDENTITY and not m.optional]

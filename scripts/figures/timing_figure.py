@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import product
@@ -22,7 +22,7 @@ from neuron_fabric.errors import telling
 from scripts.build import bulk_build, registry
 from scripts.common.errors import OptionError
 from scripts.figures import timing_loads as loads
-from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table
+from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 from scripts.figures.timing_loads import (
     LOW_BIT,
     MODES,
@@ -33,9 +33,8 @@ from scripts.figures.timing_loads import (
     Timed,
     exposed,
 )
-from verif.env.rtl_packages import constant
 from verif.host.bulk_device import VerilatedModel
-from verif.host.c_interface import READS, WRITES, Stage
+from verif.host.c_interface import Stage
 from verif.mem.memory_timing import MemoryTiming
 
 # Shared by all parts: cached runs, and kinds of access.
@@ -132,118 +131,26 @@ IN_ORDER = ("link in", "decode", "unit", "respond", "link out")
 """Parts of an access under load: from the request's flit to the core, to its unit, in the unit with
 its memory accesses, to the end of the core, to the response's flit.
 """
-UNIT = ("unit, before memory", "memory", "further beats", "unit, after memory")
-"""Parts of "unit" for single accesses: until the first request to memory, its first answer, the
-last answer, and the unit's answer.
-"""
-ALONE = (*IN_ORDER[:2], *UNIT, *IN_ORDER[3:])
-LOADED = (*IN_ORDER[:2], "engine", "memory", *IN_ORDER[3:])
-"""Parts of `IN_ORDER` with "unit" split: from an access's first request to memory until its last
-answer, and the rest of the unit's time.
-"""
-_NOT_THE_ACCESS = (WRITES + 0, WRITES + 3)
-"""Clients of the write port that no access waits for: evictions and the initialiser of records."""
-_GATHER = READS + 2
-"""Client that reads the lines of FP32 sums; two sums alternate."""
 _TAGS = 1 << 16
 
 
 def split(timed: Timed) -> dict[str, Clocks]:
     """Return the clocks of each access by the parts of `IN_ORDER`, int64[n] each; their sum is
-    its total.
+    its total. Raise ValueError if the probe missed one.
     """
-    return _between(IN_ORDER, _marks(timed))
-
-
-def in_core(timed: Timed) -> dict[str, Clocks]:
-    """Return the parts of `IN_ORDER` in which an access occupies a place in the core."""
-    return {name: clocks for name, clocks in split(timed).items() if not name.startswith("link")}
-
-
-def split_loaded(timed: Timed) -> dict[str, Clocks]:
-    """Return the clocks by the parts of `LOADED`; those of FP32 sums by `IN_ORDER`, because the
-    lines of two sums alternate.
-
-    Memory answers each client in order, and units end their accesses in the order of these answers,
-    so each access has a fixed share of every client's requests.
-
-    Raises:
-        ValueError: the events contradict that order.
-    """
-    marks, events = _marks(timed), _of_memory(timed)
-    whole = _between(IN_ORDER, marks)
-    if np.any(events["who"] == _GATHER):
-        return whole
-    order = np.argsort(marks[3], kind="stable")
-    asked, answered = (
-        [
-            _shares(events["clock"][(events["stage"] == stage) & (events["who"] == who)], order)
-            for who in np.unique(events["who"])
-        ]
-        for stage in (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED)
-    )
-    first = np.min([share[:, 0] for share in asked], axis=0)
-    last = np.max([share[:, -1] for share in answered], axis=0)
-    if np.any(first < marks[2]) or np.any(last < first) or np.any(marks[3] < last):
-        raise ValueError("the requests to memory are not in the order of the accesses")
-    inner = {"memory": last - first, "engine": whole["unit"] - (last - first)}
-    return {name: (whole | inner)[name] for name in LOADED}
-
-
-def _shares(clocks: NDArray[Any], order: NDArray[np.int64]) -> Clocks:
-    """Return the clocks of each access, int64[n, share]; ``order``: accesses in the order of the
-    clocks.
-    """
-    if not len(clocks) or len(clocks) % len(order):
-        raise ValueError(f"{len(clocks)} events at memory of {len(order)} accesses")
-    shares = np.empty((len(order), len(clocks) // len(order)), np.int64)
-    shares[order] = clocks.reshape(len(order), -1)
-    return shares
-
-
-def _of_memory(timed: Timed) -> NDArray[Any]:
-    """Return the events at the memory ports, without those that no access waits for."""
-    at_memory = np.isin(timed.passed["stage"], (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED))
-    return timed.passed[at_memory & ~np.isin(timed.passed["who"], _NOT_THE_ACCESS)]
-
-
-def split_alone(timed: Timed) -> dict[str, Clocks]:
-    """Return the clocks by the parts of `ALONE`; overlapping accesses cannot be separated."""
-    marks, events = _marks(timed), _of_memory(timed)
-    asked, answered = (
-        events["clock"][events["stage"] == stage].astype(np.int64)
-        for stage in (Stage.MEMORY_ASKED, Stage.MEMORY_ANSWERED)
-    )
-    inner = np.stack([marks[2]] * 3)
-    for n, (first, last) in enumerate(zip(marks[2], marks[3], strict=True)):
-        own_asked = asked[(asked >= first) & (asked <= last)]
-        own = answered[(answered >= first) & (answered <= last)]
-        if len(own_asked) and len(own):
-            inner[:, n] = own_asked[0], own[0], own[-1]
-    return _between(ALONE, [*marks[:3], *inner, *marks[3:]])
-
-
-def _between(names: Sequence[str], ends: Sequence[Clocks]) -> dict[str, Clocks]:
-    """Return the differences between successive ends, by name."""
-    return {name: ends[at + 1] - ends[at] for at, name in enumerate(names)}
-
-
-def _marks(timed: Timed) -> list[Clocks]:
-    """Return the clock of each access at the host, into the core, into its unit, out of it, out of
-    the core and at the host; int64[n] each. Raise ValueError if the probe missed one.
-    """
-    ended = timed.ended.astype(np.int64)
-    out = [ended - timed.each.astype(np.int64)]
     seen: dict[int, dict[int, int]] = defaultdict(dict)
     for event in timed.passed:
         seen[int(event["stage"])].setdefault(int(event["who"]), int(event["clock"]))
     first = next(iter(seen[Stage.CORE_IN]), 0)
+    ended = timed.ended.astype(np.int64)
+    marks = [ended - timed.each.astype(np.int64)]
     for stage in (Stage.CORE_IN, Stage.UNIT_IN, Stage.UNIT_OUT, Stage.CORE_OUT):
         clocks = [seen[stage].get((first + n) % _TAGS) for n in range(timed.accesses)]
         if None in clocks:
             raise ValueError(f"access {clocks.index(None)} has not passed {stage.name}")
-        out.append(np.array(clocks, np.int64))
-    return [*out, ended]
+        marks.append(np.array(clocks, np.int64))
+    marks.append(ended)
+    return {name: marks[at + 1] - marks[at] for at, name in enumerate(IN_ORDER)}
 
 
 def percentiles(clocks: NDArray[Any]) -> tuple[int, int, int, int]:
@@ -253,8 +160,7 @@ def percentiles(clocks: NDArray[Any]) -> tuple[int, int, int, int]:
     return least, middle, late, most
 
 
-# Full credits with a narrow link or memory port: the limit of plain memory, the clocks by which a
-# mode misses it, and where these are spent.
+# Full credits with a narrow link or memory port: the clocks by which a mode misses plain memory.
 
 LINKS = {"x16": 1, "x8": 2, "x4": 4}
 """Clocks per flit in each direction."""
@@ -265,8 +171,6 @@ SLOWEST = ("x16", 8)
 FOLLOWED_LINKS = ("x16", "x4")  # where the device bounds the rate, and where the link does
 MANY = 1024
 """Lines for rate measurements, so that filling and draining the queues is a small part."""
-LINE_SLOTS, FLIT_SLOTS = 5, 4
-"""Slots per line, including its header; slots per flit."""
 _HEAD = f"Full credits, memory latency {LATENCY}"
 
 
@@ -322,22 +226,9 @@ class Case:
         """
         return 2 * max(LINKS[self.link], self.beat) / len(self.driven.counted)
 
-    @property
-    def places(self) -> int:
-        """Return the maximum number of accesses in the core, each with a reserved place for its
-        response.
-        """
-        return constant("DRS_OWED" if self.driven.read else "NDR_OWED")
-
     def run(self, bench: Bench, name: str) -> Timed:
         """Run the stimulus in the named mode."""
         return bench.run(name, self.where, self.driven)
-
-    def alone(self, bench: Bench, name: str) -> Timed:
-        """Run the same kind of access in a mode, one at a time."""
-        access = READ if self.driven.read else SECOND
-        where = replace(lone_setting(access), memory=self.where.memory)
-        return bench.run(name, where, access.stimulus(where))
 
 
 CASES = tuple(
@@ -346,86 +237,37 @@ CASES = tuple(
 
 
 def under_pressure(bench: Bench, found: TimingFindings) -> None:
-    """Measure the clocks of every mode in every case, with the limit of plain memory."""
+    """Measure the clocks of every mode in every case, compared with plain memory."""
     rows: list[tuple[Cell, ...]] = []
-    bounds: list[tuple[Cell, ...]] = []
-    alone: dict[tuple[bool, int, str], float] = {}  # the link is not in it
-
-    def held_alone(case: Case, name: str) -> float:
-        key = bool(case.driven.read), case.beat, name
-        if key not in alone:
-            alone[key] = held(case.alone(bench, name))
-        return alone[key]
-
     for case in CASES:
         plain = case.run(bench, PLAIN)
-        least = limits(case, plain, held_alone(case, PLAIN))
-        bound = max(least, key=least.__getitem__)
-        bounds.append((*case.cells, *least.values(), bound, plain.clocks_each))
         for name in case.modes:
             came = case.run(bench, name)
-            clocks = (came.clocks_each, exposed(came, plain), *beats(came))
-            verdict = judged(case, came, plain, held_alone(case, name))
-            rows.append((*case.cells, name, *clocks, bound, *verdict))
+            clocks = came.clocks_each, exposed(came, plain)
+            beats = came.beats_read / came.accesses, came.beats_written / came.accesses
+            rows.append((*case.cells, name, *clocks, *beats, judged(case, came, plain)))
             if case.link in FOLLOWED_LINKS:
                 found.followed[key(case, name)] = round(came.clocks_each, 3)
-    found.tables += [_of_bounds(bounds), _of_modes(rows)]
+    columns = (
+        *("pattern", "link", "clocks a beat of memory", "mode", "clocks an access", "exposed %"),
+        *("beats read an access", "beats written an access", "0 within noise"),
+    )
+    notes = (
+        "A miss reads its record, the bookkeeping line and planes, and writes that of its victim; "
+        "an FP32 contribution writes its line besides. The two directions of the memory port run "
+        "at the same time.",
+        "noise: a flit or a beat of memory, the longer one, at the first access and at the last.",
+    )
+    title = f"{_HEAD}: exposed overhead under bandwidth pressure"
+    found.tables.append(Table.of(title, columns, rows, notes))
 
 
-def beats(came: Timed) -> tuple[float, float]:
-    """Return beats read and written at the memory port, per access."""
-    return came.beats_read / came.accesses, came.beats_written / came.accesses
-
-
-def held(came: Timed) -> float:
-    """Return the mean clocks for which an access occupies its place in the core, which is free one
-    clock after the response.
-    """
-    return sum(float(clocks.mean()) for clocks in in_core(came).values()) + 1
-
-
-def limits(case: Case, came: Timed, alone: float) -> dict[str, float]:
-    """Return the minimum clocks per access for each narrow resource.
-
-    ``alone``: clocks for which a place is occupied without other accesses; accesses that wait for a
-    port or a link occupy it, too.
-    """
-    return {
-        "link": LINE_SLOTS / FLIT_SLOTS * LINKS[case.link],
-        "memory port": max(beats(came)) * case.beat,
-        "response places": alone / case.places,
-    }
-
-
-def judged(case: Case, came: Timed, plain: Timed, alone: float) -> tuple[str, str]:
-    """Return whether a mode needs no more clocks than plain memory, and its limit if it does.
-    ``alone`` is that of the mode, see `limits`.
-    """
-    if came is plain:
-        return "", ""
+def judged(case: Case, came: Timed, plain: Timed) -> str:
+    """Return whether a mode needs no more clocks than plain memory."""
     over = came.clocks_each - plain.clocks_each
-    if over <= case.noise:
-        return "met", ""
-    first = (filled(case, came) - filled(case, plain)) / came.accesses
-    text = f"{first:+.2f} until {case.places} are answered, then {over - first:+.2f}: "
-    return f"missed by {over:.2f} clocks", text + _own_bound(case, came, alone)
-
-
-def _own_bound(case: Case, came: Timed, alone: float) -> str:
-    """Return the limit of a mode itself, and the clocks that it causes."""
-    own, most = limits(case, came, alone), max(beats(came))
-    bound = max(reversed(own), key=own.__getitem__)  # of two alike that of the device
-    way = "read" if most == beats(came)[0] else "written"
-    why = {
-        "memory port": f"{most:.2f} beats {way}",
-        "response places": f"each held for {alone:.0f} clocks by an access alone",
-    }.get(bound, "as plain memory")
-    return f"its own bound is {own[bound]:.2f} by {bound} ({why}), {came.clocks_each:.2f} measured"
-
-
-def filled(case: Case, came: Timed) -> int:
-    """Return the clocks until as many accesses are answered as there are places."""
-    return int(np.sort(came.ended)[case.places - 1] - np.min(came.ended - came.each))
+    if came is plain:
+        return ""
+    return "met" if over <= case.noise else f"missed by {over:.2f} clocks"
 
 
 def key(case: Case, name: str) -> str:
@@ -435,62 +277,9 @@ def key(case: Case, name: str) -> str:
     return f"{name}, {where}: clocks an access"
 
 
-_CASE = (Column("pattern"), Column("link"), Column("clocks a beat of memory"))
-
-
-def _of_bounds(rows: list[tuple[Cell, ...]]) -> Table:
-    return Table(
-        f"{_HEAD}: what bounds plain memory, clocks an access",
-        (
-            *(*_CASE, Column("by the link"), Column("by the memory port")),
-            *(Column("by response places"), Column("bound by"), Column("measured")),
-        ),
-        tuple(rows),
-        (
-            f"link: {LINE_SLOTS} slots a line, {FLIT_SLOTS} a flit; memory port: beats of the "
-            "busier direction; response places: clocks for which an access alone has its place in "
-            "the core, divided by the places.",
-            "measured: with filling and emptying the queues, once.",
-        ),
-    )
-
-
-def _of_modes(rows: list[tuple[Cell, ...]]) -> Table:
-    return Table(
-        f"{_HEAD}: exposed overhead under bandwidth pressure",
-        (
-            *(*_CASE, Column("mode"), Column("clocks an access"), Column("exposed %")),
-            *(Column("beats read an access"), Column("beats written an access")),
-            *(Column("plain memory is bound by"), Column("0 within noise")),
-            Column("where the clocks over plain memory are spent"),
-        ),
-        tuple(rows),
-        (
-            "A miss reads its record, the bookkeeping line and planes, and writes that of its "
-            "victim; an FP32 contribution writes its line besides. The two directions of the "
-            "memory port run at the same time.",
-            "noise: a flit or a beat of memory, the longer one, at the first access and at the "
-            "last. Where response places bound plain memory, neither link nor memory port is "
-            "short of bandwidth: what counts is the latency of an access.",
-            "Until as many are answered as there are places, few records are fetched at a time, "
-            "then one more in some five clocks (nf_fill.sv), unless the memory port is slower. "
-            "What is measured beyond a mode's own bound and these first ones is not told apart.",
-        ),
-    )
-
-
-# Many outstanding accesses: clocks over load, working set, tile and skew.
+# Many outstanding accesses: clocks over load.
 
 OUTSTANDING = (1, 2, 4, 8, 16, 32, 64)
-WORKING_SETS = (16, 32, 64, 96, 128, 256, 1024)
-TILES = (1, 4, 16, 32, 64, 128, 512)
-SKEWS = (0, 4, 16, 32, 64, 128)
-_SHOWN = (PLAIN, "IDENTITY", "G_BINARY", "G_TERNARY", "G_INT4", "FP32")
-_NOT_SHOWN = (
-    "G_INT8 is left out: it lies on G_INT4, as both take the accesses to memory of G_BINARY.",
-)
-AT = MemoryTiming(LATENCY)
-TILED = Setting(AT, 8, lines=TILES[-1])
 
 
 def over_load(bench: Bench, found: TimingFindings) -> None:
@@ -509,66 +298,15 @@ def over_load(bench: Bench, found: TimingFindings) -> None:
         )
 
 
-def over_working_set(bench: Bench, found: TimingFindings) -> None:
-    """Measure all contributions of eight workers, worker by worker, over the number of lines."""
-    shares = [lines / SLOTS for lines in WORKING_SETS]
-    lines = [curve(name, shares, partial(_worker_after_worker, bench, name)) for name in _SHOWN]
-    found.plots.append(
-        Plot(
-            f"Worker after worker, 8 workers: clocks over working set, memory latency {LATENCY}",
-            *("lines / slots", "clocks a contribution", tuple(lines), _NOT_SHOWN),
-        )
-    )
-
-
-def over_tile_and_skew(bench: Bench, found: TimingFindings) -> None:
-    """Measure all contributions of eight workers in tiles, or with a skew of lines between
-    workers.
-    """
-    for title, axis, value, unit in (
-        ("tile size", TILES, _in_tiles, "lines that a worker writes before the next one"),
-        ("worker skew", SKEWS, _behind, "lines that each worker is behind the one before"),
-    ):
-        lines = [curve(name, axis, partial(value, bench, name)) for name in _SHOWN]
-        found.plots.append(
-            Plot(
-                f"8 workers, {TILED.lines} lines: clocks over {title}, memory latency {LATENCY}",
-                *(unit, "clocks a contribution", tuple(lines), _NOT_SHOWN),
-            )
-        )
-
-
 def _at_load(bench: Bench, access: Access, name: str, count: float) -> float:
-    where = Setting(AT, access.workers, lines=4 * SLOTS, outstanding=int(count))
+    where = replace(loaded_setting(access), outstanding=int(count))
     return bench.run(name, where, access.stimulus(where)).clocks_each
 
 
-def _worker_after_worker(bench: Bench, name: str, share: float) -> float:
-    where = Setting(AT, 8, lines=int(share * SLOTS))
-    return bench.run(name, where, loads.tiles(where, where.lines)).clocks_each
-
-
-def _in_tiles(bench: Bench, name: str, tile: float) -> float:
-    return bench.run(name, TILED, loads.tiles(TILED, int(tile))).clocks_each
-
-
-def _behind(bench: Bench, name: str, skew: float) -> float:
-    return bench.run(name, TILED, loads.skewed(TILED, int(skew))).clocks_each
-
-
-# Latency of each kind of request with full credits, if every access misses: its distribution by
-# stage.
+# Latency of each kind of request with full credits, if every access misses, by stage.
 
 LOADED_ACCESSES = (LAST, READ)
-BIN = 20
-"""Clocks per bin of the histograms."""
 HEAD = f"Full credits, all misses, memory latency {LATENCY}"
-_NOTES = (
-    "engine: the engine, the FP32 path or plain memory, without its accesses to memory; memory: "
-    "from an access's first request to its last answer.",
-    "unit: both, for FP32 sums, as two of them fetch their lines in turns, and wherever requests "
-    "to memory cannot be told apart.",
-)
 
 
 def loaded_setting(access: Access) -> Setting:
@@ -577,53 +315,22 @@ def loaded_setting(access: Access) -> Setting:
 
 
 def stages_under_load(bench: Bench, found: TimingFindings) -> None:
-    """Measure clocks of each kind of access by stage: percentiles of every mode, and one histogram
-    for all identical modes.
-    """
+    """Measure percentiles of the clocks of each kind of access and mode, by stage."""
     rows: list[tuple[Cell, ...]] = []
     for access in LOADED_ACCESSES:
         where = loaded_setting(access)
-        same: dict[tuple[Line, ...], list[str]] = {}
         for name in MODES:
             came = bench.run(name, where, access.stimulus(where))
-            parts: dict[str, Clocks] = _parts(came) | {"whole": came.each.astype("int64")}
+            parts = {**split(came), "whole": came.each.astype(np.int64)}
             rows += [(access.name, name, part, *percentiles(parts[part])) for part in parts]
-            lines = tuple(histogram(part, clocks) for part, clocks in parts.items())
-            same.setdefault(lines, []).append(name)
             key = f"{name}, {access.name}, {where.lines} lines, full credits at {LATENCY}"
             found.followed[f"{key}: clocks an access"] = round(came.clocks_each, 3)
-        found.plots += [
-            Plot(
-                f"{HEAD}: {access.name} by stage, {', '.join(names)}",
-                *("clocks", f"% of the accesses, bins of {BIN} clocks", lines),
-            )
-            for lines, names in same.items()
-        ]
-    columns = (
-        *(Column("access"), Column("mode"), Column("stage")),
-        *(Column("least"), Column("median"), Column("95 of 100"), Column("most")),
-    )
-    found.tables.append(
-        Table(f"{HEAD}: clocks of an access by stage", columns, tuple(rows), _NOTES)
-    )
+    columns = ("access", "mode", "stage", "least", "median", "95 of 100", "most")
+    title = f"{HEAD}: clocks of an access by stage"
+    found.tables.append(Table.of(title, columns, rows))
 
 
-def _parts(came: Timed) -> dict[str, Clocks]:
-    """Return the parts, with the whole unit if its memory accesses cannot be separated."""
-    try:
-        return split_loaded(came)
-    except ValueError:
-        return split(came)
-
-
-def histogram(name: str, clocks: Clocks) -> Line:
-    """Return the percentage of accesses per bin, from the first to the last non-empty one."""
-    bins = Counter((clocks // BIN * BIN).tolist())
-    places = range(min(bins), max(bins) + BIN, BIN)
-    return Line(name, tuple((float(at), 100 * bins[at] / len(clocks)) for at in places))
-
-
-# One access at a time, each a miss: clocks that every mode adds to plain memory, by stage.
+# One access at a time, each a miss: clocks that every mode adds to plain memory.
 
 LATENCIES = (100, 200, 300, 400, 500, 600)
 BOUND = 1.67
@@ -667,8 +374,6 @@ def formula(access: Access, latency: float) -> float:
 def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
     """Measure the overhead of each mode and kind of access, and the clocks of each part of it."""
     rows: list[tuple[Cell, ...]] = []
-    parts: list[tuple[Cell, ...]] = []
-    missing: dict[str, list[str]] = defaultdict(list)
     for access in (*ACCESSES, FIRST):
         where = lone_setting(access)
         plain = bench.run(PLAIN, where, access.stimulus(where))
@@ -685,51 +390,15 @@ def one_at_a_time(bench: Bench, found: TimingFindings) -> None:
                     100 * came.misses / lookups if lookups else None,
                 )
             )
-            parts.append((access.name, name, *_means(came).values()))
-            if missed > 0 and name in LOW_BIT:
-                missing[where_spent(access, came, plain)].append(name)
             if access is not FIRST:
                 found.followed.update(_followed(access, name, came.clocks_each, over))
-    head = f"One access at a time, memory latency {LATENCY}"
     columns = (
         *(Column("access"), Column("mode"), Column("clocks", 1), Column("over plain", 1)),
         *(Column("exposed %"), Column(f"<= {BOUND} %"), Column("missed %", 0)),
     )
-    found.tables.append(
-        Table(
-            *(f"{head}: exposed overhead", columns, tuple(rows)),
-            (
-                "missed %: of the engine's lookups; plain memory and IDENTITY have none.",
-                *(f"{', '.join(names)}, {text}" for text, names in missing.items()),
-            ),
-        )
-    )
-    found.tables.append(
-        Table(
-            f"{head}: where the clocks are spent (mean)",
-            (Column("access"), Column("mode"), *(Column(one, 1) for one in ALONE)),
-            tuple(parts),
-            ("further beats: planes behind the bookkeeping line, or lines of an FP32 sum.",),
-        )
-    )
-
-
-def where_spent(access: Access, came: Timed, plain: Timed) -> str:
-    """Describe the measured clocks over plain memory in a sentence."""
-    took, base = _means(came), _means(plain)
-    more = {name: took[name] - base[name] for name in ALONE}
-    before, further, after = (more[name] for name in (UNIT[0], *UNIT[2:]))
-    whole = sum(more.values())
-    elsewhere = f"{whole - before - further - after:.1f}".replace("-0.0", "0.0")
-    return (
-        f"{access.name}: {whole:.1f} clocks over plain memory are {before:.1f} before memory "
-        f"({', '.join(BEFORE)}), {further:.1f} of further beats (planes of the record), "
-        f"{after:.1f} after the last one ({', '.join(behind(access))}) and {elsewhere} elsewhere."
-    )
-
-
-def _means(came: Timed) -> dict[str, float]:
-    return {name: float(clocks.mean()) for name, clocks in split_alone(came).items()}
+    title = f"One access at a time, memory latency {LATENCY}: exposed overhead"
+    note = "missed %: of the engine's lookups; plain memory and IDENTITY have none."
+    found.tables.append(Table(title, columns, tuple(rows), (note,)))
 
 
 def _followed(access: Access, name: str, clocks: float, over: float) -> dict[str, float]:
@@ -769,14 +438,12 @@ def _exposed_at(bench: Bench, access: Access, name: str, latency: float) -> floa
     return bench.exposed(name, where, access.stimulus(where))
 
 
-HELP = "clocks that each mode adds to plain memory, over latency, load, working set, tile and skew"
+HELP = "clocks that each mode adds to plain memory, over latency and load"
 PARTS: dict[str, Part] = {
     "one at a time": one_at_a_time,
     "latency": over_latency,
     "load": over_load,
     "stages under load": stages_under_load,
-    "working set": over_working_set,
-    "tile and skew": over_tile_and_skew,
     "bandwidth": under_pressure,
 }
 """Parts of the measurement, in order."""
@@ -788,22 +455,6 @@ def _simulator() -> str:
     """
     name = next(one.name for one in registry.simulators() if one.links_c)
     return registry.choose(name)[0][0]
-
-
-def _memory() -> str:
-    """Describe the memory of every part, and the others under bandwidth pressure."""
-    usual, *others = sorted({case.beat for case in CASES})
-    return (
-        f"every request is answered after its latency, in order; a beat takes {usual} clock each "
-        f"way, under bandwidth pressure also {', '.join(map(str, others))} clocks"
-    )
-
-
-def _link() -> str:
-    """Describe the link of every part, and the others under bandwidth pressure."""
-    (name, usual), *others = LINKS.items()
-    narrow = ", ".join(f"{clocks} clocks ({other})" for other, clocks in others)
-    return f"a flit takes {usual} clock each way ({name}), under bandwidth pressure also {narrow}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -825,14 +476,17 @@ def run(args: argparse.Namespace) -> Measured:
         for name, part in parts.items():
             with telling(f"nf measure figures: {name}"):
                 part(bench, found)
+    beat, *beats = sorted({case.beat for case in CASES})
+    (link, flit), *narrow = LINKS.items()
     return Measured(
-        set_up=(
-            ("device", f"nf_controller with its default parameters, {SLOTS} slots; Verilator"),
-            ("stimulus", "the same lines in the same order for every mode, at flit level"),
-            ("memory", _memory()),
-            ("clocks of an access", "from the flit with the request to that with the response"),
-            ("exposed overhead", "(T - T_plain) / T_plain, T from first request to last answer"),
-            ("link", _link()),
+        set_up=set_up(
+            "timing",
+            slots=SLOTS,
+            beat=beat,
+            beats=", ".join(map(str, beats)),
+            flit=flit,
+            link=link,
+            narrow=", ".join(f"{clocks} clocks ({name})" for name, clocks in narrow),
         ),
         tables=tuple(found.tables),
         plots=tuple(found.plots),

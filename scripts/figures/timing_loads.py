@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,6 @@ class Setting:
     lines: int = 2 * SLOTS
     outstanding: int = 0
     flit_clocks: int = 1
-
-    def at(self, latency: int) -> Setting:
-        """Return the same setting with another memory latency."""
-        return replace(self, memory=self.memory.at(latency))
 
 
 @dataclass(frozen=True)
@@ -136,20 +132,6 @@ def tiles(setting: Setting, tile: int) -> Stimulus:
         for at in range(0, setting.lines, tile)
         for worker in range(setting.workers)
         for line in range(at, min(at + tile, setting.lines))
-    ]
-    return Stimulus((), tuple(order))
-
-
-def skewed(setting: Setting, skew: int) -> Stimulus:
-    """Return all contributions: the workers alternate line by line, each ``skew`` lines after the
-    previous one.
-    """
-    steps = range(setting.lines + skew * (setting.workers - 1))
-    order = [
-        (worker, step - worker * skew)
-        for step in steps
-        for worker in range(setting.workers)
-        if 0 <= step - worker * skew < setting.lines
     ]
     return Stimulus((), tuple(order))
 

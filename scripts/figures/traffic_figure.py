@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure figures traffic`: bytes per gradient element in each direction, for every mode, read
-view and choice of tensors in FP32.
+view and choice of tensors in FP32; set_up.yaml lists what is counted.
 """
 
 from __future__ import annotations
@@ -18,14 +18,7 @@ from neuron_fabric.capture import Capture
 from scripts.common.arguments import up_to
 from scripts.common.paths import ROOT
 from scripts.figures.network_shapes import NETWORKS, Network, Role, of_capture
-from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table
-
-# Traffic of a training step between one worker and the device, computed from formats alone.
-#
-# A tensor begins with a new line. Each worker writes every line once and reads its result once; the
-# same applies to the sidecar, the FP32 lines with scale and presence of every tensor in a low-bit
-# mode. `COUNTED` lists what is counted. Spec: controller §1 and §2, second edition §7 and §10
-# (modes, views); link spec §4-§6 (slots); runtime §3.1 (scales).
+from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
 
 SLOT_BYTES = 16
 SLOTS_A_LINE = LINE_BYTES // SLOT_BYTES
@@ -34,50 +27,7 @@ FRAMING_BYTES = 4
 """Bytes of a flit: 2 of Protocol ID, 2 of CRC."""
 FP32_BYTES = 4
 
-COUNTED: tuple[tuple[str, str], ...] = (
-    (
-        "payload",
-        "64 bytes a line written or read: codes and padding, results, planes, sums, and the lines "
-        "of scales and of largest |x| below",
-    ),
-    (
-        "payload-only, one-way",
-        "what a worker writes (up), without headers and framing; what it reads (down) is not in it",
-    ),
-    (
-        "header",
-        "a slot of 16 bytes a write, read request or read response; half a slot a completion",
-    ),
-    ("framing", "4 bytes (Protocol ID, CRC) for each four slots; on the wire: all three"),
-    (
-        "scales",
-        "all low-bit modes: each worker's scale and presence of each tensor, FP32, as the runtime "
-        "sends them: a line of scales and a line of presence for 16 tensors, written once by each "
-        "worker, and their sums read once; all tensors of a step as one DDP bucket",
-    ),
-    (
-        "largest |x|",
-        "G_INT4, G_INT8, besides: that of each 1,024 elements, FP32, as if each worker wrote its "
-        "own to plain memory and read those of all (the runtime's ranks agree on them by an "
-        "all-reduce that does not pass the device)",
-    ),
-    (
-        "G_TERN5",
-        "five ternary elements a byte, in a device that is built with TERN5 = 1; no route of the "
-        "runtime, its scales are counted as those of the others",
-    ),
-    (
-        "not counted",
-        "slots that stay empty, control flits, retry, registers (`nf replay` prints the flits of a "
-        "replay, in which there are no scales); of scales and presence, up to 2 lines more each "
-        "way for each further DDP bucket; steps and samples that a training takes in FP32",
-    ),
-    (
-        "ring FP32",
-        "ring all-reduce, payload alone: 2 (W - 1) / W values an element sent by a worker, and as "
-        "many received",
-    ),
-)
+
 POLICIES: dict[str, frozenset[Role]] = {
     "all low-bit": frozenset(),
     "head in FP32": frozenset({Role.HEAD}),
@@ -241,12 +191,10 @@ def run(args: argparse.Namespace) -> Measured:
         for policy in POLICIES
     ]
     return Measured(
-        set_up=(
-            ("workers", f"{args.workers}; a capture has its own"),
-            ("unit", "bytes of one worker and one step, divided by the elements of all tensors"),
-            ("FP32", "each line written once and its sum read once, through the same device"),
-            *COUNTED,
-            ("networks", "; ".join(_described(network) for network in networks)),
+        set_up=set_up(
+            "traffic",
+            workers=args.workers,
+            networks="; ".join(_described(network) for network in networks),
         ),
         tables=tuple(tables),
         plots=tuple(_over_workers(network) for network in networks if not network.workers),

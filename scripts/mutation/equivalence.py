@@ -22,41 +22,7 @@ from scripts.mutation.mutant_outcome import FOLDER
 PROOFS = FOLDER / "proofs"
 LIMIT_S = 30.0
 PROVED = "proved by yosys: outputs and next states agree (SAT)"
-_SCRIPT = """
-read_slang {options} {gold}
-{prepare}
-rename {top} gold
-design -stash gold
-read_slang {options} {gate}
-{prepare}
-rename {top} gate
-design -stash gate
-design -copy-from gold -as gold gold
-design -copy-from gate -as gate gate
-equiv_make gold gate equiv
-hierarchy -top equiv
-opt_clean
-opt_merge -share_all
-opt_merge -share_all
-opt_clean
-equiv_simple -short
-equiv_status -assert
-"""
-# Only registers and ports keep their names: an inner wire may differ and not matter.
-_PREPARE = """hierarchy -top {top}
-proc
-flatten
-chformal -remove
-delete t:$check t:$print
-memory_map
-opt_expr
-opt_clean
-dffunmap
-opt_clean
-select -set state t:$*ff* %x:+[Q] w:* %i
-select -set inner w:* @state %d
-rename -hide @inner
-select -clear"""
+_SCRIPT = Path(__file__).with_name("equivalence.ys")
 
 
 def prover(
@@ -87,11 +53,10 @@ def prover(
         includes = " ".join(f"-I {path}" for path in files.includes)
         script = folder / "proof.ys"
         script.write_text(
-            _SCRIPT.format(
+            _SCRIPT.read_text(encoding="utf-8").format(
                 options=f"-j 1 --single-unit -DSYNTHESIS --top {mutant.module} {includes}",
                 gold=" ".join(gold),
                 gate=" ".join(gate),
-                prepare=_PREPARE.format(top=mutant.module),
                 top=mutant.module,
             ),
             encoding="utf-8",

@@ -239,6 +239,8 @@ class MutantRuns:
     def _chase(self, number: int) -> tuple[MutantOutcome, RunRecord]:
         """Run tests on a mutant until one is red, a proof ends it, or none is left."""
         mutant = self.mutants[number]
+        known = (mutant.id, mutant.file, mutant.module, mutant.operator, mutant.line)
+        diff = mutant.diff(self.sources[mutant.file])
         ran: list[str] = []
         seconds, proof, tried = 0.0, "", False
         # No test sees it.
@@ -262,12 +264,25 @@ class MutantRuns:
             ran.append(candidate.name)
             seconds += record.used_seconds
             if not record.passed:
-                return self._outcome(mutant, State.KILLED, ran, seconds, record, candidate), record
+                outcome = MutantOutcome(
+                    *known,
+                    diff,
+                    State.KILLED,
+                    self.key(mutant, candidate.name),
+                    test=candidate.spec.name,
+                    build=candidate.spec.build_name,
+                    kind=str(record.kind),
+                    cause=record.cause,
+                    tests=tuple(ran),
+                    seconds=round(seconds, 2),
+                )
+                return outcome, record
         if not tried:
             proof = self.prove(mutant)
         state = State.EQUIVALENT if proof else State.SURVIVED if ran else State.UNSEEN
         note = proof or f"{len(ran)} of {len(ranked)} tests that see it ran, {seconds:.0f} s"
-        return self._outcome(mutant, state, ran, seconds, note=note), record
+        outcome = MutantOutcome(*known, diff, state, self.key(mutant), note=note)
+        return replace(outcome, tests=tuple(ran), seconds=round(seconds, 2)), record
 
     def waves(self, id: str) -> tuple[str, ...]:
         """Return wave files of a test that sees a mutant: without and with it, on a separate
@@ -321,52 +336,10 @@ class MutantRuns:
             build_name=f"{spec.build_name}-m{number}",
         )
 
-    def _outcome(
-        self,
-        mutant: SourceMutant,
-        state: State,
-        ran: Sequence[str],
-        seconds: float,
-        record: RunRecord | None = None,
-        killer: Candidate | None = None,
-        note: str = "",
-    ) -> MutantOutcome:
-        kill = record is not None and killer is not None
-        return MutantOutcome(
-            id=mutant.id,
-            file=mutant.file,
-            module=mutant.module,
-            operator=mutant.operator,
-            line=mutant.line,
-            diff=mutant.diff(self.sources[mutant.file]),
-            state=state,
-            key=self.key(mutant, killer.name if killer else ""),
-            test=killer.spec.name if killer else "",
-            build=killer.spec.build_name if killer else "",
-            kind=str(record.kind) if kill and record else "",
-            cause=record.cause if kill and record else "",
-            tests=tuple(ran),
-            seconds=round(seconds, 2),
-            note=note,
-        )
-
 
 VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
 PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
-PACKAGE = """package nf_mutation_pkg;
-  import "DPI-C" function int nf_mutation_number();
-  import "DPI-C" function bit nf_mutation_note(input int number, input bit differs);
-  function automatic int nf_chosen();
-    int number;
-    if ($value$plusargs("nf_mutant=%d", number) == 0) number = nf_mutation_number();
-    return number;
-  endfunction
-  int nf_mutant = nf_chosen();
-  function automatic logic nf_note(input int number, input logic differs);
-    return nf_mutation_note(number, differs);
-  endfunction
-endpackage
-"""
+_PACKAGE = Path(__file__).with_name("nf_mutation_pkg.sv")
 _NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
 
 # Verilator keeps such a function apart, where it cannot see the number.
@@ -403,7 +376,7 @@ def write_variant(mutants: Mapping[int, SourceMutant], sources: Mapping[str, str
         for file, source in sources.items()
         if file in by_file or file == carrier
     }
-    texts[carrier] = PACKAGE + texts[carrier]
+    texts[carrier] = _PACKAGE.read_text("latin-1") + texts[carrier]
     digest = hashlib.sha256(_PROBE_CPP.read_bytes())
     for file, text in sorted(texts.items()):
         digest.update(f"\0{file}\0{text}".encode("latin-1"))

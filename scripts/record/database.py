@@ -108,23 +108,7 @@ def _check_moments(*moments: float | None) -> None:
 
 SCHEMA = 1
 _BUSY_S = 20.0  # two commands may write at the same time
-_TABLES = """
-CREATE TABLE invocation (
-  id INTEGER PRIMARY KEY, started REAL NOT NULL, finished REAL, title TEXT NOT NULL,
-  command TEXT NOT NULL, revision TEXT NOT NULL, expected INTEGER NOT NULL, facts TEXT);
-CREATE INDEX invocation_by_title ON invocation(title);
-CREATE TABLE run (
-  id INTEGER PRIMARY KEY, invocation INTEGER NOT NULL REFERENCES invocation(id),
-  record_id TEXT NOT NULL, finished REAL NOT NULL, name TEXT NOT NULL,
-  sim TEXT NOT NULL, build TEXT NOT NULL, seed INTEGER NOT NULL, result TEXT NOT NULL,
-  kind TEXT NOT NULL, cause TEXT NOT NULL, seconds REAL NOT NULL, build_seconds REAL NOT NULL,
-  fingerprint TEXT NOT NULL, spec TEXT NOT NULL, record TEXT NOT NULL);
-CREATE TABLE result (
-  run INTEGER NOT NULL REFERENCES run(id), test TEXT NOT NULL, sim TEXT NOT NULL,
-  build TEXT NOT NULL, seed INTEGER NOT NULL, result TEXT NOT NULL, seconds REAL NOT NULL);
-CREATE INDEX run_by_invocation ON run(invocation);
-CREATE INDEX result_by_test ON result(test, sim, build, seed, run);
-"""
+_TABLES = Path(__file__).with_name("history.sql")
 # A test on a simulator and a build: what durations and seeds are remembered for.
 Key = tuple[str, str, str]
 
@@ -177,7 +161,7 @@ class History:
         self._db.execute("PRAGMA journal_mode = WAL")
         with self._transaction():  # another command may have been faster
             if self._db.execute("PRAGMA user_version").fetchone()[0] == 0:
-                for statement in _TABLES.split(";\n"):
+                for statement in _TABLES.read_text(encoding="utf-8").split(";\n"):
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA user_version = {SCHEMA}")
 
