@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error detection of the CRC: all 1- and 2-bit errors exhaustively; beyond its guarantee 1 in
-2^16.
-"""
+"""Error detection of the CRC beyond its guarantee: 1 error in 2^16 escapes."""
 
 from __future__ import annotations
 
@@ -23,14 +21,6 @@ def syndromes(patterns: npt.NDArray[np.intp]) -> npt.NDArray[np.uint16]:
     """Return uint16[n] syndromes of n error patterns, given as bit numbers [n, weight]."""
     out: npt.NDArray[np.uint16] = np.bitwise_xor.reduce(SYNDROMES[patterns], axis=1)
     return out
-
-
-def test_every_1_and_2_bit_error() -> None:
-    assert (SYNDROMES != 0).all()
-    pairs = SYNDROMES[:, None] ^ SYNDROMES[None, :]
-    undetected = int((pairs == 0).sum()) - crc.FLIT_BITS  # the diagonal is no error
-    assert undetected == 0
-    assert (pairs.size - crc.FLIT_BITS) // 2 == 528 * 527 // 2
 
 
 def test_linearity_against_the_crc_itself() -> None:
