@@ -44,7 +44,7 @@ from verif.host.c_interface import Block
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import judge, reduced_by_words
+from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Extent, Plan, plan_step
@@ -233,7 +233,7 @@ class _Bench:
         with closing(model.open(self.folder, log2, SEED, self.memory)) as device:
             start = time.perf_counter()
             for block, _ in stream(device, load.blocks()):
-                found, told = judge(block.work, reduced_by_words).first, block.problems()
+                found, told = judge(block.work).first, block.problems()
                 if found is not None or told:
                     raise AssertionError(found.text if found is not None else told[0])
             return time.perf_counter() - start

@@ -4,13 +4,12 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.bitsliced import vote_binary, vote_ternary
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int, sum8_lines
 from models.line_packing import (
@@ -25,8 +24,9 @@ from models.line_packing import (
 )
 from models.nf_regs import REG_MAP
 from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
-from models.regions import DeviceParams, RegionConfig, planes_kept
+from models.regions import DeviceParams, planes_kept
 from models.register_map import Counts
+from neuron_fabric import codec
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import Lines, RegionUse
 from verif.replay.tensors import wrong_sums
@@ -52,50 +52,36 @@ def expected_lines(
 ) -> Lines:
     """Return the lines that a region must return for contributions uint8[W, n, 64].
 
+    Votes are counted by the codec, which is fast enough for millions of lines and equal to the
+    reducers (`models/test_codec_law.py`); those that it does not know (saturated counts, another
+    tie rule or threshold) by the reducers.
+
     Args:
         sent: Contributions.
         use: Region and selectors.
         device: Device.
         present: bool[W, n], the contributors of each line; None: all workers.
     """
-    config = use.config
+    config, kept = use.config, planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.FP32:
         return Lines(use.selectors, ordered_sum(sent, present)[None])
     if config.mode.bits:
         codes = reduce_int(sent, config.mode, present, config.signed)
-        views = [codes.planes[: planes_kept(len(sent), device.cnt_w)], codes.sum16]
+        views = [codes.planes[:kept], codes.sum16]
         if sum8_lines(config.mode, config.workers):
             views.append(codes.sum8)
         return Lines(use.selectors, np.concatenate(views))
-    if config.mode == Mode.G_BINARY:
-        low = reduce_binary(sent, present, _tie(config), device.cnt_max)
+    if len(sent) <= device.cnt_max and not config.tie_minus and config.threshold == 1:
+        vote, planes = codec.count(sent, codec.Route(config.mode.name), present=present)
+    elif config.mode == Mode.G_BINARY:
+        tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+        low = reduce_binary(sent, present, tie, device.cnt_max)
+        vote, planes = low.vote, low.planes[:kept]
     else:
         low = reduce_ternary(sent, present, config.threshold, device.cnt_max)
-    return _of(use, low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
-
-
-def _tie(config: RegionConfig) -> Tie:
-    return Tie.MINUS if config.tie_minus else Tie.PLUS
-
-
-def _of(use: RegionUse, vote: U8, planes: U8) -> Lines:
-    """Select the views that are read."""
+        vote, planes = low.vote, low.planes[:kept]
+    # Sums of codes are read from the count planes alone.
     return Lines(use.selectors, planes) if use.route.bits else Lines.of(vote, planes)
-
-
-Reduce = Callable[[U8, RegionUse, DeviceParams], Lines]
-"""(uint8[W, n, 64], region, device) -> lines to be read when all workers have contributed."""
-
-
-def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
-    """Reduce millions of lines: bit-sliced unless counters can saturate."""
-    config = use.config
-    if config.mode == Mode.FP32 or config.mode.bits or len(sent) > device.cnt_max:
-        return expected_lines(sent, use, device)
-    planes = planes_kept(len(sent), device.cnt_w)
-    if config.mode == Mode.G_BINARY:
-        return _of(use, *vote_binary(sent, _tie(config), planes))
-    return _of(use, *vote_ternary(sent, config.threshold, planes))
 
 
 @dataclass(frozen=True)
@@ -117,11 +103,11 @@ class Verdict:
     first: Mismatch | None = None
 
 
-def judge(work: EpochLines, reduce: Reduce = expected_lines) -> Verdict:
+def judge(work: EpochLines) -> Verdict:
     """Compare every line of an epoch with the reducers, and sums of codes with numpy's integers."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
-        want = reduce(sent, use, work.plan.params)
+        want = expected_lines(sent, use, work.plan.params)
         differs = got.differ(want)
         if use.route.bits:
             differs |= wrong_sums(use.route, use.config.mode, got, sent)

@@ -201,7 +201,7 @@ def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
 
 def _take(done: Transport, piece: Piece, driven: Driven) -> None:
     """Judge an epoch, count it, and keep its lines if they are right."""
-    work, verdict = driven.work, judge(driven.work, done.reduce)
+    work, verdict = driven.work, judge(driven.work)
     first_of_step = not done.wrong[work.step]
     done.wrong[work.step] += verdict.wrong
     if verdict.wrong or driven.problems:

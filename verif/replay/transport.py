@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from models.line_packing import U8
-from verif.replay.check import Mismatch, Reduce, expected_lines
+from verif.replay.check import Mismatch
 from verif.replay.epoch import EpochLines, Key
 from verif.replay.job import Piece, Replay
 from verif.replay.journal import Journal, JournalRecord
@@ -61,8 +61,6 @@ class Transport:
     replay: Replay
     simulator: str
     folder: Path
-    reduce: Reduce = field(default_factory=lambda: expected_lines, init=False)
-    """Reducer that judges the lines."""
     kept: Journal | Kept | None = field(default=None, init=False)
     """Store of returned lines."""
     figures: dict[int, Counter[str]] = field(default_factory=dict, init=False)

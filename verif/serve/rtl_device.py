@@ -26,7 +26,7 @@ from neuron_fabric.capture import TensorSpec
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
 from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
-from verif.replay.check import judge, reduced_by_words
+from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
 from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, selectors
@@ -272,7 +272,7 @@ class RtlDevice:
         places = None if self._piped else _places(bucket, one)
         block = EpochBlock.of(work, self._options.seed, places, self._apart)
         device.run(block.block)
-        mismatch = judge(work, reduced_by_words).first
+        mismatch = judge(work).first
         if mismatch is not None:
             raise DeviceError(self._line(mismatch.text))
         for text in block.problems():

@@ -14,7 +14,7 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind
 from neuron_fabric.errors import LineError
-from verif.replay.check import expected_lines, reduced_by_words
+from verif.replay.check import expected_lines
 from verif.replay.plan import Lines, RegionUse, selectors
 from verif.serve.served_bucket import Counts, ServedBucket, Stretch
 
@@ -77,10 +77,7 @@ def _reduce(stretch: Stretch, bucket: ServedBucket, device: DeviceParams) -> Non
     sent = bucket.sent[:, stretch.lines]
     config = RegionConfig(0, 0, 0, len(sent), stretch.mode)
     use = RegionUse(0, config, (), stretch.mode, selectors(stretch.mode, config, device))
-    if stretch.present is None:
-        lines = reduced_by_words(sent, use, device)
-    else:
-        lines = expected_lines(sent, use, device, stretch.present)
+    lines = expected_lines(sent, use, device, stretch.present)
     put(bucket, stretch.lines, stretch.mode, lines)
 
 

@@ -20,7 +20,7 @@ from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
-from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
+from verif.replay.check import Mismatch, expected_lines, first_value, judge
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
 from verif.replay.stimulus import CommitOperation, Operation, Read, Stimulus, Write
@@ -165,14 +165,14 @@ def _recurs(block: EpochBlock, open_device: Open) -> bool:
     except BulkFault:
         return True
     own.got[:] = again.got
-    return judge(block.work, reduced_by_words).wrong > 0
+    return judge(block.work).wrong > 0
 
 
 def epoch_operations(block: EpochBlock) -> list[Operation]:
     """Return all transactions of an epoch in order, with the expected data of the reads."""
     work, sent, parts = block.work, block.block.sent, []
     for use, own in zip(work.uses, work.sent):
-        want = reduced_by_words(own, use, work.plan.params)
+        want = expected_lines(own, use, work.plan.params)
         parts.append(want.stack.reshape(-1, LINE_BYTES))
     expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
     out: list[Operation] = list(_commits(block))

@@ -21,7 +21,7 @@ from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.bisect import bisect, epoch_operations
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch, reduced_by_words
+from verif.replay.check import Mismatch
 from verif.replay.epoch import Key
 from verif.replay.stimulus import Stimulus
 from verif.replay.transport import Driven, ReplayStop, Transport
@@ -55,7 +55,6 @@ class BulkTransport(Transport):
     _last: EpochBlock | None = None
 
     def __post_init__(self) -> None:
-        self.reduce = reduced_by_words
         self.build_seconds = self.model.build_seconds
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
