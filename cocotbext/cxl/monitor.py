@@ -154,21 +154,17 @@ class CxlMemMonitor(PinUser):
         if self.trace is not None:
             self.trace.flit(event.cycle, event.direction, event.protocol_id, event.flit)
         report = event.report
-        if report is not None and report.messages:
-            now = get_sim_time("ns")
+        now = get_sim_time("ns") if report is not None and report.messages else 0.0
+        for message in report.messages if report is not None else ():
             if event.direction is Direction.M2S:
-                for message in report.messages:
-                    self.requests += 1
-                    bad = message in report.misframed
-                    request = ObservedRequest(message, event.cycle, now, bad)
-                    for take_request in self.on_request:
-                        take_request(request)
+                self.requests += 1
+                bad = message in report.misframed
+                for take_request in self.on_request:
+                    take_request(ObservedRequest(message, event.cycle, now, bad))
             else:
-                for message in report.messages:
-                    self.responses += 1
-                    response = ObservedResponse(message, event.cycle, now)
-                    for take_response in self.on_response:
-                        take_response(response)
+                self.responses += 1
+                for take_response in self.on_response:
+                    take_response(ObservedResponse(message, event.cycle, now))
         for take_flit in self.on_flit:
             take_flit(event)
 

@@ -87,17 +87,6 @@ def test_the_models(job: str) -> None:
         check(ranks, buckets, shuffle)
 
 
-@pytest.mark.nightly("100 jobs of one server each; test_the_models has five")
-def test_orders_at_length(tmp_path: Path) -> None:
-    """Law L6: other orders, duplicates, and a server restarted at the same path for each job."""
-    for seed in range(100):
-        workers = 1 + seed % 9
-        buckets = [drawn(100 * seed + n, workers, 0.3 * (n % 3), n % 2 == 0) for n in range(6)]
-        path = tmp_path / "s"
-        with serving(workers, path=path), joined(path, workers) as ranks:
-            check(ranks, buckets, shuffle=1 + seed)
-
-
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
 def test_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
     """A job of votes, then one of codes, for which the device places its regions again. Regions of

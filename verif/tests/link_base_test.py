@@ -15,7 +15,6 @@ from cocotbext.cxl.faults import (
     COUNTERS,
     FaultInjector,
     FaultKind,
-    FaultPlan,
     FaultRule,
     FaultTable,
     judge,
@@ -50,7 +49,7 @@ class LinkTest(NfBaseTest):
     def configure(self, cfg: EnvConfig) -> None:
         cfg.stuck_clocks = max(20_000, 60 * RETRY_TIMEOUT)
         cfg.shape_link = self.shape
-        self.faults = FaultInjector(FaultPlan(self.plan(), cfg.seed))
+        self.faults = FaultInjector(self.plan(), cfg.seed)
 
     def plan(self) -> tuple[FaultRule, ...]:
         """Return the faults to inject."""

@@ -16,7 +16,6 @@ from cocotbext.cxl.faults import (
     LOST_KINDS,
     FaultInjector,
     FaultKind,
-    FaultPlan,
     FaultRule,
     FaultTable,
     damage,
@@ -40,14 +39,14 @@ class FaultyBench(LinkBench):
 
     tracker: LinkTracker
 
-    def __init__(self, plan: FaultPlan, seed: int = 1) -> None:
+    def __init__(self, rules: tuple[FaultRule, ...], seed: int = 1) -> None:
         self.rng = rng = random.Random(seed)
 
         def config() -> LinkConfig:
             pack = PackOptions(dense=bool(seed & 1), rng=rng)
             return LinkConfig(pack=pack, rng=rng, retry=True, retry_timeout=100)
 
-        self.faults, cfg = FaultInjector(plan), CxlConfig()
+        self.faults, cfg = FaultInjector(rules, seed), CxlConfig()
         self.faults.attach(cfg)
         tracker = LinkTracker(True, cfg.waive)
         super().__init__(DeviceStub(DeviceLink(config()), (1, 9), rng), config(), tracker)
@@ -91,7 +90,7 @@ def rules_for(kind: FaultKind, rate: float) -> tuple[FaultRule, ...]:
 
 
 def run(rules: tuple[FaultRule, ...], count: int = 300, seed: int = 1) -> FaultyBench:
-    bench = FaultyBench(FaultPlan(rules, seed), seed)
+    bench = FaultyBench(rules, seed)
     bench.steps(30)
     assert bench.host.active
     bench.faults.armed = True
@@ -159,7 +158,7 @@ def test_protocol_ids() -> None:
 
 
 def test_two_retrains_in_one_clock_are_one() -> None:
-    faults = FaultInjector(FaultPlan((FaultRule(FaultKind.PHY_REINIT, rate=1.0),)))
+    faults = FaultInjector((FaultRule(FaultKind.PHY_REINIT, rate=1.0),))
     begun = iter((True, False))
     faults.bind(HostLink(LinkConfig(retry=True)), lambda: next(begun))
     faults.armed = True
@@ -196,7 +195,7 @@ def test_a_run_without_faults_is_a_problem() -> None:
 
 def test_silent_loss_is_not_recovered_in_silence() -> None:
     """Check that a silent loss, outside the protocol, is reported by the tracker as unanswered."""
-    bench = FaultyBench(FaultPlan((FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, places=(0,)),)))
+    bench = FaultyBench((FaultRule(FaultKind.SILENT_LOSS, Direction.M2S, places=(0,)),))
     bench.steps(200)
     bench.host.send(M2SReq(ReqOp.MEM_RD, 7, 64))
     bench.faults.armed = True

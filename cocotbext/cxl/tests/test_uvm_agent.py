@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import cocotb
+import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Timer
 from pyuvm import ConfigDB, uvm_root, uvm_test
@@ -15,8 +16,12 @@ from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
+from cocotbext.cxl.errors import CxlTimeout
+from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
 from cocotbext.cxl.link.conftest import random_requests
+from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import FlitHeader
@@ -24,10 +29,14 @@ from cocotbext.cxl.wire.messages import (
     S2MDRS,
     M2SMessage,
     M2SReq,
+    M2SRwD,
     ReqOp,
+    RwdOp,
     S2MMessage,
 )
 from cocotbext.cxl.wire.packer import PackOptions
+
+READ = M2SReq(ReqOp.MEM_RD, 0, 0x40)
 
 
 class Batch(CxlMemSequence):
@@ -60,9 +69,10 @@ class Memory(CxlMemSequence):
 
 
 class AgentTest(uvm_test):
-    """Agent, wire and device; subclasses add ``traffic``."""
+    """Agent, wire and device; subclasses add ``traffic``, or another ``session``."""
 
     dut: Any
+    fault: DeviceFault | None = None
 
     def configure(self) -> CxlConfig:
         """Return the settings of the host."""
@@ -87,22 +97,27 @@ class AgentTest(uvm_test):
         pack = PackOptions(dense=self.cfg.link.pack.dense, rng=self.rng, multi_header=True)
         link = LinkConfig(rng=self.rng, pack=pack)
         bus = CxlMemBus.from_prefix(dut, "dev")
-        self.device = CxlMemDevice(
-            bus, dut.clk, dut.rst_n, False, link_config=link, latency=(2, 10), rng=self.rng
-        )
+        stub = DeviceStub(DeviceLink(link), (2, 10), self.rng)
+        if self.fault is not None:
+            stub = BrokenDevice(DeviceLink(), self.fault)
+        self.device = CxlMemDevice(bus, dut.clk, dut.rst_n, False, stub=stub)
         await ClockCycles(dut.clk, 4)
         dut.rst_n.value = 1
+        await self.session()
+        self.device.stop()
+        self.drop_objection()
+
+    async def session(self) -> None:
+        """Bring the link up, send traffic, and check that both monitors have seen it."""
         await self.agent.host.wait_up()
         await self.traffic()
         await self.agent.host.drain()
-        await ClockCycles(dut.clk, 300)
+        await ClockCycles(self.dut.clk, 300)
         monitor = self.agent.monitor
         assert monitor.requests > 0
         assert self.passive.monitor.requests == monitor.requests
         assert self.agent.host.idle
         assert monitor.tracker.idle, monitor.tracker.outstanding
-        self.device.stop()
-        self.drop_objection()
 
     async def traffic(self) -> None:
         """Send 500 messages, twice."""
@@ -165,8 +180,56 @@ class BrokenHold(AgentTest):
         raise RuntimeError("seen")
 
 
-async def _run(dut: Any, test: type[AgentTest]) -> None:
-    Clock(dut.clk, 2, "ns", impl="gpi").start()
+class LostInSequence(AgentTest):
+    """Lost response whose error the sequence receives, not the task of the driver."""
+
+    fault = DeviceFault.LOST_RESPONSE
+    text = "owed: DRS for M2SReq MEM_RD tag="
+
+    def configure(self) -> CxlConfig:
+        return CxlConfig(response_timeout=400, link_up_timeout=400)
+
+    async def session(self) -> None:
+        await self.agent.host.wait_up()
+        writes = [M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)) for k in range(80)]
+        for _ in range(2):  # every later item raises as well
+            with pytest.raises(CxlTimeout, match=self.text):
+                await Batch([READ, *writes]).start(self.agent.sequencer)
+
+
+class NoRoomInSequence(LostInSequence):
+    """Item that waits for room without credits."""
+
+    fault, text = DeviceFault.NO_CREDIT_RETURN, "no RwD credits from the device"
+
+
+class WaivedAndReset(LostInSequence):
+    """Deliberate, waived time-out; after a reset calls wait again."""
+
+    ran: ClassVar[CxlMemAgent]
+
+    def configure(self) -> CxlConfig:
+        cfg = super().configure()
+        cfg.waive = lambda rule, _way: rule in ("timeout", "end")
+        return cfg
+
+    async def session(self) -> None:
+        dut, host = self.dut, self.agent.host
+        type(self).ran = self.agent
+        await host.wait_up()
+        with pytest.raises(CxlTimeout):
+            await host.call(READ)
+        dut.rst_n.value = 0
+        await ClockCycles(dut.clk, 3)
+        dut.rst_n.value = 1
+        await host.wait_up()
+        await host.call(READ)  # the fault concerns the first read alone
+        await host.drain()
+
+
+async def _run(dut: Any, test: type[AgentTest], clock: bool = True) -> None:
+    if clock:
+        Clock(dut.clk, 2, "ns", impl="gpi").start()
     await uvm_root().run_test(test, keep_set={ConfigDB})
 
 
@@ -183,6 +246,25 @@ async def pin_checks_see_a_broken_hold(dut: Any) -> None:
     await _run(dut, BrokenHold)
 
 
+@cocotb.test(timeout_time=20, timeout_unit="us")
+@cocotb.parametrize(test=[LostInSequence, NoRoomInSequence])
+async def broken_device(dut: Any, test: type[AgentTest]) -> None:
+    """Check that items raise within the time-out and that check_phase fails as well."""
+    with pytest.raises(AssertionError, match=" errors, first: clock "):
+        await _run(dut, test)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def waived_time_out(dut: Any) -> None:
+    """Check that the test is green, and so is its next run: nothing of the first one continues."""
+    for first in (True, False):
+        await _run(dut, WaivedAndReset, clock=first)
+        agent = WaivedAndReset.ran
+        before = agent.host.cycle, agent.monitor.cycle
+        await ClockCycles(dut.clk, 5)
+        assert (agent.host.cycle, agent.monitor.cycle) == before
+
+
 def test_uvm_agent(run_cocotb: RunCocotb) -> None:
     """Run all of the above on each simulator."""
-    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (4, 0)
+    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (7, 0)
