@@ -154,17 +154,18 @@ class CxlMemMonitor(PinUser):
         if self.trace is not None:
             self.trace.flit(event.cycle, event.direction, event.protocol_id, event.flit)
         report = event.report
-        now = get_sim_time("ns") if report is not None and report.messages else 0.0
-        for message in report.messages if report is not None else ():
-            if event.direction is Direction.M2S:
-                self.requests += 1
-                bad = message in report.misframed
-                for take_request in self.on_request:
-                    take_request(ObservedRequest(message, event.cycle, now, bad))
-            else:
-                self.responses += 1
-                for take_response in self.on_response:
-                    take_response(ObservedResponse(message, event.cycle, now))
+        if report is not None and report.messages:
+            now = get_sim_time("ns")
+            for message in report.messages:
+                if event.direction is Direction.M2S:
+                    self.requests += 1
+                    bad = message in report.misframed
+                    for take_request in self.on_request:
+                        take_request(ObservedRequest(message, event.cycle, now, bad))
+                else:
+                    self.responses += 1
+                    for take_response in self.on_response:
+                        take_response(ObservedResponse(message, event.cycle, now))
         for take_flit in self.on_flit:
             take_flit(event)
 

@@ -132,11 +132,11 @@ def test_who_does_not_fit() -> None:
         lines = refusal(served.path, *four)
         assert lines[0] == lines[1]
         assert "5 routes (G_BINARY, G_TERNARY, G_INT4, G_INT8, FP32): a job has 3 at a" in lines[0]
-        for lines in (1 << 30, 1 << 60):
-            many = [rank_of(served.path, n, 2, lines=lines, job=f"{lines}") for n in range(2)]
+        for size in (1 << 30, 1 << 60):
+            many = [rank_of(served.path, n, 2, lines=size, job=f"{size}") for n in range(2)]
             [line, same] = refusal(served.path, *many)
             assert line == same
-            assert re.search(f"no memory for {lines:,} lines .* GiB, this", line)
+            assert re.search(f"no memory for {size:,} lines .* GiB, this", line)
 
 
 def test_another_version() -> None:

@@ -7,9 +7,10 @@ from itertools import takewhile
 
 import pytest
 
-from cocotbext.cxl.link.conftest import LinkBench, random_requests
+from cocotbext.cxl.link.conftest import LinkBench
 from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     Llcrd,

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cocotbext.cxl.link.conftest import Change, LinkBench, random_requests
+from cocotbext.cxl.link.conftest import Change, LinkBench
 from cocotbext.cxl.link.partner import WireFlit
 from cocotbext.cxl.link.tracker import FlitKind, LinkTracker
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
     ControlFlit,
     InitParam,

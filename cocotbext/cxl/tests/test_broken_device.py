@@ -181,6 +181,14 @@ def test_a_request_more_than_there_are_tags() -> None:
         requests.new_tag()
 
 
+def test_the_data_comes_after_what_is_owed() -> None:
+    log = ErrorLog(lambda _text: None)
+    log.owed = lambda: "owed: a response"
+    log.report(7, "S2M crc: wrong", "0123")
+    with pytest.raises(CxlError, match=r"^S2M crc: wrong, at clock 7; owed: a response: 0123$"):
+        log.check()
+
+
 def test_a_flood_of_errors_is_logged_in_part() -> None:
     logged: list[str] = []
     log = ErrorLog(logged.append)

@@ -374,7 +374,7 @@ BROKEN: dict[str, tuple[DeviceFault, Callable[[Bench], Awaitable[None]], str]] =
     "bad_crc": (
         DeviceFault.BAD_CRC,
         read,
-        f"^S2M crc: the flit has CRC .*; {OWED}: [0-9a-f]{{132}}$",
+        f"^a flit of the device is bad and lost, as link-level retry is off, .*; {OWED}$",
     ),
     "lost_response": (DeviceFault.LOST_RESPONSE, read, f"{LATE}.*; {OWED}$"),
     "lost_in_drain": (DeviceFault.LOST_RESPONSE, drain, f"{LATE}.*; {OWED}$"),

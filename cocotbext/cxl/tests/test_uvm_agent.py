@@ -18,11 +18,11 @@ from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
 from cocotbext.cxl.errors import CxlTimeout
 from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
-from cocotbext.cxl.link.conftest import random_requests
 from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
 from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import FlitHeader
 from cocotbext.cxl.wire.messages import (

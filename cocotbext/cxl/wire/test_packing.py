@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cocotbext.cxl.link.conftest import random_requests
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.describe import describe
 from cocotbext.cxl.wire.flits import Direction, FlitHeader

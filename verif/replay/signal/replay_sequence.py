@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 class ReplaySequence(CxlMemSequence):
     """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
-    ``figures`` and ``problems`` as in `transport.Driven`."""
+    ``figures`` and ``problems`` as in `runner.Driven`."""
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
         super().__init__("replay")
