@@ -33,10 +33,13 @@ from verif.host.bulk_device import BulkFault
 from verif.host.bulk_device import BulkModel as BulkModelProtocol
 from verif.host.c_interface import ANSWERED, Block, Figures, Kind
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
-from verif.replay import tensors
-from verif.replay.epoch import EpochLines
+from verif.replay.epoch import EpochLines, traffic
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
-from verif.replay.traffic import traffic
+from verif.replay.tensors import (
+    TERNARY_RATIO,
+    outputs_from_lines,
+    pack_tensor,
+)
 
 _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 
@@ -225,7 +228,7 @@ class BulkModel(_Modelled):
 
 
 # -- references ---------------------------------------------------------------------------
-def pack_workers(x: F32, mode: Mode, ratio: float = tensors.TERNARY_RATIO) -> U8:
+def pack_workers(x: F32, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
     """Pack every worker's tensor, float32[W, *shape], into lines uint8[W, n, 64]; round codes to
     nearest.
     """
@@ -236,7 +239,7 @@ def pack_workers(x: F32, mode: Mode, ratio: float = tensors.TERNARY_RATIO) -> U8
             for own in flat
         ]
         return np.stack([pack_int(own, mode) for own in codes])
-    return np.stack([tensors.pack_tensor(one, mode, ratio) for one in x])
+    return np.stack([pack_tensor(one, mode, ratio) for one in x])
 
 
 def _oracle_scales(x: F32, mode: Mode) -> list[float]:
@@ -251,7 +254,7 @@ def expected_outputs(
     mode: Mode,
     tie: Tie = Tie.PLUS,
     threshold: int = 1,
-    ratio: float = tensors.TERNARY_RATIO,
+    ratio: float = TERNARY_RATIO,
     cnt_max: int = 255,
 ) -> dict[str, NDArray[Any]]:
     """Compute the expected outputs of a replay of float32[W, *shape] with the reference models."""
@@ -270,12 +273,12 @@ def expected_outputs(
             "scale": np.array(u, np.float32),
         }
     if mode == Mode.FP32:
-        return tensors.outputs_from_lines(mode, shape, ordered_sum(lines))
+        return outputs_from_lines(mode, shape, ordered_sum(lines))
     if mode == Mode.G_BINARY:
         low = reduce_binary(lines, None, tie, cnt_max)
     else:
         low = reduce_ternary(lines, None, threshold, cnt_max)
-    return tensors.outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))
+    return outputs_from_lines(mode, shape, low.vote, count_planes(low.counts))
 
 
 # -- captures -----------------------------------------------------------------------------------

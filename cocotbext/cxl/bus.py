@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal handles of a flit interface and its reset, so that any device or host can be bound."""
+"""Signal handles of a flit interface, so that any device or host can be bound."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any
-
-from cocotb.triggers import FallingEdge, RisingEdge
 
 
 def bits_reader(handle: Any, absent: str = "0") -> Callable[[], str]:
@@ -81,22 +79,3 @@ class CxlMemBus:
         if signals:
             raise TypeError(f"CxlMemBus has no signal {', '.join(sorted(signals))}")
         return cls(**handles, name=f"{path}.{prefix}" if prefix else str(path))
-
-
-async def follow_reset(
-    reset: Any, active_level: bool, entered: Callable[[], None], left: Callable[[], None]
-) -> None:
-    """Call ``entered`` and ``left`` whenever ``reset`` becomes active and inactive, without end.
-
-    X counts as active before the first valid value; without a signal there is no reset.
-    """
-    if reset is None:
-        left()
-        return
-    begins, ends = (RisingEdge, FallingEdge) if active_level else (FallingEdge, RisingEdge)
-    while True:
-        if reset.value != int(not active_level):
-            await ends(reset)
-        left()
-        await begins(reset)
-        entered()

@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 
 import cocotb
 from cocotb.task import Task
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from cocotbext.cxl import __version__
-from cocotbext.cxl.bus import CxlMemBus, follow_reset
+from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.errors import CxlError, ErrorLog
 from cocotbext.cxl.link.partner import LinkPartner, WireFlit
 from cocotbext.cxl.wire.messages import Message
@@ -51,9 +52,7 @@ class PinUser:
 
     def start(self) -> None:
         """Start to use the pins. The constructor calls it unless start=False."""
-        hooks = self._reset_entered, self._reset_left
-        follow = follow_reset(self._reset, self._active_level, *hooks)
-        self._tasks = [cocotb.start_soon(loop) for loop in (self._run(), follow)]
+        self._tasks = [cocotb.start_soon(loop) for loop in (self._run(), self._follow_reset())]
 
     def stop(self) -> None:
         """Stop for good; the pins keep their values."""
@@ -63,8 +62,23 @@ class PinUser:
     async def _run(self) -> None:
         raise NotImplementedError
 
-    def _reset_left(self) -> None:
-        self._in_reset = False
+    async def _follow_reset(self) -> None:
+        """Follow the reset, without end. X counts as active before the first valid value; without a
+        signal there is no reset.
+        """
+        reset = self._reset
+        if reset is None:
+            self._in_reset = False
+            return
+        begins, ends = (
+            (RisingEdge, FallingEdge) if self._active_level else (FallingEdge, RisingEdge)
+        )
+        while True:
+            if reset.value != int(not self._active_level):
+                await ends(reset)
+            self._in_reset = False
+            await begins(reset)
+            self._reset_entered()
 
     def _reset_entered(self) -> None:
         self._in_reset = True

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fault injection on the wire of a CXL.mem link, by rate or at chosen flits, with a fault table.
 
-A FaultPlan is a list of FaultRules. A FaultInjector executes it through the hooks of CxlConfig
-(before and after the device's pins) and through the host's link partner. It counts injected faults
-by kind and direction, and detects when both receivers accept flits again: the fault is then
-*recovered*. Counters of the receivers show which faults were *detected* (`judge`).
+A FaultInjector executes a list of FaultRules through the hooks of CxlConfig (before and after the
+device's pins) and through the host's link partner. The same rules and seed on the same traffic
+inject the same faults. It counts injected faults by kind and direction, and detects when both
+receivers accept flits again: the fault is then *recovered*. Counters of the receivers show which
+faults were *detected* (`judge`).
 
 A lost flit is replaced by a NULL flit, which receivers drop silently (spec: link spec §1).
 """
@@ -103,14 +104,6 @@ class FaultRule:
             raise ValueError(f"{self.kind.value}: neither a rate nor a place")
 
 
-@dataclass(frozen=True)
-class FaultPlan:
-    """Faults to inject. The same plan and seed on the same traffic inject the same faults."""
-
-    rules: tuple[FaultRule, ...]
-    seed: int = 0
-
-
 @dataclass(slots=True)
 class _Open:
     """Fault from which the link has not recovered; direction -> flit that must be accepted."""
@@ -139,9 +132,9 @@ class FaultInjector:
     the pins.
     """
 
-    def __init__(self, plan: FaultPlan) -> None:
-        self.plan = plan
-        self.rng = random.Random(plan.seed)
+    def __init__(self, rules: tuple[FaultRule, ...], seed: int = 0) -> None:
+        self.rules = rules
+        self.rng = random.Random(seed)
         self.armed = False
         self.injected: Counter[Key] = Counter()
         self.recovered: Counter[Key] = Counter()
@@ -204,11 +197,11 @@ class FaultInjector:
     # -------------------------------------------------------------------------- hooks
 
     def to_device(self, wire: WireFlit) -> WireFlit:
-        """Apply the plan to a flit that the host sends."""
+        """Apply the rules to a flit that the host sends."""
         return self._pass(Direction.M2S, wire)
 
     def to_host(self, wire: WireFlit) -> WireFlit:
-        """Apply the plan to a flit that the host receives."""
+        """Apply the rules to a flit that the host receives."""
         host = self._host
         if host is not None and host.retry.lrsm is Lrsm.NORMAL:
             self._advance(Direction.S2M, self.passed[Direction.S2M])
@@ -244,7 +237,7 @@ class FaultInjector:
         if not self.armed:
             return wire
         hit = None
-        for number, rule in enumerate(self.plan.rules):
+        for number, rule in enumerate(self.rules):
             if rule.direction not in (None, direction) or not _can_hit(rule, wire):
                 continue
             if rule.in_retry and not self.retrying:

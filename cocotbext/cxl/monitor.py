@@ -156,19 +156,16 @@ class CxlMemMonitor(PinUser):
         report = event.report
         if report is not None and report.messages:
             now = get_sim_time("ns")
-            if event.direction is Direction.M2S:
-                for message in report.messages:
+            for message in report.messages:
+                if event.direction is Direction.M2S:
                     self.requests += 1
                     bad = message in report.misframed
-                    request = ObservedRequest(message, event.cycle, now, bad)
                     for take_request in self.on_request:
-                        take_request(request)
-            else:
-                for message in report.messages:
+                        take_request(ObservedRequest(message, event.cycle, now, bad))
+                else:
                     self.responses += 1
-                    response = ObservedResponse(message, event.cycle, now)
                     for take_response in self.on_response:
-                        take_response(response)
+                        take_response(ObservedResponse(message, event.cycle, now))
         for take_flit in self.on_flit:
             take_flit(event)
 

@@ -103,7 +103,7 @@ class CxlMemAgent(uvm_agent):
 
 
 class CxlMemDriver(uvm_driver):
-    """Driver that submits the requests of CxlMemItem and CxlBatchItem to ``host``; the agent
+    """Driver that submits the requests of CxlMemItem to ``host``; the agent
     sets it.
     """
 
@@ -126,10 +126,14 @@ class CxlMemDriver(uvm_driver):
             self.seq_item_port.item_done()
 
 
-class _Requests(uvm_sequence_item):
-    """Base of items: requests that the driver turns into transactions."""
+class CxlMemItem(uvm_sequence_item):
+    """Requests that the driver turns into transactions. finish_item() returns when it has accepted
+    all of them; one item for many requests costs far less than one item each.
+    """
 
-    def __init__(self, messages: Iterable[M2SMessage], keep_tag: bool, name: str) -> None:
+    def __init__(
+        self, messages: Iterable[M2SMessage], keep_tag: bool = False, name: str = "cxl"
+    ) -> None:
         super().__init__(name)
         self.messages = list(messages)
         self.keep_tag = keep_tag
@@ -148,52 +152,25 @@ class _Requests(uvm_sequence_item):
         return self.taken
 
 
-class CxlMemItem(_Requests):
-    """One request. finish_item() returns when the driver has accepted it, ``wait()`` when it has
-    ended.
-    """
-
-    def __init__(self, message: M2SMessage, keep_tag: bool = False, name: str = "cxl") -> None:
-        super().__init__([message], keep_tag, name)
-
-    async def wait(self) -> S2MMessage | None:
-        """Wait for the response."""
-        return await self.transactions[0].wait()
-
-
-class CxlBatchItem(_Requests):
-    """Many requests in one item, which costs far less than one item each."""
-
-    def __init__(
-        self, messages: Iterable[M2SMessage], keep_tag: bool = False, name: str = "cxl_batch"
-    ) -> None:
-        super().__init__(messages, keep_tag, name)
-
-    async def wait(self) -> list[S2MMessage | None]:
-        """Wait for all responses, in the order of the requests."""
-        return [await transaction.wait() for transaction in self.transactions]
-
-
 class CxlMemSequence(uvm_sequence):
     """Base of sequences, with methods for traffic; subclasses define ``body``."""
 
-    async def issue(self, message: M2SMessage, keep_tag: bool = False) -> Transaction:
-        """Pass one request to the driver; await ``.wait()`` of the result for its response."""
-        item = CxlMemItem(message, keep_tag)
+    async def issue_all(
+        self, messages: Iterable[M2SMessage], keep_tag: bool = False
+    ) -> list[Transaction]:
+        """Pass requests to the driver in one item; await ``.wait()`` of each for its response."""
+        item = CxlMemItem(messages, keep_tag)
         await self.start_item(item)
         await self.finish_item(item)
-        return item.transactions[0]
+        return item.transactions
 
     async def call(self, message: M2SMessage) -> S2MMessage | None:
         """Send one request and return its response."""
-        return await (await self.issue(message)).wait()
+        return (await self.send_all([message]))[0]
 
     async def send_all(self, messages: Iterable[M2SMessage]) -> list[S2MMessage | None]:
         """Send requests as fast as the link accepts them; return all responses in request order."""
-        item = CxlBatchItem(messages)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return await item.wait()
+        return [await one.wait() for one in await self.issue_all(messages)]
 
     async def read(self, addr: int, ldid: int = 0) -> S2MMessage | None:
         """Read the line at a byte address (MemRd)."""

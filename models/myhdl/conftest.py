@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 
 import numpy as np
 import pytest
@@ -96,13 +95,8 @@ class Datapath:
     def __enter__(self) -> Datapath:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stepper.__exit__(kind, error, trace)
+    def __exit__(self, *error: object) -> None:
+        self._stepper.__exit__(*error)
 
 
 @pytest.fixture

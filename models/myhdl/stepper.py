@@ -7,7 +7,6 @@ MyHDL has one simulator per process, so all twins that run at the same time shar
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from myhdl import Simulation, block, delay, instance
@@ -40,12 +39,7 @@ class Stepper:
     def __enter__(self) -> Stepper:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._simulation.quit()
 
     def inputs(self, name: str, values: Mapping[str, int]) -> dict[str, int]:

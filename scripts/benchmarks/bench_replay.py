@@ -38,10 +38,10 @@ from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import judge, reduced_by_words
+from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2
-from verif.replay.plan import Extent, Plan, plan_step
+from verif.replay.plan import Plan, plan_step
 from verif.replay.runner import peak_mebibytes
 from verif.replay.source import HeldLines, SyntheticSource
 
@@ -71,14 +71,11 @@ class ReplayLoad:
         tensor = TensorSpec("bench", (lines * elements_per_line(mode),))
         routes = {tensor.name: mode}
         drawn = SyntheticSource("bench", (tensor,), WORKERS, routes, 0.7, SEED)
-        parts = [
-            drawn.lines(0, Extent(tensor, at, min(1024, lines - at)), mode)
-            for at in range(0, lines, 1024)
-        ]
-        source = HeldLines({tensor: mode}, {tensor.name: np.concatenate(parts, axis=1)})
         plan = plan_step(
             (tensor,), routes, WORKERS, DeviceParams(), epoch_lines_log2=EPOCH_LINES_LOG2
         )
+        uses = ((0, use) for number in range(plan.epochs) for use in plan.epoch(number))
+        source = HeldLines.of(drawn, uses)
         return ReplayLoad(source, plan, mode)
 
     def blocks(self) -> Iterator[EpochBlock]:
@@ -162,7 +159,7 @@ def _bulk(model: VerilatedModel, folder: Path, load: ReplayLoad, memory: MemoryT
     with closing(model.open(folder, _LINES_LOG2, SEED, memory)) as device:
         start = time.perf_counter()
         for block, _ in stream(device, load.blocks()):
-            found, told = judge(block.work, reduced_by_words).first, block.problems()
+            found, told = judge(block.work).first, block.problems()
             if found is not None or told:
                 raise AssertionError(found.text if found is not None else told[0])
         return time.perf_counter() - start

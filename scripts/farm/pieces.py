@@ -35,8 +35,7 @@ from scripts.run.forkserver import Server, ServerError
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.bulk.worker_process import adopt, drive_piece, read_result, shipped
 from verif.replay.job import Piece
-from verif.replay.runner import Came, OnLines, in_turn
-from verif.replay.transport import Transport
+from verif.replay.runner import Came, OnLines, Transport, in_turn
 
 DrivePiece = Callable[[RunSpec, Piece], RunRecord]
 """Drives a piece in another process and leaves its files in the run folder."""

@@ -43,9 +43,8 @@ from scripts.run.replay_simulators import (
 from scripts.run.simulate import save
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay
-from verif.replay.runner import Runner
+from verif.replay.runner import Runner, Transport
 from verif.replay.stimulus import STIMULUS, Stimulus
-from verif.replay.transport import Transport
 
 Run = tuple[RunSpec, RunRecord]
 

@@ -20,15 +20,12 @@ from scripts.figures import baseline, place_and_route, synth_figure
 from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Measured, Table
 
-<<<<<<< HEAD
-=======
 NOWHERE = Path("nowhere")
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
 ENGINE = "engine, 128 columns, 16 slots"
 EARLIER_ENGINE = "engine of 5293eb9, 128 columns, 16 slots"
 EARLIER_COMMIT = synth_figure.DESIGNS[EARLIER_ENGINE].commit
->>>>>>> h4
 ROUTE = Route(60.0, "u_a.q", "u_b.line", 9, 4.5, 12.0, 7.0, ("u_a.sum[1]",))
 
 

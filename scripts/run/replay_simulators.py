@@ -20,8 +20,8 @@ from scripts.run import evidence
 from scripts.run.simulate import run as run_simulation
 from verif.host.bulk_device import BulkModel
 from verif.replay.epoch import Key
+from verif.replay.runner import Driven, Transport
 from verif.replay.signal.session import SESSION, Session, read_raw, steps_of
-from verif.replay.transport import Driven, Transport
 
 FILES = BUILD / "replay" / "runs"
 STIMULUS_BENCH = "verif.replay.signal.stimulus_bench"

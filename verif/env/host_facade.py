@@ -14,13 +14,12 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import Event
-from pyuvm import uvm_sequence
 
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.errors import CxlError
 from cocotbext.cxl.host import Transaction
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemItem
+from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
 from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 from cocotbext.cxl.wire.packer import PackOptions
 from verif.env.config import EnvConfig, Profile
@@ -63,7 +62,7 @@ class Host:
     def connect(self, agent: CxlMemAgent) -> None:
         """Connect to the agent, in the connect phase."""
         self.agent = agent
-        self.sequence: Any = uvm_sequence("host")
+        self.sequence: Any = CxlMemSequence("host")
         self.sequence.sequencer = agent.sequencer
 
     async def link_up(self) -> None:
@@ -80,10 +79,7 @@ class Host:
                 await self._change()
         if key is not None:
             self.busy[key] = self.busy.get(key, 0) + 1
-        item = CxlMemItem(msg)
-        await self.sequence.start_item(item)
-        await self.sequence.finish_item(item)
-        transaction = item.transactions[0]
+        [transaction] = await self.sequence.issue_all([msg])
         self.flight[transaction] = key
         cocotb.start_soon(self._follow(transaction))
         return transaction

@@ -4,13 +4,12 @@ text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.bitsliced import vote_binary, vote_ternary
 from models.fp32 import ordered_sum
 from models.int_sums import reduce_int, sum8_lines
 from models.line_packing import (
@@ -25,11 +24,11 @@ from models.line_packing import (
 )
 from models.nf_regs import REG_MAP
 from models.reducers import planes_to_counts, reduce_binary, reduce_ternary
-from models.regions import DeviceParams, RegionConfig, planes_kept
+from models.regions import DeviceParams, planes_kept
 from models.register_map import Counts
+from neuron_fabric import codec
 from verif.replay.epoch import EpochLines
 from verif.replay.plan import Lines, RegionUse
-from verif.replay.tensors import wrong_sums
 
 SHOWN_WORKERS = 8
 COST = ("SLOT_HIT", "SLOT_MISS", "EVICTION", "RX_FLIT", "TX_FLIT")
@@ -52,50 +51,36 @@ def expected_lines(
 ) -> Lines:
     """Return the lines that a region must return for contributions uint8[W, n, 64].
 
+    Votes are counted by the codec, which is fast enough for millions of lines and equal to the
+    reducers (`models/test_codec_law.py`); those that it does not know (saturated counts, another
+    tie rule or threshold) by the reducers.
+
     Args:
         sent: Contributions.
         use: Region and selectors.
         device: Device.
         present: bool[W, n], the contributors of each line; None: all workers.
     """
-    config = use.config
+    config, kept = use.config, planes_kept(len(sent), device.cnt_w)
     if config.mode == Mode.FP32:
         return Lines(use.selectors, ordered_sum(sent, present)[None])
     if config.mode.bits:
         codes = reduce_int(sent, config.mode, present, config.signed)
-        views = [codes.planes[: planes_kept(len(sent), device.cnt_w)], codes.sum16]
+        views = [codes.planes[:kept], codes.sum16]
         if sum8_lines(config.mode, config.workers):
             views.append(codes.sum8)
         return Lines(use.selectors, np.concatenate(views))
-    if config.mode == Mode.G_BINARY:
-        low = reduce_binary(sent, present, _tie(config), device.cnt_max)
+    if len(sent) <= device.cnt_max and not config.tie_minus and config.threshold == 1:
+        vote, planes = codec.count(sent, codec.Route(config.mode.name), present=present)
+    elif config.mode == Mode.G_BINARY:
+        tie = Tie.MINUS if config.tie_minus else Tie.PLUS
+        low = reduce_binary(sent, present, tie, device.cnt_max)
+        vote, planes = low.vote, low.planes[:kept]
     else:
         low = reduce_ternary(sent, present, config.threshold, device.cnt_max)
-    return _of(use, low.vote, low.planes[: planes_kept(len(sent), device.cnt_w)])
-
-
-def _tie(config: RegionConfig) -> Tie:
-    return Tie.MINUS if config.tie_minus else Tie.PLUS
-
-
-def _of(use: RegionUse, vote: U8, planes: U8) -> Lines:
-    """Select the views that are read."""
+        vote, planes = low.vote, low.planes[:kept]
+    # Sums of codes are read from the count planes alone.
     return Lines(use.selectors, planes) if use.route.bits else Lines.of(vote, planes)
-
-
-Reduce = Callable[[U8, RegionUse, DeviceParams], Lines]
-"""(uint8[W, n, 64], region, device) -> lines to be read when all workers have contributed."""
-
-
-def reduced_by_words(sent: U8, use: RegionUse, device: DeviceParams) -> Lines:
-    """Reduce millions of lines: bit-sliced unless counters can saturate."""
-    config = use.config
-    if config.mode == Mode.FP32 or config.mode.bits or len(sent) > device.cnt_max:
-        return expected_lines(sent, use, device)
-    planes = planes_kept(len(sent), device.cnt_w)
-    if config.mode == Mode.G_BINARY:
-        return _of(use, *vote_binary(sent, _tie(config), planes))
-    return _of(use, *vote_ternary(sent, config.threshold, planes))
 
 
 @dataclass(frozen=True)
@@ -117,14 +102,12 @@ class Verdict:
     first: Mismatch | None = None
 
 
-def judge(work: EpochLines, reduce: Reduce = expected_lines) -> Verdict:
-    """Compare every line of an epoch with the reducers, and sums of codes with numpy's integers."""
+def judge(work: EpochLines) -> Verdict:
+    """Compare every line of an epoch with the expected one."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
-        want = reduce(sent, use, work.plan.params)
+        want = expected_lines(sent, use, work.plan.params)
         differs = got.differ(want)
-        if use.route.bits:
-            differs |= wrong_sums(use.route, use.config.mode, got, sent)
         wrong += int(differs.sum())
         if first is None and differs.any():
             line = int(np.flatnonzero(differs)[0])
@@ -162,27 +145,30 @@ def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line:
 
 
 def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
-    """Return (name, element, [returned, expected]) of the first element of a line that differs."""
-    counts = [planes_to_counts(one.planes[:, line : line + 1])[0] for one in (got, want)]
-    if not route.bits and (got.result[line] != want.result[line]).any():
-        per_line = elements_per_line(route)
-        texts = [_values(route, one.result[line]) for one in (got, want)]
-        element = next(e for e in range(per_line) if texts[0][e] != texts[1][e])
-        return ("sum" if route == Mode.FP32 else "vote"), element, [t[element] for t in texts]
-    if route.bits and not (counts[0] != counts[1]).any():
-        wide = (got.sum16[:, line] != want.sum16[:, line]).any()
-        views = [one.sum16 if wide else one.sum8 for one in (got, want)]
-        sums = [one[:, line].reshape(-1).view("<i2" if wide else "<i1") for one in views]
-        element = int(np.flatnonzero(sums[0] != sums[1])[0])
-        text = "sum by SUM16" if wide else "sum by SUM8"
-        return text, element, [str(int(one[element])) for one in sums]
-    column = int(np.flatnonzero(counts[0] != counts[1])[0])
-    values = [str(int(c[column])) for c in counts]
-    if route == Mode.G_TERNARY:
-        return ("count of -1" if column & 1 else "count of +1"), column // 2, values
-    if route.bits:
-        return f"count of bit {column % route.bits}", column // route.bits, values
-    return "count of non-negative", column, values
+    """Return (name, element, [returned, expected]) of the first element of a line that differs, in
+    the first view that differs."""
+    views = zip(_views(route, got, line), _views(route, want, line), strict=True)
+    for (what, mine), (_, right) in views:
+        for element, values in enumerate(zip(mine, right, strict=True)):
+            if values[0] != values[1]:
+                return what, element, [*values]
+    raise AssertionError("the lines are equal")
+
+
+def _views(route: Mode, lines: Lines, line: int) -> Iterator[tuple[str, Sequence[str]]]:
+    """Iterate over the views of a line that were read: name, and every element as text."""
+    if not route.bits:
+        yield "sum" if route == Mode.FP32 else "vote", _values(route, lines.result[line])
+    names = [f"count of bit {bit}" for bit in range(route.bits)]
+    if route == Mode.G_BINARY:
+        names = ["count of non-negative"]
+    elif route == Mode.G_TERNARY:
+        names = ["count of +1", "count of -1"]
+    counts = [str(n) for n in planes_to_counts(lines.planes[:, line : line + 1])[0].tolist()]
+    for number, name in enumerate(names):
+        yield name, counts[number :: len(names)]
+    for name, view, kind in (("SUM16", lines.sum16, "<i2"), ("SUM8", lines.sum8, "<i1")):
+        yield f"sum by {name}", [str(n) for n in view[:, line].reshape(-1).view(kind).tolist()]
 
 
 def _values(mode: Mode, line: U8) -> list[str]:

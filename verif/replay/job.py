@@ -19,7 +19,7 @@ from verif.replay.source import (
     NETWORKS,
     CaptureSource,
     CodeRounding,
-    ScaledSource,
+    LineSource,
     SyntheticSource,
     route_warnings,
 )
@@ -70,7 +70,7 @@ class Shard:
 class Replay:
     """All epochs of a replay in order, and the shard of them to drive."""
 
-    source: ScaledSource
+    source: LineSource
     model: str
     options: ReplayOptions
     steps: tuple[StepPlan, ...]
@@ -172,7 +172,7 @@ def make_replay(options: ReplayOptions, shard: Shard = Shard(), design: str = ""
 
 
 def planned(
-    source: CaptureSource | SyntheticSource,
+    source: LineSource,
     model: str,
     options: ReplayOptions,
     shard: Shard = Shard(),
@@ -199,8 +199,8 @@ def planned(
         epoch += plan.epochs
     if not any(one.plan.lines for one in steps):
         raise CaptureError(source.name, "no tensor has an element", "there is nothing to replay")
-    warnings = tuple(source.warnings()) if isinstance(source, CaptureSource) else ()
-    return Replay(source, model, options, tuple(steps), shard, source.content(), design, warnings)
+    content, warnings = source.content(), tuple(source.warnings())
+    return Replay(source, model, options, tuple(steps), shard, content, design, warnings)
 
 
 def _captured(options: ReplayOptions) -> tuple[CaptureSource, str]:

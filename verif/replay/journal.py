@@ -83,6 +83,11 @@ class Journal:
         return Journal(path, file, text, {})
 
     @staticmethod
+    def in_memory() -> Journal:
+        """Create a journal without a file, for the few lines of a signal-level replay."""
+        return Journal(Path("memory"), os.memfd_create("nf-replay"), b"", {})
+
+    @staticmethod
     def open(path: Path, identity: Mapping[str, Any]) -> Journal:
         """Open the journal of an earlier run and drop a record that is cut off. Raise CaptureError
         if it is damaged or belongs to another replay."""

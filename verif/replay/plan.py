@@ -454,18 +454,20 @@ def _between_tensors(routes: Sequence[_Route], placement: Placement) -> Iterator
         for spec, lines in zip(route.tensors, route.lines, strict=True):
             placement.check(spec, route.carrier, lines)
     sizes = _side_by_side(routes, placement)
-    parts = (
-        [(list(routes), sizes)]
-        if sizes is not None
-        else [([route], [_alone(route, placement)]) for route in routes]
-    )
-    for members, logs in parts:
-        configs = placement.place([route.carrier for route in members], logs)
-        if members:
-            yield tuple(
-                route.row(region, config, route.first_fit(config.lines_log2), placement.params)
-                for region, (route, config) in enumerate(zip(members, configs, strict=True))
-            )
+    if sizes is not None:
+        together = placement.place([route.carrier for route in routes], sizes)
+        parts = [(list(routes), together)] if routes else []
+    else:
+        parts = [
+            ([route], configs)
+            for route in routes
+            if (configs := one_size([route.carrier], placement, route.largest)) is not None
+        ]
+    for members, configs in parts:
+        yield tuple(
+            route.row(region, config, route.first_fit(config.lines_log2), placement.params)
+            for region, (route, config) in enumerate(zip(members, configs, strict=True))
+        )
 
 
 def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] | None:
@@ -487,23 +489,15 @@ def _side_by_side(routes: Sequence[_Route], placement: Placement) -> list[int] |
     return None if best is None else best[1]
 
 
-def _alone(route: _Route, placement: Placement) -> int:
-    """Return the largest useful size (log2) of a region that has the memory for itself."""
-    log2 = route.largest
-    while not placement.holds([route.carrier], [log2]):
-        log2 -= 1
-    return log2
-
-
 # -- cut by size --------------------------------------------------------------------------------
 def _by_size(
     routes: Sequence[_Route], placement: Placement, log2: int
 ) -> Iterator[tuple[Row, ...]]:
-    together = _one_size([route.carrier for route in routes], placement, log2) if routes else ()
+    together = one_size([route.carrier for route in routes], placement, log2) if routes else ()
     if together is not None:
         parts = [(list(routes), together)] if routes else []
     else:
-        alone = [(route, _one_size([route.carrier], placement, log2)) for route in routes]
+        alone = [(route, one_size([route.carrier], placement, log2)) for route in routes]
         parts = [([route], configs) for route, configs in alone if configs is not None]
     for members, configs in parts:
         totals = [sum(route.lines) for route in members]
@@ -519,7 +513,7 @@ def _by_size(
         )
 
 
-def _one_size(
+def one_size(
     modes: Sequence[Mode], placement: Placement, log2: int
 ) -> tuple[RegionConfig, ...] | None:
     """Return one region per mode, all as large as fits together, at most 2**log2 lines. None if
@@ -540,12 +534,8 @@ def _one_size(
 ROUTES = {mode.name: mode for mode in Mode if mode != Mode.IDENTITY and not mode.optional}
 
 
-@dataclass(frozen=True)
-class RoutePattern:
-    """Pattern ``glob`` (case-sensitive fnmatch) and the mode of tensors that match it."""
-
-    glob: str
-    mode: Mode
+RoutePattern = tuple[str, Mode]
+"""Glob (case-sensitive fnmatch), and the mode of tensors that match it."""
 
 
 def parse_route(text: str) -> RoutePattern:
@@ -558,7 +548,7 @@ def parse_route(text: str) -> RoutePattern:
             "not understood",
             f"write NAME-GLOB=ROUTE with one of {', '.join(ROUTES)}",
         )
-    return RoutePattern(glob, ROUTES[route])
+    return glob, ROUTES[route]
 
 
 def parse_routes(texts: Sequence[str]) -> tuple[RoutePattern, ...]:
@@ -614,14 +604,14 @@ def assign_routes(
             that was meant would silently get its default route.
     """
     routes = default_routes(tensors, modules)
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern.glob) for name in routes):
+    for glob, mode in patterns:
+        if not any(fnmatchcase(name, glob) for name in routes):
             raise CaptureError(
-                f"route {pattern.glob}={pattern.mode.name}",
+                f"route {glob}={mode.name}",
                 "matches no tensor",
                 f"the names are like {tensors[0].name!r}" if tensors else "there are no tensors",
             )
     for name, default in routes.items():
-        chosen = (one.mode for one in patterns if fnmatchcase(name, one.glob))
+        chosen = (mode for glob, mode in patterns if fnmatchcase(name, glob))
         routes[name] = next(chosen, default)
     return routes

@@ -31,7 +31,6 @@ from verif.replay.tensors import (
     sum_outputs,
     sums_of_lines,
 )
-from verif.replay.transport import Kept
 
 FORMAT = "neuron-fabric-replay"
 
@@ -40,7 +39,7 @@ def write_step(
     path: Path,
     replay: Replay,
     one: StepPlan,
-    returned: Mapping[Key, Journal | Kept],
+    returned: Mapping[Key, Journal],
     cycles: Mapping[str, int],
 ) -> None:
     """Write the result file of a step, whole or not at all.

@@ -7,7 +7,7 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,14 +15,13 @@ from pathlib import Path
 from models.line_packing import LINE_BYTES
 from neuron_fabric.errors import CaptureError, say
 from neuron_fabric.progress_bar import ProgressBar, clock, filled
-from verif.replay.check import judge
-from verif.replay.epoch import Key, extents
+from verif.replay.check import Mismatch, judge
+from verif.replay.epoch import EpochLines, Key, extents
 from verif.replay.job import Piece, Replay, Shard, StepPlan
 from verif.replay.journal import Journal
 from verif.replay.plan import ROUTE_ORDER
 from verif.replay.result import check_steps, hold, out_path, write_step
 from verif.replay.source import route_lines
-from verif.replay.transport import Driven, Kept, ReplayStop, Transport
 
 # -- progress ----------------------------------------------------------------------------------
 
@@ -66,6 +65,79 @@ class Progress:
             f"{filled(share)} {share:4.0%} {self._done:,} of {self._total:,} lines, "
             f"{speed:,.0f} lines/s, {clock(left)} left"
         )
+
+
+# -- interface of a simulator: drive epochs, return them with their answers ---------------------
+
+
+class ReplayStop(Exception):
+    """No more epochs can be driven on this simulator; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Driven:
+    """Epoch that went through the device.
+
+    ``figures``: ``cycles`` from the first commit to the last answer, and the counters of
+    `check.COST`. If only whole steps are measured, the last epoch of the step has them.
+    ``problems``: errors reported by registers and answers; empty if there are none.
+    """
+
+    work: EpochLines
+    figures: Counter[str] = field(default_factory=Counter)
+    problems: Sequence[str] = ()
+
+
+@dataclass
+class Transport:
+    """Simulator with the built design, and the results of its epochs. Files of runs go to
+    ``folder``; lines are counted per worker."""
+
+    replay: Replay
+    simulator: str
+    folder: Path
+    kept: Journal | None = field(default=None, init=False)
+    """Store of returned lines."""
+    figures: dict[int, Counter[str]] = field(default_factory=dict, init=False)
+    """Figures by step."""
+    cycles: Counter[int] = field(default_factory=Counter, init=False)
+    """Cycles by number of the piece."""
+    lines: int = field(default=0, init=False)
+    writes: int = field(default=0, init=False)
+    wrong: Counter[int] = field(default_factory=Counter, init=False)
+    """Number of wrong lines by step."""
+    notes: list[str] = field(default_factory=list, init=False)
+    """Lines to print after a session."""
+    faults: list[str] = field(default_factory=list, init=False)
+    kind: str = field(default="mismatch", init=False)
+    """FailureKind of the faults, as in the record of a run."""
+    hints: list[str] = field(default_factory=list, init=False)
+    """Next steps, printed after a failed replay."""
+    build_seconds: float = field(default=0.0, init=False)
+    """Seconds of the build; 0 if it was cached."""
+    seconds: float = field(default=0.0, init=False)
+    peak: float = field(default=0.0, init=False)
+    """Peak memory in MiB of other processes that drove a part."""
+
+    def fault(self, *texts: str) -> None:
+        """Add faults."""
+        self.faults += [" ".join(text.split()) for text in texts]
+
+    def count(self, piece: Piece, step: int, figures: Mapping[str, int]) -> None:
+        """Add the figures of an epoch."""
+        self.figures.setdefault(step, Counter()).update(figures)
+        self.cycles[piece.number] += figures["cycles"]
+
+    def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
+        """Drive epochs in order on a device after reset. Raise ReplayStop if it cannot continue."""
+        raise NotImplementedError
+
+    def stop(self, driven: Driven, found: Mismatch | None) -> None:
+        """Handle an epoch with problems or a wrong line, ``found`` being the first. Raise
+        ReplayStop unless the other epochs are wanted."""
+
+    def finish(self) -> None:
+        """Finish after the last epoch."""
 
 
 # -- printed lines --------------------------------------------------------------------------------
@@ -201,7 +273,7 @@ def drive(done: Transport, piece: Piece, progress: OnLines) -> bool:
 
 def _take(done: Transport, piece: Piece, driven: Driven) -> None:
     """Judge an epoch, count it, and keep its lines if they are right."""
-    work, verdict = driven.work, judge(driven.work, done.reduce)
+    work, verdict = driven.work, judge(driven.work)
     first_of_step = not done.wrong[work.step]
     done.wrong[work.step] += verdict.wrong
     if verdict.wrong or driven.problems:
@@ -255,10 +327,16 @@ class Runner:
             for line in traffic(replay, [one.lines for one in self.done]):
                 say(line)
             if not faults and self.out is not None and whole:
-                self._write(self.out)
+                kept = self.done[0].kept
+                assert kept is not None
+                cycles = {
+                    one.simulator: {step: own["cycles"] for step, own in one.figures.items()}
+                    for one in self.done
+                }
+                _write_steps(replay, self.out, dict.fromkeys(replay.own_keys(), kept), cycles)
             for one in self.done:
                 if one.kept is not None:
-                    one.kept.close(delete=not faults and whole)
+                    one.kept.close(delete=not faults and whole and replay.options.bulk)
         for text in faults:
             say(f"nf replay: {text}", file=sys.stderr)
         if faults:
@@ -266,18 +344,19 @@ class Runner:
         say(closing_summary(replay, self.done, self.start, bool(faults)), flush=True)
         return 1 if faults else 0
 
-    def _keep(self, sim: str) -> Journal | Kept | None:
+    def _keep(self, sim: str) -> Journal | None:
         """Return the store of returned lines: memory at signal level, a journal in bulk with
         --out."""
         if not self.replay.options.bulk:
-            return Kept()
-        if self.out is None:
+            journal = Journal.in_memory()
+        elif self.out is None:
             return None
-        path = journal_path(self.out, sim, self.replay.shard)
-        if self.replay.shard.of > 1:
-            self._held.enter_context(hold(path))
-        make = Journal.open if self.resume else Journal.create
-        journal = make(path, self.replay.identity(sim))
+        else:
+            path = journal_path(self.out, sim, self.replay.shard)
+            if self.replay.shard.of > 1:
+                self._held.enter_context(hold(path))
+            make = Journal.open if self.resume else Journal.create
+            journal = make(path, self.replay.identity(sim))
         self._held.callback(journal.close)
         return journal
 
@@ -296,12 +375,23 @@ class Runner:
             say(f"{done.simulator}: {every - len(keys)} rounds are there, {len(keys)} to go")
         whole = replay.writes(replay.own_keys())
         progress = Progress(whole, whole - replay.writes(keys), silent=not replay.options.bulk)
-        shown = _Shown(done, todo)
+        undone = Counter(step for piece in todo for step in _steps(piece))
+        waiting = list(replay.steps)
+
+        def show() -> None:
+            """Print each step once its last piece is done, in the order of the steps."""
+            while waiting and undone[waiting[0].step] <= 0:
+                one = waiting.pop(0)
+                if one.step in done.figures:
+                    say(of_step(replay, one, done), flush=True)
+
+        show()
         started = time.monotonic()
 
         def came(piece: Piece) -> None:
             progress.finish()
-            shown.came(piece)
+            undone.subtract(_steps(piece))
+            show()
             say(*done.notes)
             done.notes.clear()
 
@@ -309,7 +399,8 @@ class Runner:
             self.spread(done, todo, came, progress.add)
         finally:
             progress.finish()
-            shown.rest()
+            undone.clear()  # print the remaining steps that were driven
+            show()
         done.finish()
         done.seconds = time.monotonic() - started
 
@@ -327,49 +418,12 @@ class Runner:
                 out += [f"{text} differs between {names}" for text in what]
         return out
 
-    def _write(self, out: Path) -> None:
-        kept = self.done[0].kept
-        assert kept is not None
-        for one in self.replay.steps:
-            clocks = {each.simulator: each.figures[one.step]["cycles"] for each in self.done}
-            _write_step(
-                self.replay, out, one.step, dict.fromkeys(self.replay.own_keys(), kept), clocks
-            )
-
-
-class _Shown:
-    """Printer of steps: each once its last piece is done, in the order of the steps."""
-
-    def __init__(self, done: Transport, todo: Sequence[Piece]) -> None:
-        self._done = done
-        self._open = Counter(step for piece in todo for step in _steps(piece))
-        self._steps = list(done.replay.steps)
-        self._show()
-
-    def came(self, piece: Piece) -> None:
-        """Count a finished piece."""
-        self._open.subtract(_steps(piece))
-        self._show()
-
-    def rest(self) -> None:
-        """Print the remaining steps that were driven."""
-        self._open.clear()
-        self._show()
-
-    def _show(self) -> None:
-        while self._steps and self._open[self._steps[0].step] <= 0:
-            one = self._steps.pop(0)
-            if one.step in self._done.figures:
-                say(of_step(self._done.replay, one, self._done), flush=True)
-
 
 def _steps(piece: Piece) -> set[int]:
     return {step for step, _ in piece.keys}
 
 
-def differences(
-    replay: Replay, keys: Sequence[Key], first: Journal | Kept, other: Journal | Kept
-) -> list[str]:
+def differences(replay: Replay, keys: Sequence[Key], first: Journal, other: Journal) -> list[str]:
     """Return the first tensor for which two simulators returned different lines, as a list."""
     for key in keys:
         lines, peer = first.lines(key), other.lines(key)
@@ -391,16 +445,18 @@ def journal_path(out: Path, sim: str, shard: Shard) -> Path:
     return out.with_name(f"{out.name}.{sim}{part}.journal")
 
 
-def _write_step(
+def _write_steps(
     replay: Replay,
     out: Path,
-    step: int,
-    returned: Mapping[Key, Journal | Kept],
-    cycles: Mapping[str, int],
+    returned: Mapping[Key, Journal],
+    cycles: Mapping[str, Mapping[int, int]],
 ) -> None:
-    path = out_path(out, step, len(replay.steps))
-    write_step(path, replay, replay.step(step), returned, cycles)
-    say(f"wrote {path}")
+    """Write the result file of each step; ``cycles`` by simulator and step."""
+    for one in replay.steps:
+        path = out_path(out, one.step, len(replay.steps))
+        clocks = {sim: by_step[one.step] for sim, by_step in cycles.items()}
+        write_step(path, replay, one, returned, clocks)
+        say(f"wrote {path}")
 
 
 def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> None:
@@ -427,9 +483,7 @@ def merge(replay: Replay, out: Path, simulators: Sequence[str], shards: int) -> 
                 for text in differences(replay, [key], journal, owners[other][key]):
                     what = f"differs between {first} and {other}"
                     raise CaptureError(text, what, "replay it again")
-        for one in replay.steps:
-            clocks = {sim: by_step[one.step] for sim, by_step in cycles.items()}
-            _write_step(replay, out, one.step, owners[first], clocks)
+        _write_steps(replay, out, owners[first], cycles)
     say(f"nf replay: {shards} shards merged, {len(owners[first])} rounds")
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from neuron_fabric.capture.safetensors_io import TensorFile
 from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
 from verif.replay.options import Rounding
-from verif.replay.plan import Extent, RoutePattern, layer_of
+from verif.replay.plan import Extent, RegionUse, RoutePattern, layer_of
 from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_shared, pack_stretch, threshold_of
 
 # -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
@@ -51,7 +51,7 @@ def route_warnings(
         spec
         for spec in capture.tensors
         if routes[spec.name].low_bit
-        and not any(fnmatchcase(spec.name, pattern.glob) for pattern in patterns)
+        and not any(fnmatchcase(spec.name, glob) for glob, _ in patterns)
     ]
     if not guessed:
         return []
@@ -260,38 +260,43 @@ class PinnedFile:
 
 
 # -- sources --------------------------------------------------------------------------------------
-class LineSource(Protocol):
-    """Gradients of several workers and steps, as lines."""
+class LineSource:
+    """Gradients of several workers and steps, as lines.
 
-    @property
-    def name(self) -> str:
-        """Return the printed name."""
+    Attributes:
+        name: Printed name.
+        workers: Number of workers.
+        steps: Steps to drive, in order.
+        tensors: Tensors, the same in every step.
+    """
 
-    @property
-    def workers(self) -> int:
-        """Return the number of workers."""
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """Return the steps to drive, in order."""
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        """Return the tensors, the same in every step."""
+    name: str
+    workers: int
+    steps: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """Return the route of every tensor. It reads all data: call it once per step before
         `lines`. Raise CaptureError if the step cannot be driven."""
+        raise NotImplementedError
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
         """Return the lines of every worker, uint8[W, extent.lines, 64]."""
-
-
-class ScaledSource(LineSource, Protocol):
-    """Source of lines that are made from numbers: G_INT4 and G_INT8 codes have scales."""
+        raise NotImplementedError
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scale of each bucket of a tensor of route ``mode``, float32[buckets]."""
+        """Return the scale of each bucket of a tensor of route ``mode`` (G_INT4, G_INT8),
+        float32[buckets]."""
+        raise NotImplementedError
+
+    def content(self) -> str:
+        """Return the hash of all data that the lines are made of. Call it after `routes` of every
+        step."""
+        raise NotImplementedError
+
+    def warnings(self) -> Sequence[str]:
+        """Return possible mistakes, one line each, after `routes` of every step."""
+        return ()
 
 
 def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
@@ -302,7 +307,7 @@ def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
 
 
 @dataclass
-class CaptureSource:
+class CaptureSource(LineSource):
     """Capture on disk.
 
     Args:
@@ -329,20 +334,9 @@ class CaptureSource:
     _thresholds: dict[tuple[int, str], list[np.float32]] = field(default_factory=dict)
     _maxima: dict[tuple[int, str], F32] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        """Return the folder."""
-        return str(self.capture.path)
-
-    @property
-    def workers(self) -> int:
-        """Return the number of workers."""
-        return self.capture.world_size
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        """Return the tensors of the manifest."""
-        return self.capture.tensors
+    def __post_init__(self) -> None:
+        self.name, self.workers = str(self.capture.path), self.capture.world_size
+        self.tensors = self.capture.tensors
 
     def routes(self, step: int) -> Mapping[str, Mode]:
         """Check and pin the files of a step; see LineSource."""
@@ -426,40 +420,39 @@ class CaptureSource:
         )
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scales; see ScaledSource."""
+        """Return the scales; see LineSource."""
         return codec.units(self._maxima[step, tensor.name], codec.Route(mode.name))
 
 
 @dataclass(frozen=True)
-class HeldLines:
-    """Packed lines in memory, uint8[W, n, 64] by tensor, the same in every step."""
+class HeldLines(LineSource):
+    """Packed lines of some epochs in memory, uint8[W, n, 64] by step, tensor and first line, for
+    processes without the capture."""
 
-    modes: Mapping[TensorSpec, Mode]
-    sent: Mapping[str, U8]
-    name: str = "memory"
-    steps: tuple[int, ...] = (0,)
+    name: str
+    workers: int
+    steps: tuple[int, ...]
+    tensors: tuple[TensorSpec, ...]
+    sent: Mapping[tuple[int, str, int], U8]
 
-    @property
-    def workers(self) -> int:
-        """Return the number of workers."""
-        return len(next(iter(self.sent.values())))
-
-    @property
-    def tensors(self) -> tuple[TensorSpec, ...]:
-        """Return all tensors."""
-        return tuple(self.modes)
-
-    def routes(self, step: int) -> Mapping[str, Mode]:
-        """Return the routes; see LineSource."""
-        return {spec.name: mode for spec, mode in self.modes.items()}
+    @staticmethod
+    def of(source: LineSource, uses: Iterable[tuple[int, RegionUse]]) -> HeldLines:
+        """Read the lines of ``uses``, pairs of step and region, from a source."""
+        sent = {
+            (step, extent.tensor.name, extent.first): source.lines(step, extent, use.route)
+            for step, use in uses
+            for extent in use.extents
+        }
+        steps = tuple(sorted({step for step, _, _ in sent}))
+        return HeldLines(source.name, source.workers, steps, source.tensors, sent)
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Return a slice; see LineSource."""
-        return self.sent[extent.tensor.name][:, extent.first : extent.first + extent.lines]
+        """Return the lines; see LineSource."""
+        return self.sent[step, extent.tensor.name, extent.first]
 
 
 @dataclass(frozen=True)
-class SyntheticSource:
+class SyntheticSource(LineSource):
     """Gradients drawn from a seed, uniform in +-scale/2; each tensor has its own scale. The gate of
     G_TERNARY is ``ratio`` times the expected magnitude."""
 
@@ -494,7 +487,7 @@ class SyntheticSource:
         return np.stack([pack_stretch(own, mode, gate) for own in x])
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scales; see ScaledSource."""
+        """Return the scales; see LineSource."""
         maxima = self._maxima.get((step, tensor.name))
         if maxima is None:
             number = self._number(tensor)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.int_sums import I32, reduce_int, sums_of_planes, sums_of_views
+from models.int_sums import I32, sums_of_planes, sums_of_views
 from models.line_packing import (
     F32,
     LINE_BYTES,
@@ -145,30 +145,15 @@ def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     return (buckets(int(np.prod(shape, dtype=np.int64))),) if suffix == "scale" else shape
 
 
-def every_sum(route: Mode, mode: Mode, lines: Lines, workers: int) -> dict[str, I32]:
-    """Return the sums int32[n, elements per line] by view, from the lines read of a region of
-    ``mode`` to which all ``workers`` contributed."""
-    zeros_of = workers if mode == Mode.G_BINARY else None
-    out = {"planes": sums_of_planes(lines.planes, route, zeros_of=zeros_of)}
-    if len(lines.sum16):
-        out["SUM16"] = sums_of_views(lines.sum16, "<i2")
-    if len(lines.sum8):
-        out["SUM8"] = sums_of_views(lines.sum8, "<i1")
-    return out
-
-
 def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
-    """Return the sums as a host reads them: from the view with the fewest lines."""
-    *_, last = every_sum(route, mode, lines, workers).values()
-    return last
-
-
-def wrong_sums(route: Mode, mode: Mode, lines: Lines, sent: U8) -> np.ndarray[Any, Any]:
-    """Return bool[n]: lines with a view that differs from the integer sum of the codes uint8[W, n,
-    64]."""
-    want = reduce_int(sent, route).sums
-    views = every_sum(route, mode, lines, len(sent)).values()
-    return np.asarray(np.any([(got != want).any(axis=1) for got in views], axis=0))
+    """Return the sums int32[n, elements per line] as a host reads them from a region of ``mode`` to
+    which all ``workers`` contributed: from the view with the fewest lines."""
+    if len(lines.sum8):
+        return sums_of_views(lines.sum8, "<i1")
+    if len(lines.sum16):
+        return sums_of_views(lines.sum16, "<i2")
+    zeros_of = workers if mode == Mode.G_BINARY else None
+    return sums_of_planes(lines.planes, route, zeros_of=zeros_of)
 
 
 def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict[str, NDArray[Any]]:

@@ -51,21 +51,6 @@ def shard(part: int) -> tuple[str, str]:
 MERGE = ("--merge", SHARDS)
 
 
-def test_shards_of_two_captures_do_not_merge(large: Bulk) -> None:
-    """The captures differ in one bit in the middle of a file."""
-    large = large.of(large.capture, "--out", large.out)
-    large.passes(*shard(1))
-    flip(large, 20_000)
-    large.passes(*shard(2))
-    for original in (False, True):  # of the two captures
-        if original:
-            flip(large, 20_000)
-        assert "it is of another replay (content" in large.refuses(*MERGE)
-    assert not large.out.exists()
-    large.passes(*shard(2))  # the twin: shards of one capture
-    large.passes(*MERGE)
-
-
 def test_a_capture_that_changes_while_it_is_read_is_refused(large: Bulk) -> None:
     flips = iter([39_000])  # a stretch that no round has read for its lines yet
 

@@ -1,102 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans: legal, complete, and right when driven into the device model."""
 
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.commit_check import check_commit
 from models.device import DeviceModel
-from models.line_packing import F32, Mode, Tie, lines_needed
+from models.line_packing import Mode, Tie, lines_needed
 from models.parameters import DeviceParams
-from models.regions import CommitCode, RegionConfig, planes_kept, state_lines
-from neuron_fabric.capture import Capture, CaptureError, TensorSpec
-from verif.conftest import expected_outputs, pack_workers
-from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
-from verif.replay.tensors import outputs_from_lines
+from models.regions import CommitCode, RegionConfig, state_lines
+from neuron_fabric.capture import CaptureError, TensorSpec
+from verif.replay.plan import Plan, RegionUse, plan_step
 
-REAL = Path(__file__).parents[2] / "captures" / "digits-resnet-8x"
 ROUTES = [Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4, Mode.G_INT8, Mode.FP32]
 
 
 def epochs(plan: Plan) -> list[tuple[int, tuple[RegionUse, ...]]]:
     return [(number, plan.epoch(number)) for number in range(plan.epochs)]
-
-
-def drive(
-    model: DeviceModel, plan: Plan, first_epoch: int, gradients: dict[str, F32], pad: bool = False
-) -> dict[str, dict[str, np.ndarray[Any, Any]]]:
-    """Send every message of a replay to the model; return the outputs of the tensors."""
-    out = {}
-
-    def read(addr: int) -> np.ndarray[Any, Any]:
-        response = model.step(M2SReq(ReqOp.MEM_RD, 0, addr))
-        assert isinstance(response, S2MDRS)
-        assert not response.poison
-        return np.frombuffer(response.data, dtype=np.uint8)
-
-    for number, uses in epochs(plan):
-        for use in uses:
-            assert model.commit(use.region, use.config, first_epoch + number) == CommitCode.OK
-        for use in uses:
-            at, mode, first = use.config.address, use.config.mode, 0
-            kept = planes_kept(plan.workers, plan.params.cnt_w) if mode.low_bit else 0
-            assert use.selectors == (0, *range(8, 8 + kept))
-            for extent in use.extents:
-                lines = pack_workers(gradients[extent.tensor.name], mode)
-                assert (0, lines.shape[1]) == (extent.first, extent.lines)
-                for worker in range(plan.workers):
-                    for i in range(extent.lines):
-                        data = lines[worker, i].tobytes()
-                        model.step(M2SRwD(RwdOp.MEM_WR, 0, at(worker, first + i), data=data))
-                first += extent.lines
-            if pad:
-                for worker in range(plan.workers):
-                    for i in range(use.lines, use.config.lines):
-                        model.step(M2SRwD(RwdOp.MEM_WR, 0, at(worker, i)))
-            first = 0
-            for extent in use.extents:
-                span = range(first, first + extent.lines)
-                result = np.stack([read(at(0, i)) for i in span])
-                planes = np.stack(
-                    [np.stack([read(at(8 + p, i)) for i in span]) for p in range(kept)]
-                    or [np.zeros((0, 64), dtype=np.uint8)]
-                )
-                out[extent.tensor.name] = outputs_from_lines(
-                    mode, extent.tensor.shape, result, planes
-                )
-                first += extent.lines
-            assert model.region_status(use.region).complete_lines >= use.lines
-            assert model.region_status(use.region).done == (pad or use.lines == use.config.lines)
-    return out
-
-
-@pytest.mark.parametrize("memory", [20, 11, 10, 9])
-def test_the_real_capture_through_the_model(memory: int) -> None:
-    capture = Capture.open(REAL)
-    routes = assign_routes(capture.tensors, parse_routes(["5.*=G_TERNARY"]))
-    params = DeviceParams(mem_lines_log2=memory)
-    plan = plan_step(capture.tensors, routes, capture.world_size, params)
-    assert plan.epochs == {20: 1, 11: 1, 10: 2, 9: 4}[memory]
-    model = DeviceModel(params)
-    for number, step in enumerate(capture.steps):
-        gradients = capture.load(step)
-        got = drive(model, plan, 1 + number * 10, gradients, pad=memory == 11)
-        assert list(got)
-        assert set(got) == set(gradients)
-        for name, value in gradients.items():
-            want = expected_outputs(value, routes[name])
-            assert set(got[name]) == set(want)
-            for suffix in want:
-                same = got[name][suffix].view(np.uint8) == want[suffix].view(np.uint8)
-                assert same.all(), (name, suffix)
-    assert model.counters["REFUSED"] == model.counters["EARLY_READ"] == 0
-    assert model.counters["DUPLICATE"] == 0
 
 
 specs = st.lists(

@@ -10,7 +10,6 @@ import pytest
 from models.line_packing import Mode
 from neuron_fabric.capture import Capture, CaptureError, ModuleSpec, TensorSpec, write_capture
 from verif.replay.plan import (
-    RoutePattern,
     assign_routes,
     default_routes,
     parse_route,
@@ -87,7 +86,7 @@ def test_first_match_wins() -> None:
 
 
 def test_a_name_may_hold_an_equals_sign() -> None:
-    assert parse_route("a=b=FP32") == RoutePattern("a=b", Mode.FP32)
+    assert parse_route("a=b=FP32") == ("a=b", Mode.FP32)
 
 
 @pytest.mark.parametrize("text", ["", "x", "=FP32", "x=", "x=IDENTITY", "x=fp16"])
@@ -120,3 +119,5 @@ def test_nonfinite_values_are_named(tmp_path: Path, bad: float) -> None:
     assert source(a=Mode.FP32, b=Mode.FP32).routes(60) == {"a": Mode.FP32, "b": Mode.FP32}
     with pytest.raises(CaptureError, match=r"worker 0, .* index \[\]"):
         source(a=Mode.FP32, b=Mode.G_TERNARY).routes(60)
+    with pytest.raises(CaptureError, match="has no integer code; send the tensor"):
+        source(a=Mode.G_INT4, b=Mode.FP32).routes(60)

@@ -42,16 +42,12 @@ def test_a_mix_of_routes(signal: Signal, capture: Path) -> None:
     assert len(signal.device.runs) == 2
 
 
-@pytest.mark.parametrize("route", ["G_BINARY", "G_TERNARY", "G_INT4", "G_INT8", "FP32"])
-def test_each_route_alone(signal: Signal, capture: Path, route: str) -> None:
-    signal.passes("--steps", "60", "--route", f"*={route}", "--out", signal.out)
-    assert check_file(signal.out, capture, 60)["simulator"] == "verilator"
-    assert not list(signal.folder.glob("*.part"))
-
-
-def test_the_shipped_capture(signal: Signal) -> None:
-    signal.of(SHIPPED).passes("--out", signal.out)
-    check_files(signal.out, SHIPPED)
+@pytest.mark.parametrize(("memory", "epochs"), [(20, "1"), (11, "1"), (10, "1,2"), (9, "1,2,3,4")])
+def test_the_shipped_capture(signal: Signal, memory: int, epochs: str) -> None:
+    """A device with less memory takes more epochs for a step."""
+    words = ("--route", "5.*=G_TERNARY", "--param", f"MEM_LINES_LOG2={memory}")
+    signal.of(SHIPPED).passes(*words, "--out", signal.out)
+    assert check_files(signal.out, SHIPPED)[0]["epoch"] == epochs
 
 
 @pytest.mark.parametrize(("words", "cnt_max"), [(("SLOTS=4", "CNT_W=2"), 3), (("REGIONS=1",), 255)])

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.line_packing import Mode, Tie
-from verif.conftest import expected_outputs, pack_workers
+from models.line_packing import Mode
+from verif.conftest import expected_outputs
 from verif.replay.tensors import (
     outputs_from_lines,
     pack_tensor,
@@ -35,13 +35,6 @@ def test_threshold_by_hand() -> None:
     # Summed in float64: in float32 the small ones would be lost.
     x = np.array([2.0**24] + [1.0] * 1024, dtype=np.float32)
     assert ternary_threshold(x, 1.0) == np.float32((2.0**24 + 1024) / 1025)
-
-
-def test_each_worker_has_its_own_threshold() -> None:
-    x = np.array([[1.0, 1.0, 4.0], [0.1, 0.1, 0.4]], dtype=np.float32)
-    lines = pack_workers(x, Mode.G_TERNARY)
-    assert (lines[0] == lines[1]).all()
-    assert lines[0, 0, 0] == 0b10_00_00
 
 
 def test_values_at_the_threshold_stay_closed() -> None:
@@ -82,15 +75,6 @@ def test_outputs_against_numpy(seed: int, shape: tuple[int, ...], workers: int, 
     assert out["plus"].dtype == np.uint8
     assert (out["vote"] == vote).all()
     assert out["vote"].dtype == np.int8
-
-
-def test_tie_and_threshold_are_passed_on() -> None:
-    x = np.array([[1.0], [-1.0]], dtype=np.float32)
-    assert expected_outputs(x, Mode.G_BINARY, Tie.MINUS)["vote"] == -1
-    three = np.array([[1.0, 0.0]] * 3, dtype=np.float32)
-    assert list(expected_outputs(three, Mode.G_TERNARY, threshold=3)["vote"]) == [1, 0]
-    assert list(expected_outputs(three, Mode.G_TERNARY, threshold=4)["vote"]) == [0, 0]
-    assert list(expected_outputs(three, Mode.G_TERNARY, cnt_max=1)["plus"]) == [1, 0]
 
 
 def test_missing_planes_read_as_zeros() -> None:

@@ -19,7 +19,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -78,28 +79,24 @@ class Listener:
         check_path(path)
         self.path, other = path, "choose another --socket"
         self._lock = Lock(path)
-        try:
-            self._lock.acquire()
-        except Busy as busy:
-            raise ServerError(path, f"another server is there, {busy}", other) from None
-        except OSError as error:
-            raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
-        try:
-            self._clear(other)
-            self.sock = new_socket()
-            old = os.umask(0o111 if others else 0o177)
+        with ExitStack() as undo:
             try:
-                self.sock.bind(os.fspath(path))
-            finally:
-                os.umask(old)
-            self.sock.listen(BACKLOG)
+                undo.callback(self._lock.acquire().release)
+                self._clear(other)
+                self.sock = new_socket()
+                undo.callback(self.sock.close)
+                old = os.umask(0o111 if others else 0o177)
+                try:
+                    self.sock.bind(os.fspath(path))
+                finally:
+                    os.umask(old)
+                self.sock.listen(BACKLOG)
+            except Busy as busy:
+                raise ServerError(path, f"another server is there, {busy}", other) from None
+            except OSError as error:
+                raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
             self.sock.setblocking(False)
-        except OSError as error:
-            self._lock.release()
-            raise ServerError(path, f"cannot be made ({error.strerror})", other) from None
-        except BaseException:
-            self._lock.release()
-            raise
+            undo.pop_all()
 
     def _clear(self, other: str) -> None:
         """Remove the socket of a dead server; the lock is held."""
@@ -200,9 +197,10 @@ class DeviceThread:
             except Exception as error:  # a bug in this program
                 word, why = Word.REFUSED, f"{type(error).__name__}: {error}"
             self._until, self.stuck = None, False
+            counters = asdict(counts)
             if word == Word.DONE:
-                counts.more = {"lines": bucket.lines, "contributions": bucket.contributions}
-            self._done.put(Finished(owner, bucket.seq, word, why, counts.all()))
+                counters |= {"lines": bucket.lines, "contributions": bucket.contributions}
+            self._done.put(Finished(owner, bucket.seq, word, why, counters))
             os.eventfd_write(self.wake, 1)
 
 
@@ -446,11 +444,7 @@ class ReducerServer:
         session.end(why)
         if not session.idle:
             return  # wait for the device
-        for peer in [one for one in self._peers.values() if one.session is session]:
-            if not session.whole:
-                self._say(f"refused {peer.who}: {why}")
-            send(peer.sock, Refused(cut(why, 1000)))
-            self._forget(peer)
+        self._dismiss(session, why, told=not session.whole)
         self._say(f"job {session.first.job} ends: {', '.join(session.told()[1:2])}")
         session.close()
         if self._session is session:
@@ -464,10 +458,16 @@ class ReducerServer:
             raise error
         why = f"the server has a fault ({type(error).__name__}: {error}); the job ends"
         self._say(why)
+        self._dismiss(session, why)
+        session.close()
+
+    def _dismiss(self, session: JobSession, why: str, told: bool = False) -> None:
+        """Refuse all peers of a session; ``told``: write a line of the log for each."""
         for peer in [one for one in self._peers.values() if one.session is session]:
+            if told:
+                self._say(f"refused {peer.who}: {why}")
             send(peer.sock, Refused(cut(why, 1000)))
             self._forget(peer)
-        session.close()
 
     def _close(self) -> None:
         if self._session is not None:

@@ -12,6 +12,7 @@ that contribute: a region has no notion of an abstaining worker.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,13 +24,14 @@ from models.nf_regs import REG_MAP
 from models.parameters import DeviceParams
 from models.regions import MAX_WORKERS, RegionConfig
 from neuron_fabric.capture import TensorSpec
+from neuron_fabric.errors import CaptureError
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
 from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
-from verif.replay.check import judge, reduced_by_words
+from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
-from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, selectors
+from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, one_size, selectors
 from verif.serve.served_bucket import OF_VOTES, Counts, ServedBucket, Stretch
 from verif.serve.served_device import DeviceError, DeviceLost, put
 
@@ -86,10 +88,9 @@ def place(
             f"{len(of_job)} routes take {len(modes)} regions, the device has {params.regions}; "
             f"use one with REGIONS={len(modes)}"
         )
-    for log2 in range(EPOCH_LINES_LOG2, -1, -1):
-        logs = [log2] * len(modes)
-        if placement.holds(modes, logs):
-            configs = placement.place(modes, logs)
+    with suppress(CaptureError):  # a line of a single mode does not fit
+        configs = one_size(modes, placement, EPOCH_LINES_LOG2)
+        if configs is not None:
             return {mode: configs[n * IN_TURN : (n + 1) * IN_TURN] for n, mode in enumerate(of_job)}
     least = sum(placement.area(mode, 0) for mode in modes)
     raise DeviceError(
@@ -272,7 +273,7 @@ class RtlDevice:
         places = None if self._piped else _places(bucket, one)
         block = EpochBlock.of(work, self._options.seed, places, self._apart)
         device.run(block.block)
-        mismatch = judge(work, reduced_by_words).first
+        mismatch = judge(work).first
         if mismatch is not None:
             raise DeviceError(self._line(mismatch.text))
         for text in block.problems():

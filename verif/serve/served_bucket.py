@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -91,11 +91,6 @@ class Counts:
     answers: int = 0
     severe: int = 0
     fallback: int = 0
-    more: dict[str, int] = field(default_factory=dict)
-
-    def all(self) -> dict[str, int]:
-        """Return all counters by name."""
-        return {name: value for name, value in asdict(self).items() if name != "more"} | self.more
 
 
 def check_alike(said: Mapping[int, Submit]) -> None:

@@ -14,9 +14,9 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind
 from neuron_fabric.errors import LineError
-from verif.replay.check import expected_lines, reduced_by_words
+from verif.replay.check import expected_lines
 from verif.replay.plan import Lines, RegionUse, selectors
-from verif.serve.served_bucket import Counts, ServedBucket, Stretch
+from verif.serve.served_bucket import Counts, ServedBucket
 
 
 class DeviceError(LineError):
@@ -58,8 +58,12 @@ class ModelDevice:
 
     def reduce(self, bucket: ServedBucket) -> Counts:
         """Reduce a bucket; see `ServedDevice`."""
-        for stretch in bucket.stretches:
-            _reduce(stretch, bucket, self.params)
+        for one in bucket.stretches:
+            sent, mode = bucket.sent[:, one.lines], one.mode
+            config = RegionConfig(0, 0, 0, len(sent), mode)
+            use = RegionUse(0, config, (), mode, selectors(mode, config, self.params))
+            lines = expected_lines(sent, use, self.params, one.present)
+            put(bucket, one.lines, mode, lines)
         return Counts(answers=bucket.contributions)
 
     def seconds(self, bucket: ServedBucket) -> float:
@@ -71,17 +75,6 @@ class ModelDevice:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-def _reduce(stretch: Stretch, bucket: ServedBucket, device: DeviceParams) -> None:
-    sent = bucket.sent[:, stretch.lines]
-    config = RegionConfig(0, 0, 0, len(sent), stretch.mode)
-    use = RegionUse(0, config, (), stretch.mode, selectors(stretch.mode, config, device))
-    if stretch.present is None:
-        lines = reduced_by_words(sent, use, device)
-    else:
-        lines = expected_lines(sent, use, device, stretch.present)
-    put(bucket, stretch.lines, stretch.mode, lines)
 
 
 def put(bucket: ServedBucket, at: NDArray[np.int64], mode: Mode, lines: Lines) -> None:

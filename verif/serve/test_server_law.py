@@ -17,7 +17,6 @@ from neuron_fabric.reducers.interface import Outcome
 from neuron_fabric.reducers.server_session import ServerSession
 from neuron_fabric.reducers.server_wire import send
 from scripts.run.replay_simulators import Simulators
-from verif.replay.options import ReplayOptions
 from verif.serve import rtl_device
 from verif.serve.conftest import (
     VOTES,
@@ -62,61 +61,42 @@ def check(ranks: Sequence[ServerSession], buckets: Sequence[Drawn], shuffle: int
             assert differences(got, want(bucket), bucket) == []
 
 
-@pytest.mark.parametrize(
-    ("workers", "absent", "shuffle"),
-    [(1, 0.3, 1), (2, 0.0, 0), (3, 0.3, 2), (4, 0.0, 3), (9, 1.0, 4)],
-)
-def test_the_models(workers: int, absent: float, shuffle: int) -> None:
+JOBS: dict[str, tuple[int, float, int, tuple[Route, ...]]] = {
+    "votes-1": (1, 0.3, 1, VOTES),
+    "votes-2": (2, 0.0, 0, VOTES),
+    "votes-3": (3, 0.3, 2, VOTES),
+    "votes-4": (4, 0.0, 3, VOTES),
+    "votes-9": (9, 1.0, 4, VOTES),
+    # Sums of integer codes have one byte up to 16 workers.
+    "codes-1": (1, 0.3, 1, CODES),
+    "codes-3": (3, 0.3, 1, CODES),
+    "mixed-3": (3, 0.3, 1, (Route.G_BINARY, Route.G_INT4)),
+    "codes-16": (16, 0.0, 1, CODES),
+    "codes-17": (17, 0.4, 1, CODES),
+}
+"""(workers, share of absent tensors, shuffle, routes) by name."""
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_models(job: str) -> None:
     """Reduce random buckets; ``shuffle``: in another order, with duplicates."""
+    workers, absent, shuffle, routes = JOBS[job]
     seed = 10 * workers
-    buckets = [drawn(seed + n, workers, absent, ordered=bool(n % 2)) for n in range(4)]
-    with serving(workers) as served, joined(served.path, workers) as ranks:
+    buckets = [drawn(seed + n, workers, absent, bool(n % 2), routes) for n in range(4)]
+    with serving(workers) as served, joined(served.path, workers, routes=routes) as ranks:
         check(ranks, buckets, shuffle)
 
 
-@pytest.mark.nightly("100 jobs of one server each; test_the_models has five")
-def test_orders_at_length(tmp_path: Path) -> None:
-    """Law L6: other orders, duplicates, and a server restarted at the same path for each job."""
-    for seed in range(100):
-        workers = 1 + seed % 9
-        buckets = [drawn(100 * seed + n, workers, 0.3 * (n % 3), n % 2 == 0) for n in range(6)]
-        path = tmp_path / "s"
-        with serving(workers, path=path), joined(path, workers) as ranks:
-            check(ranks, buckets, shuffle=1 + seed)
-
-
 @pytest.mark.parametrize("simulator", ["verilator", "icarus"])
-def test_the_rtl(tmp_path: Path, simulator: str) -> None:
-    """Regions of 4 lines, so that buckets need several rounds and use both regions of a route."""
-    options = ReplayOptions(parameters={})
-    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3, options)
-    device._size = 4
-    buckets = [drawn(seed, 3, 0.3 * (seed % 2), ordered=seed == 1) for seed in range(3)]
-    with serving(3, device, timeout_s=300.0) as served, joined(served.path, 3) as ranks:
-        check(ranks, buckets, shuffle=1)
-
-
-@pytest.mark.parametrize(("workers", "absent"), [(1, 0.3), (3, 0.3), (16, 0.0), (17, 0.4)])
-def test_codes_by_the_models(workers: int, absent: float) -> None:
-    """Sums of integer codes, of one byte up to 16 workers, together with votes."""
-    for routes in (CODES, (Route.G_BINARY, Route.G_INT4), (Route.G_INT8,)):
-        buckets = [drawn(9 * workers + n, workers, absent, routes=routes) for n in range(3)]
-        with (
-            serving(workers) as served,
-            joined(served.path, workers, routes=routes) as ranks,
-        ):
-            check(ranks, buckets, shuffle=1)
-
-
-@pytest.mark.parametrize("simulator", ["verilator", "icarus"])
-def test_codes_by_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
-    """A job of votes, then one of codes, for which the device places its regions again; regions of
-    4 lines, some workers abstain."""
+def test_the_rtl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, simulator: str) -> None:
+    """A job of votes, then one of codes, for which the device places its regions again. Regions of
+    4 lines, so that buckets need several rounds and use both regions of a route; some workers
+    abstain."""
     monkeypatch.setattr(rtl_device, "EPOCH_LINES_LOG2", 2)
     device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 3)
     with serving(3, device, timeout_s=300.0) as served:
         for routes in (VOTES, CODES):
-            buckets = [drawn(20 + n, 3, 0.4 * n, routes=routes) for n in range(2)]
+            buckets = [drawn(20 + n, 3, 0.3 * (n % 2), n == 1, routes) for n in range(3)]
             with joined(served.path, 3, routes=routes, job=str(routes)) as ranks:
                 check(ranks, buckets, shuffle=1)
 

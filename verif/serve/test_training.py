@@ -23,20 +23,14 @@ pytest.importorskip("torch", reason="torch is not installed: see requirements-to
 pytest.importorskip("sklearn", reason="scikit-learn is not installed: see requirements-torch.txt")
 
 ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "examples.train_on_device"]
 
 
 def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     """Return exit code and output of the example, which trains with the device and with torch."""
     with serving(4, device, timeout_s=300.0) as served:
         done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "examples.train_on_device",
-                "--socket",
-                str(served.path),
-                *words,
-            ],
+            [*COMMAND, "--socket", str(served.path), *words],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
             capture_output=True,
@@ -47,41 +41,27 @@ def trained(device: ServedDevice, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_by_the_models() -> None:
-    """Send the FP32 part through the device as well."""
-    code, out = trained(ModelDevice(), "--steps", "16", "--fp32", "ordered")
-    assert code == 0, out
-    assert re.search(r"buckets: \d\d+ done, 0 lost", out)
-    assert "G_BINARY" in out
-    assert "against torch: 0 of 5,154 weights differ" in out
-
-
-@pytest.mark.parametrize("simulator", ["verilator"])
-def test_by_the_rtl(tmp_path: Path, simulator: str) -> None:
-    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
-    code, out = trained(device, "--steps", "16")
-    assert code == 0, out
-    assert "G_BINARY" in out
-    assert "against torch: 0 of 5,154 weights differ" in out
-
-
-@pytest.mark.parametrize("simulator", ["verilator"])
-def test_codes_by_the_rtl(tmp_path: Path, simulator: str) -> None:
-    device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
-    trains_on_codes(device, "--low", "G_INT4")
-
-
-@pytest.mark.nightly("12 s; the RTL trains on narrow codes in every change, votes go with FP32")
-def test_codes_by_the_models() -> None:
-    """Send the FP32 part through the device as well."""
-    trains_on_codes(ModelDevice(), "--low", "G_INT8", "--fp32", "ordered")
-
-
-def trains_on_codes(device: ServedDevice, *words: str) -> None:
-    """Check that integer codes give equal weights with the device and with torch."""
+@pytest.mark.parametrize(
+    ("simulator", "words"),
+    [
+        ("", ("--fp32", "ordered")),  # the FP32 part goes through the device as well
+        ("verilator", ()),
+        ("verilator", ("--low", "G_INT4")),
+        pytest.param(
+            "",
+            ("--low", "G_INT8", "--fp32", "ordered"),
+            marks=pytest.mark.nightly("12 s; the RTL trains on narrow codes in every change"),
+        ),
+    ],
+)
+def test_weights_are_those_of_torch(tmp_path: Path, simulator: str, words: tuple[str, ...]) -> None:
+    device: ServedDevice = ModelDevice()
+    if simulator:
+        device = RtlDevice(Simulators().bulk(simulator, {}), tmp_path, simulator, 4)
     code, out = trained(device, "--steps", "16", *words)
     assert code == 0, out
-    assert words[1] in out
+    assert re.search(r"buckets: \d\d+ done, 0 lost", out)
+    assert (words[1] if "--low" in words else "G_BINARY") in out
     assert "against torch: 0 of 5,154 weights differ" in out
 
 

@@ -50,7 +50,7 @@ class CreditReturn:
 
     def __init__(self, config: LinkConfig) -> None:
         self._config = config
-        self._free = Credits()
+        self._free = [0, 0]  # plain, data
         self._held: list[tuple[int, bool]] = []
         self._initial = False
         self.held = False
@@ -62,8 +62,8 @@ class CreditReturn:
         """Grant the initial credits of the configuration, as fast as possible, at the end of
         INIT.
         """
-        self._free.plain += self._config.grant_plain
-        self._free.data += self._config.grant_data
+        self._free[0] += self._config.grant_plain
+        self._free[1] += self._config.grant_data
         self._initial = True
 
     @property
@@ -71,63 +71,51 @@ class CreditReturn:
         """Return True if part of the first grant has not been sent."""
         return self._initial and not self.held
 
-    def release(self, now: int, plain: int = 0, data: int = 0) -> None:
+    def release(self, now: int, plain: int, data: int) -> None:
         """Release the credits of messages that were consumed at clock ``now``."""
         low, high = self._config.return_delay
-        if not high:
-            self._free.plain += plain
-            self._free.data += data
-            return
         for is_data, count in ((False, plain), (True, data)):
             for _ in range(count):
-                due = now + self._config.rng.randint(low, high)
+                due = now + self._config.rng.randint(low, high) if high else now
                 heapq.heappush(self._held, (due, is_data))
+        if not high:
+            self.tick(now)
 
     def tick(self, now: int) -> None:
         """Free the held credits that are due."""
         while self._held and self._held[0][0] <= now:
-            if heapq.heappop(self._held)[1]:
-                self._free.data += 1
-            else:
-                self._free.plain += 1
+            self._free[heapq.heappop(self._held)[1]] += 1
 
     @property
     def ready(self) -> tuple[bool, bool]:
         """Return whether plain and data credits may be sent now."""
-        if self.held:
-            return False, False
-        free, config = self._free, self._config
-        plain = free.plain > 0 and (
-            self._initial or free.plain >= min(config.return_batch, config.grant_plain)
-        )
-        data = free.data > 0 and (
-            self._initial or free.data >= min(config.return_batch, config.grant_data)
+        config = self._config
+        grants = config.grant_plain, config.grant_data
+        plain, data = (
+            not self.held and free >= (1 if self._initial else max(1, min(config.return_batch, n)))
+            for free, n in zip(self._free, grants, strict=True)
         )
         return plain, data
 
     def take(self) -> tuple[int, int]:
         """Return the credit nibbles (plain, data) of the flit that is sent now."""
-        plain_ready, data_ready = self.ready
-        plain = largest_credit(self._free.plain) if plain_ready else 0
-        data = largest_credit(self._free.data) if data_ready else 0
-        self._free.plain -= plain
-        self._free.data -= data
+        plain, data = (
+            largest_credit(free) * ready for free, ready in zip(self._free, self.ready, strict=True)
+        )
+        self._free[0] -= plain
+        self._free[1] -= data
         self.peer.plain += plain
         self.peer.data += data
-        if not self._free.plain and not self._free.data:
-            self._initial = False
+        self._initial = self._initial and any(self._free)
         return encode_credit(plain), encode_credit(data)
 
     def spent(self, plain: int, data: int) -> bool:
         """Subtract credits that the peer used; return False if it did not own them (clamped to
         0).
         """
-        self.peer.plain -= plain
-        self.peer.data -= data
-        if self.peer.plain >= 0 and self.peer.data >= 0:
-            return True
-        self.peer.plain, self.peer.data = max(self.peer.plain, 0), max(self.peer.data, 0)
-        return False
+        left = self.peer.plain - plain, self.peer.data - data
+        self.peer.plain, self.peer.data = max(left[0], 0), max(left[1], 0)
+        return min(left) >= 0
 
 
 TxT = TypeVar("TxT", bound=Message)
@@ -141,7 +129,11 @@ WireFlit = tuple[int, int]
 
 
 class LinkPartner(Generic[TxT, RxT]):
-    """Base of HostLink and DeviceLink."""
+    """Base of HostLink and DeviceLink, with hooks for faults that damage no flit.
+
+    ``hold_*(True)`` may be repeated; ``hold_*(False)`` releases everything that was held. A reset
+    removes the hooks.
+    """
 
     tx_direction: Direction
     # Bit positions of the nibble that returns plain credits and of the one that receives them. Data
@@ -179,6 +171,11 @@ class LinkPartner(Generic[TxT, RxT]):
         self._raw: deque[tuple[int, int, bool, int, int]] = deque()
         self.phy = True
         self._phy_seen = False  # it has been up in some clock
+        self._acks: int | None = None  # what is held; None: nothing is
+        self._peer_acks: int | None = None
+        self._peer_credits: Credits | None = None
+        self._repeat_tx = self._repeat_rx = False
+        self._again: WireFlit | None = None
 
     # -------------------------------------------------------------------------- status
 
@@ -241,6 +238,42 @@ class LinkPartner(Generic[TxT, RxT]):
             else:
                 self.retry.phy_down()
 
+    # -------------------------------------------------------------------------- hooks
+
+    def hold_acks(self, held: bool) -> None:
+        """Hold back acknowledgements of the peer's flits."""
+        self.num_ack += self._acks or 0
+        self._acks = None
+        if held:
+            self._acks, self.num_ack = self.num_ack, 0
+
+    def hold_peer_acks(self, held: bool) -> None:
+        """Hold back the peer's acknowledgements, as if they arrived late."""
+        late, self._peer_acks = self._peer_acks, None
+        if held:
+            self._peer_acks = late or 0
+        elif late:
+            self._acknowledged(late)
+
+    def hold_credits(self, held: bool) -> None:
+        """Return no credits to the peer."""
+        self.returns.held = held
+
+    def hold_peer_credits(self, held: bool) -> None:
+        """Have no credits to spend; credits that the peer grants are held."""
+        if held and self._peer_credits is None:
+            self._peer_credits, self.credits = self.credits, Credits()
+        elif not held and self._peer_credits is not None:
+            self.credits, self._peer_credits = self._peer_credits, None
+
+    def repeat_sent(self) -> None:
+        """Send the next protocol or all-data flit twice, which breaks the rules of the link."""
+        self._repeat_tx = True
+
+    def repeat_received(self) -> None:
+        """Receive the next protocol or all-data flit twice."""
+        self._repeat_rx = True
+
     # -------------------------------------------------------------------------- sender
 
     def stall(self) -> None:
@@ -252,6 +285,15 @@ class LinkPartner(Generic[TxT, RxT]):
     def next_flit(self) -> WireFlit | None:
         """Return the flit of this clock, or None for an idle clock."""
         self.stall()
+        if self._again is not None:
+            out, self._again = self._again, None
+            return out
+        wire = self._next()
+        if self._repeat_tx and wire is not None and not wire[1] & 1:
+            self._repeat_tx, self._again = False, wire
+        return wire
+
+    def _next(self) -> WireFlit | None:
         if not self.phy or self.retry.lrsm in (Lrsm.PHY_REINIT, Lrsm.ABORT):
             return None
         self.returns.tick(self.now)
@@ -403,7 +445,11 @@ class LinkPartner(Generic[TxT, RxT]):
         if not self._param_received:
             self._issue("protocol_error", "a protocol flit before INIT.Param")
             return []
-        return self._protocol(payload)
+        messages = self._protocol(payload)
+        if self._repeat_rx:
+            self._repeat_rx = False
+            messages += self.receive(protocol_id, flit)
+        return messages
 
     def _lost(self, counter: str) -> list[RxT]:
         # This includes the time before the first clean flit: the peer may already have received one
@@ -454,21 +500,26 @@ class LinkPartner(Generic[TxT, RxT]):
     def _good_retryable(self) -> None:
         self.num_ack += 1
         self.retry.good_retryable()
+        if self._acks is not None:
+            self.hold_acks(True)
 
     def _acknowledged(self, count: int) -> None:
-        if count and not self.buffer.acknowledge(count):
+        if self._peer_acks is not None:
+            self._peer_acks += count
+        elif count and not self.buffer.acknowledge(count):
             self._issue("protocol_error", f"{count} acknowledged, fewer were outstanding")
 
     def _granted(self, header: int) -> None:
+        credits = self._peer_credits or self.credits
         for shift in (20, 24, 28):
             nibble = header >> shift & 15
             if is_cache_credit(nibble):
                 self.counters["cache_credit"] += 1
             elif nibble & 7:
                 if shift == self._grant_shift:
-                    self.credits.plain += decode_credit(nibble)
+                    credits.plain += decode_credit(nibble)
                 elif shift == 28:
-                    self.credits.data += decode_credit(nibble)
+                    credits.data += decode_credit(nibble)
 
     def _protocol(self, payload: int) -> list[RxT]:
         report: FlitReport[RxT] = self.unpacker.feed(payload)
@@ -488,97 +539,7 @@ class LinkPartner(Generic[TxT, RxT]):
 _IDLE = seal(encode_control(RetryIdle()))
 
 
-class HookedPartner(LinkPartner[TxT, RxT]):
-    """Link partner with hooks for faults that damage no flit; a reset removes them.
-
-    ``hold_*(True)`` may be repeated; ``hold_*(False)`` releases everything that was held.
-    """
-
-    def reset(self) -> None:
-        self._acks: int | None = None  # what is held; None: nothing is
-        self._peer_acks: int | None = None
-        self._peer_credits: Credits | None = None
-        self._repeat_tx = self._repeat_rx = False
-        self._again: WireFlit | None = None
-        super().reset()
-
-    def hold_acks(self, held: bool) -> None:
-        """Hold back acknowledgements of the peer's flits."""
-        self.num_ack += self._acks or 0
-        self._acks = None
-        if held:
-            self._acks, self.num_ack = self.num_ack, 0
-
-    def hold_peer_acks(self, held: bool) -> None:
-        """Hold back the peer's acknowledgements, as if they arrived late."""
-        late, self._peer_acks = self._peer_acks, None
-        if held:
-            self._peer_acks = late or 0
-        elif late:
-            self._acknowledged(late)
-
-    def hold_credits(self, held: bool) -> None:
-        """Return no credits to the peer."""
-        self.returns.held = held
-
-    def hold_peer_credits(self, held: bool) -> None:
-        """Have no credits to spend; credits that the peer grants are held."""
-        if held and self._peer_credits is None:
-            self._peer_credits, self.credits = self.credits, Credits()
-        elif not held and self._peer_credits is not None:
-            self.credits, self._peer_credits = self._peer_credits, None
-
-    def repeat_sent(self) -> None:
-        """Send the next protocol or all-data flit twice, which breaks the rules of the link."""
-        self._repeat_tx = True
-
-    def repeat_received(self) -> None:
-        """Receive the next protocol or all-data flit twice."""
-        self._repeat_rx = True
-
-    # -------------------------------------------------------------------------- the partner's own
-
-    def next_flit(self) -> WireFlit | None:
-        if self._again is not None:
-            out, self._again = self._again, None
-            self.stall()
-            return out
-        wire = super().next_flit()
-        if self._repeat_tx and wire is not None and not wire[1] & 1:
-            self._repeat_tx, self._again = False, wire
-        return wire
-
-    def receive(self, protocol_id: int, flit: int) -> list[RxT]:
-        messages = super().receive(protocol_id, flit)
-        if self._repeat_rx and not flit & 1:
-            self._repeat_rx = False
-            messages += super().receive(protocol_id, flit)
-        return messages
-
-    def _good_retryable(self) -> None:
-        super()._good_retryable()
-        if self._acks is not None:
-            self.hold_acks(True)
-
-    def _acknowledged(self, count: int) -> None:
-        if self._peer_acks is None:
-            super()._acknowledged(count)
-        else:
-            self._peer_acks += count
-
-    def _granted(self, header: int) -> None:
-        if self._peer_credits is None:
-            super()._granted(header)
-            return
-        own, self.credits = self.credits, self._peer_credits
-        super()._granted(header)
-        self.credits = own
-
-
-__all__ = ["DeviceLink", "HostLink", "LinkPartner", "WireFlit"]
-
-
-class HostLink(HookedPartner[M2SMessage, S2MMessage]):
+class HostLink(LinkPartner[M2SMessage, S2MMessage]):
     """Host end of the link: sends Req and RwD, receives NDR and DRS."""
 
     tx_direction = Direction.M2S
@@ -588,7 +549,7 @@ class HostLink(HookedPartner[M2SMessage, S2MMessage]):
     _unpacker = S2MUnpacker
 
 
-class DeviceLink(HookedPartner[S2MMessage, M2SMessage]):
+class DeviceLink(LinkPartner[S2MMessage, M2SMessage]):
     """Device end of the link: sends NDR and DRS, receives Req and RwD."""
 
     tx_direction = Direction.S2M

@@ -3,16 +3,18 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from itertools import takewhile
 
 import pytest
 
-from cocotbext.cxl.link.device_stub import DeviceStub
-from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import DeviceLink, HostLink, WireFlit
+from cocotbext.cxl.link.conftest import LinkBench
+from cocotbext.cxl.link.partner import HostLink, WireFlit
 from cocotbext.cxl.link.retry import Lrsm, RetryBuffer
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.control import (
+    ControlFlit,
     Llcrd,
+    RetryAck,
     RetryFrame,
     RetryIdle,
     RetryReq,
@@ -20,115 +22,45 @@ from cocotbext.cxl.wire.control import (
     encode_control,
 )
 from cocotbext.cxl.wire.crc import seal
-from cocotbext.cxl.wire.flits import ProtocolCode, is_control
+from cocotbext.cxl.wire.flits import Direction, ProtocolCode, is_control
 from cocotbext.cxl.wire.messages import (
     BE_ALL,
     S2MDRS,
     S2MNDR,
-    M2SMessage,
     M2SReq,
     M2SRwD,
     NdrOp,
     ReqOp,
     RwdOp,
-    S2MMessage,
 )
 from cocotbext.cxl.wire.packer import PackOptions
 
 PID = ProtocolCode.CACHEMEM.word
+IDLE = seal(encode_control(RetryIdle()))
 
 
-@dataclass
-class Wire:
-    """Host and device with ``delay`` clocks of latency each way."""
-
-    host: HostLink
-    stub: DeviceStub
-    delay: int = 3
-    damage: Callable[[WireFlit], WireFlit] | None = None
-    ready: Callable[[], bool] = lambda: True
-    down: list[WireFlit | None] = field(default_factory=list)
-    up: list[WireFlit | None] = field(default_factory=list)
-    responses: list[S2MMessage] = field(default_factory=list)
-    clocks: int = 0
-
-    def step(self) -> None:
-        self.clocks += 1
-        if self.host.retry.retrain_request or self.stub.link.retry.retrain_request:
-            self.set_phy(False)
-            self.set_phy(True)
-        self._move(self.host.next_flit(), self.down, self._to_device)
-        self._move(self.stub.next_flit(self.ready()), self.up, self._to_host)
-
-    def set_phy(self, up: bool) -> None:
-        self.down.clear()
-        self.up.clear()
-        self.host.set_phy(up)
-        self.stub.link.set_phy(up)
-
-    def _move(
-        self,
-        flit: WireFlit | None,
-        line: list[WireFlit | None],
-        deliver: Callable[[WireFlit], None],
-    ) -> None:
-        if flit is not None and self.damage is not None:
-            flit = self.damage(flit)
-        line.append(flit)
-        if len(line) > self.delay:
-            head = line.pop(0)
-            if head is not None:
-                deliver(head)
-
-    def _to_device(self, flit: WireFlit) -> None:
-        self.stub.receive(*flit)
-
-    def _to_host(self, flit: WireFlit) -> None:
-        self.responses += self.host.receive(*flit)
-
-    def run(self, until: Callable[[], bool], limit: int = 20000) -> None:
-        start = self.clocks
-        while not until():
-            self.step()
-            assert self.clocks - start < limit, "stuck"
+def control_of(flit: WireFlit | None) -> ControlFlit:
+    assert flit is not None
+    assert is_control(flit[1])
+    return decode_control(flit[1])[0]
 
 
-def make(seed: int = 0, **config: object) -> Wire:
-    rng = random.Random(seed)
-    host = LinkConfig(rng=rng, **config)  # type: ignore[arg-type]
-    device = LinkConfig(
-        rng=rng,
-        retry=host.retry,
-        retry_timeout=host.retry_timeout,
-        pack=PackOptions(dense=host.pack.dense, multi_header=bool(seed & 1), rng=rng),
-    )
-    return Wire(HostLink(host), DeviceStub(DeviceLink(device), (1, 9), rng))
+def receive(host: HostLink, *controls: ControlFlit) -> None:
+    for control in controls:
+        host.receive(PID, seal(encode_control(control)))
 
 
-def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
-    """Return reads, writes and partial writes, each with its own tag."""
-    out: list[M2SMessage] = []
-    for tag in range(count):
-        addr = 64 * rng.randrange(16)
-        kind = rng.randrange(4)
-        if kind < 2:
-            out.append(M2SReq(ReqOp.MEM_RD if kind else ReqOp.MEM_RD_DATA, tag, addr))
-        elif kind == 2:
-            out.append(M2SRwD(RwdOp.MEM_WR, tag, addr, data=rng.randbytes(64)))
-        else:
-            be = rng.getrandbits(64)
-            out.append(M2SRwD(RwdOp.MEM_WR_PTL, tag, addr, data=rng.randbytes(64), be=be))
-    return out
+def damage(rng: random.Random, rate: float) -> Callable[[WireFlit], WireFlit]:
+    """Return a hook that damages a share of the flits, a fifth of them in their Protocol ID."""
 
+    def change(flit: WireFlit) -> WireFlit:
+        if rng.random() >= rate:
+            return flit
+        if rng.random() < 0.2:
+            return flit[0] ^ 0x0101, flit[1]
+        return flit[0], flit[1] ^ 1 << rng.randrange(528)
 
-def check_all_answered(wire: Wire, sent: list[M2SMessage]) -> None:
-    assert sorted(m.tag for m in wire.responses) == [m.tag for m in sent]
-    kinds = {m.tag: isinstance(m, S2MDRS) for m in wire.responses}
-    assert all(kinds[m.tag] == isinstance(m, M2SReq) for m in sent)
-
-
-def clean(wire: Wire) -> bool:
-    return not wire.host.issues and not wire.stub.link.issues
+    return change
 
 
 CONFIGS: dict[str, dict[str, object]] = {
@@ -146,55 +78,46 @@ CONFIGS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("seed", range(4))
 def test_traffic(name: str, seed: int) -> None:
-    wire = make(seed, **CONFIGS[name])
-    rng = random.Random(seed)
-    wire.ready = lambda: rng.random() < 0.8
-    sent = traffic(rng, 300)
-    for message in sent:
-        wire.host.send(message)
-    wire.run(lambda: len(wire.responses) >= len(sent))
-    for _ in range(300):
-        wire.step()
-    check_all_answered(wire, sent)
-    assert clean(wire)
-    assert wire.host.tx_idle
-    assert wire.stub.idle
+    bench, rng = LinkBench.make(seed, **CONFIGS[name]), random.Random(seed)
+    bench.ready = lambda: rng.random() < 0.8
+    bench.delay = dict.fromkeys(Direction, 3)
+    sent = random_requests(rng, 300)
+    bench.answered(sent)
+    kinds = {one.tag: isinstance(one, S2MDRS) for one in bench.responses}
+    assert all(kinds[one.tag] == isinstance(one, M2SReq) for one in sent)
     if name != "idle flits":  # idle flits need acknowledgements too
-        assert wire.host.unacknowledged <= 2
-        assert wire.stub.link.unacknowledged <= 2
+        assert bench.host.unacknowledged <= 2
+        assert bench.device.unacknowledged <= 2
 
 
 def test_data_is_what_was_written() -> None:
-    wire = make(1)
+    bench = LinkBench.make(1)
     lines = {64 * i: random.Random(i).randbytes(64) for i in range(40)}
-    for i, (addr, data) in enumerate(lines.items()):
-        wire.host.send(M2SRwD(RwdOp.MEM_WR, i, addr, data=data))
-    wire.run(lambda: len(wire.responses) == 40)
-    wire.host.send(M2SRwD(RwdOp.MEM_WR_PTL, 99, 0, data=bytes(64), be=BE_ALL - 1))
-    wire.run(lambda: len(wire.responses) == 41)
-    for i, addr in enumerate(lines):
-        wire.host.send(M2SReq(ReqOp.MEM_RD, i, addr))
-    wire.run(lambda: len(wire.responses) == 81)
-    got = {m.tag: m.data for m in wire.responses if isinstance(m, S2MDRS)}
+    bench.answered(
+        [M2SRwD(RwdOp.MEM_WR, i, 64 * i, data=data) for i, data in enumerate(lines.values())]
+    )
+    bench.answered([M2SRwD(RwdOp.MEM_WR_PTL, 99, 0, data=bytes(64), be=BE_ALL - 1)])
+    bench.answered([M2SReq(ReqOp.MEM_RD, i, addr) for i, addr in enumerate(lines)])
+    got = {one.tag: one.data for one in bench.responses if isinstance(one, S2MDRS)}
     lines[0] = lines[0][:1] + bytes(63)
     assert [got[i] for i in range(40)] == list(lines.values())
 
 
 def test_initialisation_order() -> None:
-    host, device = HostLink(), DeviceLink()
-    idle = seal(encode_control(RetryIdle()))
-    assert [host.next_flit() for _ in range(3)] == [(PID, idle)] * 3
-    host.receive(PID, idle ^ 1 << 500)  # not clean
-    assert host.next_flit() == (PID, idle)
-    host.receive(PID, idle)
+    bench = LinkBench.make()
+    host = bench.host
+    assert [host.next_flit() for _ in range(3)] == [(PID, IDLE)] * 3
+    host.receive(PID, IDLE ^ 1 << 500)  # not clean
+    assert host.next_flit() == (PID, IDLE)
+    host.receive(PID, IDLE)
     flit = host.next_flit()
     assert flit is not None
-    assert "InitParam" in str(decode_control(flit[1])[0])
-    assert host.next_flit() == (PID, idle)
+    assert "InitParam" in str(control_of(flit))
+    assert host.next_flit() == (PID, IDLE)
     host.receive(PID, seal(0))
     assert host.counters["protocol_error"] == 1
-    device.receive(*flit)
-    answer = device.next_flit()
+    bench.device.receive(*flit)
+    answer = bench.device.next_flit()
     assert answer is not None
     host.receive(*answer)
     assert host.active
@@ -204,35 +127,20 @@ def test_initialisation_order() -> None:
 
 def test_protocol_ids_of_the_receiver() -> None:
     host = HostLink()
-    idle = seal(encode_control(RetryIdle()))
     for pid in (0x5555, 0x8787, 0x5500, 0x9999, 0xFFFF, 0x0000, 0x5587, 0xCCCC, 0x4B4B):
-        host.receive(pid, idle)
+        host.receive(pid, IDLE)
     counters = host.counters
     assert counters["pid_correctable"] == 1
     assert counters["pid_uncorrectable"] == 2
     assert counters["pid_unexpected"] == 2
 
 
-def _bring_up(host: HostLink) -> DeviceLink:
-    device = DeviceLink()
-    for _ in range(12):
-        for sender, receiver in ((host, device), (device, host)):
-            flit = sender.next_flit()
-            if flit is not None:
-                receiver.receive(*flit)
-    assert host.active
-    assert device.active
-    return device
-
-
 def test_llcrd_after_16_acks_or_32_clocks() -> None:
-    host = HostLink()
-    device = _bring_up(host)
-    for _ in range(40):
-        host.next_flit()
+    bench = LinkBench.make().up()
+    host = bench.host
     host.num_ack = 0
     assert all(host.next_flit() is None for _ in range(100))
-    empty = seal(device.packer.empty().payload)
+    empty = seal(bench.device.packer.empty().payload)
     host.receive(PID, empty)
     assert all(host.next_flit() is None for _ in range(100))  # one ack alone forces nothing
     host.receive(PID, empty)
@@ -240,17 +148,15 @@ def test_llcrd_after_16_acks_or_32_clocks() -> None:
     while (flit := host.next_flit()) is None:
         quiet += 1
     assert quiet in (30, 31, 32)
-    assert decode_control(flit[1])[0] == Llcrd(2)
+    assert control_of(flit) == Llcrd(2)
     for _ in range(16):
         host.receive(PID, empty)
-    flit = host.next_flit()
-    assert flit is not None
-    assert decode_control(flit[1])[0] == Llcrd(16)
+    assert control_of(host.next_flit()) == Llcrd(16)
 
 
 def test_credit_overflow_and_surplus_acks_are_reported() -> None:
-    host = HostLink(LinkConfig(grant_plain=1, grant_data=0))
-    device = _bring_up(host)
+    bench = LinkBench.make(grant_plain=1, grant_data=0).up()
+    host, device = bench.host, bench.device
     device.credits.plain = 10
     device.send(S2MNDR(NdrOp.CMP, 1))
     device.send(S2MNDR(NdrOp.CMP, 2))
@@ -258,74 +164,52 @@ def test_credit_overflow_and_surplus_acks_are_reported() -> None:
     assert flit is not None
     host.receive(*flit)
     assert "credits" in host.issues[0]
-    host.receive(PID, seal(encode_control(Llcrd(200))))
+    receive(host, Llcrd(200))
     assert "outstanding" in host.issues[1]
 
 
-def test_control_flit_with_a_static_bit() -> None:
-    for retry in (False, True):
-        host = HostLink(LinkConfig(retry=retry))
-        _bring_up(host)
-        host.receive(PID, seal(encode_control(RetryFrame()) | 1 << 300))
-        assert host.counters["protocol_error"] == 1
-        assert host.retry.lrsm is (Lrsm.LLRREQ if retry else Lrsm.NORMAL), "nobody knows its ESeq"
+@pytest.mark.parametrize("retry", [False, True])
+def test_control_flit_with_a_static_bit(retry: bool) -> None:
+    host = LinkBench.make(retry=retry).up().host
+    host.receive(PID, seal(encode_control(RetryFrame()) | 1 << 300))
+    assert host.counters["protocol_error"] == 1
+    assert host.retry.lrsm is (Lrsm.LLRREQ if retry else Lrsm.NORMAL), "nobody knows its ESeq"
 
 
-# ------------------------------------------------------------------------------ retry
-
-
+# -- retry ----------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rate", [0.01, 0.05, 0.1])
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("seed", range(6))
 def test_retry_delivers_everything_once(seed: int, dense: bool, rate: float) -> None:
     rng = random.Random(seed)
     pack = PackOptions(dense=dense, rng=random.Random(seed))
-    wire = make(seed, retry=True, retry_timeout=200, pack=pack)
-
-    def damage(flit: WireFlit) -> WireFlit:
-        if rng.random() >= rate:
-            return flit
-        if rng.random() < 0.2:
-            return flit[0] ^ 0x0101, flit[1]
-        return flit[0], flit[1] ^ 1 << rng.randrange(528)
-
-    wire.damage = damage
-    wire.delay = rng.randrange(1, 12)
-    sent = traffic(rng, 200)
-    for message in sent:
-        wire.host.send(message)
-    wire.run(lambda: len(wire.responses) >= len(sent), limit=60000)
-    wire.damage = None
-    for _ in range(600):
-        wire.step()
-    check_all_answered(wire, sent)
-    assert clean(wire)
-    assert wire.host.retry.lrsm is Lrsm.NORMAL
-    assert wire.host.unacknowledged <= 2
-    assert wire.stub.link.unacknowledged <= 2
+    bench = LinkBench.make(seed, retry=True, retry_timeout=200, pack=pack)
+    bench.at_pins = dict.fromkeys(Direction, damage(rng, rate))
+    bench.delay = dict.fromkeys(Direction, rng.randrange(1, 12))
+    bench.answered(random_requests(rng, 200))
+    bench.at_pins.clear()
+    bench.steps(600)
+    assert bench.host.retry.lrsm is Lrsm.NORMAL
+    assert bench.host.unacknowledged <= 2
+    assert bench.device.unacknowledged <= 2
 
 
 def test_phy_retrain_loses_nothing() -> None:
-    rng = random.Random(9)
-    wire = make(9, retry=True)
-    sent = traffic(rng, 200)
-    for message in sent:
-        wire.host.send(message)
-    for _ in range(30):
-        for _ in range(rng.randrange(5, 20)):
-            wire.step()
-        wire.set_phy(False)
-        for _ in range(3):
-            wire.step()
-        wire.set_phy(True)
-    wire.run(lambda: len(wire.responses) >= len(sent))
-    check_all_answered(wire, sent)
-    assert clean(wire)
+    rng, bench = random.Random(9), LinkBench.make(9, retry=True)
+    bench.delay = dict.fromkeys(Direction, 3)
+
+    def ready() -> bool:
+        bench.retrain = rng.random() < 0.1 and bench.host.counters["phy_reinit"] < 30
+        return True
+
+    bench.ready = ready
+    bench.answered(random_requests(rng, 200))
+    assert bench.host.counters["phy_reinit"] > 10
 
 
 def test_retry_counts_retrains_and_gives_up() -> None:
-    host = HostLink(LinkConfig(retry=True, retry_timeout=8, max_retry=2, max_phy_reinit=1))
-    _bring_up(host)
+    settings = {"retry": True, "retry_timeout": 8, "max_retry": 2, "max_phy_reinit": 1}
+    host = LinkBench.make(**settings).up().host
     host.receive(PID, 1 << 520)  # bad CRC; nobody answers the requests
     asked = retrains = 0
     while not host.failed:
@@ -335,30 +219,22 @@ def test_retry_counts_retrains_and_gives_up() -> None:
             assert host.next_flit() is None
             host.set_phy(True)
         flit = host.next_flit()
-        if flit and isinstance(decode_control(flit[1])[0], RetryReq) and is_control(flit[1]):
-            asked += 1
+        asked += flit is not None and isinstance(control_of(flit), RetryReq)
     assert (asked, retrains) == (4, 1)
     assert host.counters["link_failure"] == 1
     assert host.next_flit() is None
 
 
-def test_frames_are_needed_before_a_request() -> None:
-    host = HostLink(LinkConfig(retry=True))
-    _bring_up(host)
-    sent = host.buffer.wr_ptr
-    for frames, answered in ((4, False), (5, True), (7, True)):
-        for _ in range(frames):
-            host.receive(PID, seal(encode_control(RetryFrame())))
-        host.receive(PID, seal(encode_control(RetryReq(sent - 1, 1))))
-        flits = [host.next_flit() for _ in range(8)]
-        controls = [str(decode_control(f[1])[0]).split("(")[0] for f in flits if f]
-        expected = ["RetryFrame"] * 5 + ["RetryAck", "Llcrd"]
-        assert controls == (expected if answered else [])
+@pytest.mark.parametrize(("frames", "answered"), [(4, False), (5, True), (7, True)])
+def test_frames_are_needed_before_a_request(frames: int, answered: bool) -> None:
+    host = LinkBench.make(retry=True).up().host
+    receive(host, *[RetryFrame()] * frames, RetryReq(host.buffer.wr_ptr - 1, 1))
+    flits = takewhile(bool, (host.next_flit() for _ in range(6)))
+    assert [type(control_of(one)) for one in flits] == ([RetryFrame] * 5 + [RetryAck]) * answered
 
 
 def test_full_buffer_stops_the_sender() -> None:
-    host = HostLink(LinkConfig(retry=True, retry_depth=22))
-    _bring_up(host)
+    host = LinkBench.make(retry=True, retry_depth=22).up().host
     host.credits.data = 1000
     for tag in range(200):
         host.send(M2SRwD(RwdOp.MEM_WR, tag, 0))
@@ -387,3 +263,107 @@ def test_buffer_limits() -> None:
     assert not buffer.holds(21)
     assert buffer.acknowledge(20)
     assert not buffer.acknowledge(1)
+
+
+# -- the first flits: neither end may lose the other's INIT.Param ---------------------------------
+def comes_up(bench: LinkBench) -> None:
+    """Check that credits flow both ways, no error is reported, and both ends become idle."""
+    both = bench.host, bench.device
+    bench.run(lambda: all(end.credits.plain and end.credits.data for end in both), 9000)
+    bench.steps(200)
+    bench.clean()
+    assert [end.retry.lrsm for end in both] == [Lrsm.NORMAL] * 2
+
+
+ENDS = {"h": [Direction.S2M], "d": [Direction.M2S], "hd": [*Direction], "": []}
+
+
+def starting(first: int, ends: str) -> LinkBench:
+    """Return a bench that damages the first flits to the host, to the device or to both."""
+    bench = LinkBench.make(first, retry=True)
+    bench.delay = dict.fromkeys(Direction, 3)
+    for direction in ENDS[ends]:
+        bench.after_pins[direction] = lambda wire: (
+            wire[0],
+            wire[1] ^ (bench.clock <= first) << 200,
+        )
+    return bench
+
+
+@pytest.mark.parametrize("ends", ["h", "d", "hd"])
+@pytest.mark.parametrize("first", range(30))
+def test_first_flits_are_damaged(ends: str, first: int) -> None:
+    comes_up(starting(first, ends))
+
+
+@pytest.mark.parametrize("ends", ["", "h", "d"])
+@pytest.mark.parametrize("at", range(1, 24))
+def test_retrain_among_the_first_flits(ends: str, at: int) -> None:
+    bench = starting(at, ends)
+    bench.steps(at)
+    bench.set_phy(False)
+    bench.steps(at % 3)
+    bench.set_phy(True)
+    comes_up(bench)
+
+
+def test_first_training_is_no_retrain() -> None:
+    bench = LinkBench.make(retry=True)
+    bench.set_phy(False)
+    bench.steps(50)
+    bench.set_phy(True)
+    comes_up(bench)
+    assert not bench.host.counters["phy_reinit"]
+    assert not bench.device.counters["phy_reinit"]
+
+
+# -- hooks ----------------------------------------------------------------------------------------
+def test_acks_are_held_and_let_out() -> None:
+    bench = LinkBench.make(retry=True).up()
+    host, device = bench.host, bench.device
+    device.hold_acks(True)
+    for tag in range(40):
+        host.send(M2SReq(ReqOp.MEM_RD, tag, 0))
+    bench.steps(200)
+    assert host.unacknowledged > 20
+    device.hold_acks(False)
+    host.hold_peer_acks(True)
+    bench.steps(200)
+    assert host.unacknowledged > 20
+    host.hold_peer_acks(False)
+    assert host.unacknowledged <= 1
+    assert not host.issues
+
+
+def test_credits_are_held_and_let_out() -> None:
+    bench = LinkBench.make(retry=True).up()
+    host, device = bench.host, bench.device
+    credits = host.credits.plain
+    host.hold_peer_credits(True)
+    host.send(M2SReq(ReqOp.MEM_RD, 1, 0))
+    bench.steps(60)
+    assert not host.tx_idle
+    host.hold_peer_credits(False)
+    device.hold_credits(True)
+    bench.steps(60)
+    assert host.tx_idle
+    assert host.credits.plain == credits - 1
+    device.hold_credits(False)
+    bench.steps(60)
+    assert host.credits.plain == credits
+    host.hold_peer_credits(True)
+    host.reset()
+    assert host.credits.plain == 0
+    assert host._peer_credits is None, "a reset takes the hooks away"
+
+
+@pytest.mark.parametrize("by_sender", [True, False])
+def test_a_repeated_flit_comes_twice(by_sender: bool) -> None:
+    bench = LinkBench.make(retry=True).up()
+    bench.host.repeat_sent() if by_sender else bench.device.repeat_received()
+    tags: list[int] = []
+    bench.stub.on_request.append(lambda message: tags.append(message.tag))
+    bench.host.send(M2SReq(ReqOp.MEM_RD, 7, 0))
+    bench.host.send(M2SReq(ReqOp.MEM_RD, 8, 0))
+    bench.steps(20)
+    assert tags == [7, 8, 7, 8]

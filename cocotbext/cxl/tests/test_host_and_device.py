@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,8 +29,18 @@ from cocotbext.cxl import (
     LinkConfig,
 )
 from cocotbext.cxl.conftest import RunCocotb
-from cocotbext.cxl.link.partner import WireFlit
-from cocotbext.cxl.wire.messages import S2MDRS, M2SMessage, M2SReq, ReqOp, S2MMessage
+from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
+from cocotbext.cxl.link.device_stub import DeviceStub
+from cocotbext.cxl.link.partner import DeviceLink, WireFlit
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    M2SMessage,
+    M2SReq,
+    M2SRwD,
+    ReqOp,
+    RwdOp,
+    S2MMessage,
+)
 from cocotbext.cxl.wire.packer import PackOptions
 
 SIZE = 1 << 14
@@ -59,8 +69,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(dut: Any, cfg: CxlConfig) -> AsyncIterator[Bench]:
-    """Yield a link that is up; then stop both ends, so that the next test can use the pins."""
+async def bench(dut: Any, cfg: CxlConfig, stub: DeviceStub | None = None) -> AsyncIterator[Bench]:
+    """Yield a link that is up (with ``stub``: just out of reset); then stop both ends, so that the
+    next test can use the pins.
+    """
     rng = random.Random(5)
     dut.break_hold.value = 0
     dut.rst_n.value = 0
@@ -72,10 +84,13 @@ async def bench(dut: Any, cfg: CxlConfig) -> AsyncIterator[Bench]:
     pack = PackOptions(dense=cfg.link.pack.dense, rng=rng, multi_header=True)
     link = LinkConfig(rng=rng, pack=pack, retry=cfg.link.retry, retry_timeout=300)
     inner_pins = CxlMemBus.from_prefix(dut, "dev"), dut.clk, dut.rst_n, False
-    inner = CxlMemDevice(*inner_pins, size=SIZE, link_config=link, latency=(2, 10), rng=rng)
+    inner = CxlMemDevice(
+        *inner_pins, size=SIZE, link_config=link, latency=(2, 10), rng=rng, stub=stub
+    )
     await ClockCycles(dut.clk, 4)
     dut.rst_n.value = 1
-    await host.wait_up()
+    if stub is None:
+        await host.wait_up()
     try:
         yield Bench(dut, host, inner, monitor, rng)
     finally:
@@ -314,9 +329,95 @@ async def a_bus_without_the_optional_signals(dut: Any) -> None:
     device.stop()
 
 
+LIMIT = 400
+READ = M2SReq(ReqOp.MEM_RD, 0, 0x40)
+
+
+async def read(run: Bench) -> None:
+    await run.host.wait_up()
+    await run.host.call(READ)
+
+
+async def drain(run: Bench) -> None:
+    await run.host.wait_up()
+    run.host.submit(READ)
+    await run.host.drain()
+
+
+async def fill(run: Bench) -> None:
+    """Write until there is no room."""
+    await run.host.wait_up()
+    for k in range(200):
+        await run.host.issue(M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)))
+
+
+async def in_reset(run: Bench) -> None:
+    run.dut.rst_n.value = 0
+    await ClockCycles(run.dut.clk, 2)
+    await run.host.call(READ)
+
+
+OWED = r"owed: DRS for M2SReq MEM_RD tag=[0-9A-F]{4} ld=0 addr=0x40, \d+ clocks old"
+LATE = r"^time-out: no response to the oldest request within 400 clocks; credits from the device: 6"
+DOWN = "^time-out: no link-up within 400 clocks; "
+BROKEN: dict[str, tuple[DeviceFault, Callable[[Bench], Awaitable[None]], str]] = {
+    "wrong_tag": (
+        DeviceFault.WRONG_TAG,
+        read,
+        f"^wrong tag, or a second response: nobody waits for it: S2MDRS MEM_DATA tag=.*; {OWED}$",
+    ),
+    "ndr_for_drs": (
+        DeviceFault.NDR_FOR_DRS,
+        read,
+        f"^NDR in place of the DRS that is owed: S2MNDR CMP tag=.*; {OWED}$",
+    ),
+    "bad_crc": (
+        DeviceFault.BAD_CRC,
+        read,
+        f"^a flit of the device is bad and lost, as link-level retry is off, .*; {OWED}$",
+    ),
+    "lost_response": (DeviceFault.LOST_RESPONSE, read, f"{LATE}.*; {OWED}$"),
+    "lost_in_drain": (DeviceFault.LOST_RESPONSE, drain, f"{LATE}.*; {OWED}$"),
+    "no_credits": (DeviceFault.NO_CREDITS, read, f"{DOWN}no Req and no RwD credits from the dev"),
+    "silent": (
+        DeviceFault.SILENT,
+        read,
+        f"{DOWN}no Req and no RwD credits .*, no flit has come from the device",
+    ),
+    "no_room": (
+        DeviceFault.NO_CREDIT_RETURN,
+        fill,
+        r"time-out: .*no RwD credits from the device, .*requests not sent: \d+.*; owed: NDR for ",
+    ),
+    "never_out_of_reset": (DeviceFault.LOST_RESPONSE, in_reset, f"{DOWN}rst_n is not 1"),
+}
+"""(fault of the device, call of the host that must not hang, its error) by name."""
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+@cocotb.parametrize(name=list(BROKEN))
+async def broken_device(dut: Any, name: str) -> None:
+    """Check that the call raises within the time-out, and every later call and check() as well."""
+    fault, call, text = BROKEN[name]
+    kind = CxlTimeout if "time-out" in text else CxlError
+    cfg = CxlConfig(response_timeout=LIMIT, link_up_timeout=LIMIT)
+    async with bench(dut, cfg, BrokenDevice(DeviceLink(), fault)) as run:
+        begin = run.monitor.cycle
+        with pytest.raises(kind, match=text) as caught:
+            await call(run)
+        assert type(caught.value) is kind
+        assert "\n" not in str(caught.value)
+        assert run.monitor.cycle - begin < 2 * LIMIT
+        for later in (run.host.drain, lambda: run.host.call(READ)):
+            with pytest.raises(kind, match=text):
+                await later()
+        with pytest.raises(CxlError, match=r"errors, first: clock \d+: "):
+            run.check()
+
+
 def test_host_and_device(run_cocotb: RunCocotb) -> None:
     """Run all of the above on each simulator."""
-    assert run_cocotb("cocotbext.cxl.tests.test_host_and_device") == (11, 0)
+    assert run_cocotb("cocotbext.cxl.tests.test_host_and_device") == (20, 0)
 
 
 def fresh_python(code: str) -> None:

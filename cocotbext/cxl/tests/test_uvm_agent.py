@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import cocotb
+import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, Timer
 from pyuvm import ConfigDB, uvm_root, uvm_test
@@ -15,9 +16,13 @@ from cocotbext.cxl.bus import CxlMemBus
 from cocotbext.cxl.config import CxlConfig, ReadyPattern
 from cocotbext.cxl.conftest import RunCocotb
 from cocotbext.cxl.device import CxlMemDevice
+from cocotbext.cxl.errors import CxlTimeout
+from cocotbext.cxl.link.broken_device import BrokenDevice, DeviceFault
+from cocotbext.cxl.link.device_stub import DeviceStub
 from cocotbext.cxl.link.link_config import LinkConfig
-from cocotbext.cxl.link.partner import WireFlit
+from cocotbext.cxl.link.partner import DeviceLink
 from cocotbext.cxl.uvm_agent import CxlMemAgent, CxlMemSequence
+from cocotbext.cxl.wire.conftest import random_requests
 from cocotbext.cxl.wire.crc import seal
 from cocotbext.cxl.wire.flits import FlitHeader
 from cocotbext.cxl.wire.messages import (
@@ -31,20 +36,7 @@ from cocotbext.cxl.wire.messages import (
 )
 from cocotbext.cxl.wire.packer import PackOptions
 
-
-def traffic(rng: random.Random, count: int) -> list[M2SMessage]:
-    """Return reads and writes of 64 lines."""
-    out: list[M2SMessage] = []
-    for _ in range(count):
-        addr, kind = 64 * rng.randrange(64), rng.randrange(4)
-        if kind < 2:
-            out.append(M2SReq(ReqOp.MEM_RD, 0, addr))
-        elif kind == 2:
-            out.append(M2SRwD(RwdOp.MEM_WR, 0, addr, data=rng.randbytes(64)))
-        else:
-            be = rng.getrandbits(64)
-            out.append(M2SRwD(RwdOp.MEM_WR_PTL, 0, addr, data=rng.randbytes(64), be=be))
-    return out
+READ = M2SReq(ReqOp.MEM_RD, 0, 0x40)
 
 
 class Batch(CxlMemSequence):
@@ -77,10 +69,10 @@ class Memory(CxlMemSequence):
 
 
 class AgentTest(uvm_test):
-    """Agent, wire and device; subclasses add ``traffic``."""
+    """Agent, wire and device; subclasses add ``traffic``, or another ``session``."""
 
     dut: Any
-    retry = False
+    fault: DeviceFault | None = None
 
     def configure(self) -> CxlConfig:
         """Return the settings of the host."""
@@ -90,8 +82,6 @@ class AgentTest(uvm_test):
         self.dut = cocotb.top
         self.rng = random.Random(11)
         self.cfg = self.configure()
-        self.cfg.link.retry = self.retry
-        self.cfg.link.retry_timeout = 300
         self.agent = CxlMemAgent("agent", self)
         self.passive = CxlMemAgent("passive", self)
         self.passive.active = False
@@ -105,45 +95,36 @@ class AgentTest(uvm_test):
         dut.break_hold.value = 0
         dut.rst_n.value = 0
         pack = PackOptions(dense=self.cfg.link.pack.dense, rng=self.rng, multi_header=True)
-        link = LinkConfig(rng=self.rng, pack=pack, retry=self.retry, retry_timeout=300)
+        link = LinkConfig(rng=self.rng, pack=pack)
         bus = CxlMemBus.from_prefix(dut, "dev")
-        self.device = CxlMemDevice(
-            bus, dut.clk, dut.rst_n, False, link_config=link, latency=(2, 10), rng=self.rng
-        )
+        stub = DeviceStub(DeviceLink(link), (2, 10), self.rng)
+        if self.fault is not None:
+            stub = BrokenDevice(DeviceLink(), self.fault)
+        self.device = CxlMemDevice(bus, dut.clk, dut.rst_n, False, stub=stub)
         await ClockCycles(dut.clk, 4)
         dut.rst_n.value = 1
+        await self.session()
+        self.device.stop()
+        self.drop_objection()
+
+    async def session(self) -> None:
+        """Bring the link up, send traffic, and check that both monitors have seen it."""
         await self.agent.host.wait_up()
         await self.traffic()
         await self.agent.host.drain()
-        await ClockCycles(dut.clk, 300)
+        await ClockCycles(self.dut.clk, 300)
         monitor = self.agent.monitor
         assert monitor.requests > 0
         assert self.passive.monitor.requests == monitor.requests
         assert self.agent.host.idle
         assert monitor.tracker.idle, monitor.tracker.outstanding
-        self.device.stop()
-        self.drop_objection()
 
     async def traffic(self) -> None:
         """Send 500 messages, twice."""
         for _ in range(2):
-            batch = Batch(traffic(self.rng, 500))
+            batch = Batch(random_requests(self.rng, 500))
             await batch.start(self.agent.sequencer)
             assert None not in batch.responses
-
-
-class Sparse(AgentTest):
-    """Random packing."""
-
-    def configure(self) -> CxlConfig:
-        return CxlConfig.sparse(5)
-
-
-class Starved(AgentTest):
-    """Two credits and back-pressure."""
-
-    def configure(self) -> CxlConfig:
-        return CxlConfig.starved(6)
 
 
 class Pattern(AgentTest):
@@ -157,39 +138,6 @@ class Pattern(AgentTest):
 
     async def traffic(self) -> None:
         await Memory("memory").start(self.agent.sequencer)
-
-
-class Retry(AgentTest):
-    """Damaged flits in both directions and retrains of the physical layer."""
-
-    retry = True
-
-    def damage(self, flit: WireFlit) -> WireFlit:
-        """Flip a bit in one of a hundred flits."""
-        if self.rng.random() > 0.01:
-            return flit
-        return flit[0], flit[1] ^ 1 << self.rng.randrange(528)
-
-    def configure(self) -> CxlConfig:
-        cfg = CxlConfig.sparse(8)
-        cfg.damage_to_device = cfg.damage_to_host = self.damage
-        cfg.waive = lambda rule, direction: (rule, direction) == ("crc", "M2S")
-        return cfg
-
-
-class Reset(AgentTest):
-    """Reset during traffic, which aborts requests in flight; the link comes up again."""
-
-    async def traffic(self) -> None:
-        flying = [self.agent.host.submit(message) for message in traffic(self.rng, 50)]
-        await ClockCycles(self.dut.clk, 20)
-        self.dut.rst_n.value = 0
-        await ClockCycles(self.dut.clk, 3)
-        self.dut.rst_n.value = 1
-        assert any(t.aborted for t in flying)
-        assert all(t.done for t in flying)
-        await self.agent.host.wait_up()
-        await super().traffic()
 
 
 class Injected(AgentTest):
@@ -223,7 +171,7 @@ class BrokenHold(AgentTest):
 
     async def traffic(self) -> None:
         self.dut.break_hold.value = 1
-        for message in traffic(self.rng, 50):
+        for message in random_requests(self.rng, 50):
             self.agent.host.submit(message)
         await Timer(500, "ns")
         self.dut.break_hold.value = 0
@@ -232,13 +180,61 @@ class BrokenHold(AgentTest):
         raise RuntimeError("seen")
 
 
-async def _run(dut: Any, test: type[AgentTest]) -> None:
-    Clock(dut.clk, 2, "ns", impl="gpi").start()
+class LostInSequence(AgentTest):
+    """Lost response whose error the sequence receives, not the task of the driver."""
+
+    fault = DeviceFault.LOST_RESPONSE
+    text = "owed: DRS for M2SReq MEM_RD tag="
+
+    def configure(self) -> CxlConfig:
+        return CxlConfig(response_timeout=400, link_up_timeout=400)
+
+    async def session(self) -> None:
+        await self.agent.host.wait_up()
+        writes = [M2SRwD(RwdOp.MEM_WR, 0, 64 * k, data=bytes(64)) for k in range(80)]
+        for _ in range(2):  # every later item raises as well
+            with pytest.raises(CxlTimeout, match=self.text):
+                await Batch([READ, *writes]).start(self.agent.sequencer)
+
+
+class NoRoomInSequence(LostInSequence):
+    """Item that waits for room without credits."""
+
+    fault, text = DeviceFault.NO_CREDIT_RETURN, "no RwD credits from the device"
+
+
+class WaivedAndReset(LostInSequence):
+    """Deliberate, waived time-out; after a reset calls wait again."""
+
+    ran: ClassVar[CxlMemAgent]
+
+    def configure(self) -> CxlConfig:
+        cfg = super().configure()
+        cfg.waive = lambda rule, _way: rule in ("timeout", "end")
+        return cfg
+
+    async def session(self) -> None:
+        dut, host = self.dut, self.agent.host
+        type(self).ran = self.agent
+        await host.wait_up()
+        with pytest.raises(CxlTimeout):
+            await host.call(READ)
+        dut.rst_n.value = 0
+        await ClockCycles(dut.clk, 3)
+        dut.rst_n.value = 1
+        await host.wait_up()
+        await host.call(READ)  # the fault concerns the first read alone
+        await host.drain()
+
+
+async def _run(dut: Any, test: type[AgentTest], clock: bool = True) -> None:
+    if clock:
+        Clock(dut.clk, 2, "ns", impl="gpi").start()
     await uvm_root().run_test(test, keep_set={ConfigDB})
 
 
 @cocotb.test()
-@cocotb.parametrize(test=[AgentTest, Sparse, Starved, Pattern, Retry, Reset, Injected])
+@cocotb.parametrize(test=[AgentTest, Pattern, Injected])
 async def agent(dut: Any, test: type[AgentTest]) -> None:
     """Run every test above except the negative one."""
     await _run(dut, test)
@@ -250,6 +246,25 @@ async def pin_checks_see_a_broken_hold(dut: Any) -> None:
     await _run(dut, BrokenHold)
 
 
+@cocotb.test(timeout_time=20, timeout_unit="us")
+@cocotb.parametrize(test=[LostInSequence, NoRoomInSequence])
+async def broken_device(dut: Any, test: type[AgentTest]) -> None:
+    """Check that items raise within the time-out and that check_phase fails as well."""
+    with pytest.raises(AssertionError, match=" errors, first: clock "):
+        await _run(dut, test)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="us")
+async def waived_time_out(dut: Any) -> None:
+    """Check that the test is green, and so is its next run: nothing of the first one continues."""
+    for first in (True, False):
+        await _run(dut, WaivedAndReset, clock=first)
+        agent = WaivedAndReset.ran
+        before = agent.host.cycle, agent.monitor.cycle
+        await ClockCycles(dut.clk, 5)
+        assert (agent.host.cycle, agent.monitor.cycle) == before
+
+
 def test_uvm_agent(run_cocotb: RunCocotb) -> None:
     """Run all of the above on each simulator."""
-    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (8, 0)
+    assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent") == (7, 0)

@@ -127,14 +127,6 @@ class Packer(Generic[MessageT]):
             chunks.append(be_to_slot(message.be))
         self._data.append((self._pushed, message.pack(), chunks))
 
-    def sendable(self, credits: Credits, start_data: bool = True) -> bool:
-        """Return True if next() would return a flit."""
-        return bool(
-            self._chunks
-            or (self._plain and credits.plain > 0)
-            or (self._data and credits.data > 0 and start_data)
-        )
-
     def next(self, credits: Credits, start_data: bool = True) -> Packed | None:
         """Return the next flit, or None if nothing can be sent; the caller subtracts the credits.
 
@@ -144,9 +136,10 @@ class Packer(Generic[MessageT]):
             take = self._chunks.popleft
             payload = take() | take() << 128 | take() << 256 | take() << 384
             return Packed(payload, True, owed=len(self._chunks))
-        if not self.sendable(credits, start_data):
-            return None
-        return self._fill(credits, start_data)
+        data = self._data and credits.data > 0 and start_data
+        if self._chunks or data or (self._plain and credits.plain > 0):
+            return self._fill(credits, start_data)
+        return None
 
     def empty(self) -> Packed:
         """Return a protocol flit of empty slots. Raise ValueError if data is owed."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,26 +19,23 @@ from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
-from verif.replay.check import Mismatch, expected_lines, first_value, judge, reduced_by_words
+from verif.replay.check import Mismatch, expected_lines, first_value, judge
+from verif.replay.epoch import LDIDS
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
 from verif.replay.stimulus import CommitOperation, Operation, Read, Stimulus, Write
-from verif.replay.traffic import LDIDS
 
 Open = Callable[[], BulkDevice]
 
 
-@dataclass(frozen=True)
-class Cause:
-    """Result of a search: ``text`` names the worker if known; ``stimulus`` is None if the fault
-    does not recur."""
+def bisect(
+    found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions
+) -> tuple[str, Stimulus | None]:
+    """Search for the cause of a mismatch in the epoch of ``block``; drives the RTL again.
 
-    text: str
-    stimulus: Stimulus | None
-
-
-def bisect(found: Mismatch, block: EpochBlock, open_device: Open, options: ReplayOptions) -> Cause:
-    """Search for the cause of a mismatch in the epoch of ``block``; drives the RTL again."""
+    Returns:
+        A text, which names the worker if known, and a stimulus unless the fault does not recur.
+    """
     alone = _line_alone(found, block, open_device)
     if alone is not None:
         text, operations = alone
@@ -48,11 +44,11 @@ def bisect(found: Mismatch, block: EpochBlock, open_device: Open, options: Repla
         who = f"worker {missing}: its contribution is missing" if missing is not None else ""
         if not _recurs(block, open_device):
             rest = "a fresh device gives the right line: it depends on what went before the round"
-            return Cause(f"{who}{'; ' if who else ''}{rest}", None)
+            return f"{who}{'; ' if who else ''}{rest}", None
         text, operations = who or "no single worker explains it", epoch_operations(block)
     note = f"{text}; {found.text}"
     own = options.parameters, options.seed, tuple(operations), options.memory
-    return Cause(text, Stimulus(note, *own))
+    return text, Stimulus(note, *own)
 
 
 def arrival(found: Mismatch, block: EpochBlock) -> list[int]:
@@ -165,14 +161,14 @@ def _recurs(block: EpochBlock, open_device: Open) -> bool:
     except BulkFault:
         return True
     own.got[:] = again.got
-    return judge(block.work, reduced_by_words).wrong > 0
+    return judge(block.work).wrong > 0
 
 
 def epoch_operations(block: EpochBlock) -> list[Operation]:
     """Return all transactions of an epoch in order, with the expected data of the reads."""
     work, sent, parts = block.work, block.block.sent, []
     for use, own in zip(work.uses, work.sent):
-        want = reduced_by_words(own, use, work.plan.params)
+        want = expected_lines(own, use, work.plan.params)
         parts.append(want.stack.reshape(-1, LINE_BYTES))
     expect = np.concatenate(parts)  # uint8[m, 64], in the layout of ``EpochLines.returned``
     out: list[Operation] = list(_commits(block))

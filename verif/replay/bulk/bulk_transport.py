@@ -21,10 +21,10 @@ from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.bisect import bisect, epoch_operations
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch, reduced_by_words
+from verif.replay.check import Mismatch
 from verif.replay.epoch import Key
+from verif.replay.runner import Driven, ReplayStop, Transport
 from verif.replay.stimulus import Stimulus
-from verif.replay.transport import Driven, ReplayStop, Transport
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"
@@ -55,7 +55,6 @@ class BulkTransport(Transport):
     _last: EpochBlock | None = None
 
     def __post_init__(self) -> None:
-        self.reduce = reduced_by_words
         self.build_seconds = self.model.build_seconds
 
     def session(self, keys: Sequence[Key]) -> Generator[Driven, None, None]:
@@ -92,10 +91,10 @@ class BulkTransport(Transport):
         if found is None:
             raise ReplayStop("; ".join(driven.problems[:3]))
         assert self._last is not None
-        cause = bisect(found, self._last, self._fresh, self.replay.options)
-        if cause.stimulus is not None:
-            self._leave(cause.stimulus)
-        raise ReplayStop(f"{found.text}; {cause.text}")
+        cause, stimulus = bisect(found, self._last, self._fresh, self.replay.options)
+        if stimulus is not None:
+            self._leave(stimulus)
+        raise ReplayStop(f"{found.text}; {cause}")
 
     def _leave(self, stimulus: Stimulus) -> None:
         stimulus.write(self.folder / STIMULUS_FILE)

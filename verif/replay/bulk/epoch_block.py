@@ -16,8 +16,7 @@ from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
-from verif.replay.epoch import EpochLines
-from verif.replay.traffic import traffic
+from verif.replay.epoch import EpochLines, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}

@@ -18,10 +18,10 @@ from neuron_fabric.capture import write_capture
 from neuron_fabric.progress_bar import clock
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from verif.conftest import BulkModel, gradients
+from verif.conftest import BulkModel
 from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
-from verif.replay.conftest import BULK, MIX, Command, check_file, check_files, step_files
+from verif.replay.conftest import BULK, MIX, Command, check_files, step_files
 from verif.replay.runner import Progress
 from verif.replay.stimulus import CommitOperation, Read, Stimulus, Write
 
@@ -75,16 +75,6 @@ def test_warnings(transport: str, request: pytest.FixtureRequest) -> None:
     head, zero = command.of(command.folder / "c").passes().err.splitlines()
     assert head.startswith("nf replay: warning: the capture does not name its head")
     assert "tensor 'body.weight' is zero everywhere in step 3 of worker 1" in zero
-
-
-def test_shards_merge_to_the_same_files(mixed: Bulk, whole: list[bytes]) -> None:
-    for part in (2, 3):
-        mixed.passes("--shard", f"{part}/3")
-    assert not list(mixed.folder.glob("out.step*"))
-    assert "shard-1-of-3.journal: there is no journal" in mixed.refuses("--merge", 3)
-    mixed.passes("--shard", "1/3")
-    mixed.passes("--merge", 3)
-    assert mixed.files() == whole
 
 
 @pytest.mark.parametrize("cut", [0, 1, 500])
@@ -187,23 +177,6 @@ def test_registers_and_faults_are_red(bulk: Bulk) -> None:
     assert [type(one) for one in operations].count(Write) == 10
     bulk.device.dies_at, bulk.device.twice = None, True
     assert "step 3 round 0: counter DUPLICATE went up by 10" in bulk.fails(*words).err
-
-
-def test_a_nan_is_refused_or_goes_by_fp32(bulk: Bulk) -> None:
-    bad = gradients(2)
-    bad["c.weight"][2, 3, 1] = np.inf
-    path = bulk.folder / "nan"
-    write_capture(path, "nan", {1: gradients(1), 2: bad})
-    bulk, words = bulk.of(path), ("--route", "c.weight=G_BINARY", "--out", bulk.out)
-    error = bulk.refuses(*words)
-    assert "worker 2, step 2, tensor 'c.weight', index [3, 1]: inf has no sign vote" in error
-    error = bulk.refuses("--route", "*=G_INT4")
-    assert "index [3, 1]: inf has no integer code; send the tensor" in error
-    assert bulk.device.epochs == 0
-    bulk.passes(*words, "--nonfinite", "fp32")
-    for step, route in ((1, "G_BINARY"), (2, "FP32")):
-        found = check_file(bulk.folder / f"out.step-{step:06d}.safetensors", path, step)
-        assert json.loads(found["routes"])["c.weight"] == route
 
 
 WORDS = {

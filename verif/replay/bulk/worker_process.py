@@ -13,19 +13,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from models.line_packing import F32, U8, Mode
-from neuron_fabric.capture import TensorSpec
 from neuron_fabric.data import DataError, read_json
 from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
 from verif.replay.bulk.bulk_transport import STIMULUS_FILE, BulkTransport
-from verif.replay.epoch import Key
 from verif.replay.job import Piece, Replay
 from verif.replay.journal import Journal
-from verif.replay.plan import Extent
 from verif.replay.runner import drive, peak_mebibytes
-from verif.replay.source import SyntheticSource
+from verif.replay.source import HeldLines, SyntheticSource
 
 LINES_FILE, RESULT_FILE = "lines.journal", "result.json"
 _AGAIN = "replay it again"
@@ -113,50 +109,12 @@ def adopt(done: BulkTransport, piece: Piece, folder: Path, identity: Mapping[str
         (folder / STIMULUS_FILE).replace(done.folder / STIMULUS_FILE)
 
 
-# -- lines that travel with their piece: where it is driven there is no capture -------------------
-@dataclass(frozen=True)
-class Shipped:
-    """LineSource with the lines of some epochs, uint8[W, n, 64] by step, tensor and first line, for
-    processes without the capture."""
-
-    name: str
-    workers: int
-    steps: tuple[int, ...]
-    tensors: tuple[TensorSpec, ...]
-    sent: Mapping[tuple[int, str, int], U8]
-
-    def routes(self, step: int) -> Mapping[str, Mode]:
-        """Raise NotImplementedError: plans exist already."""
-        raise NotImplementedError
-
-    def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Return the lines; see LineSource."""
-        return self.sent[step, extent.tensor.name, extent.first]
-
-    def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Raise NotImplementedError: lines are packed already."""
-        raise NotImplementedError
-
-    def content(self) -> str:
-        """Raise NotImplementedError: the identity exists already."""
-        raise NotImplementedError
-
-
 def shipped(replay: Replay, piece: Piece) -> Replay:
-    """Return the replay with only what a piece needs: its lines, unless they are synthetic. Raise
-    CaptureError."""
+    """Return the replay with only what a piece needs on a machine without the capture: its lines,
+    unless they are synthetic. Raise CaptureError."""
     source, steps = replay.source, {step for step, _ in piece.keys}
     kept = tuple(one for one in replay.steps if one.step in steps)
-    if isinstance(source, SyntheticSource):
-        return replace(replay, steps=kept)
-
-    def read(key: Key) -> Mapping[tuple[int, str, int], U8]:
-        return {
-            (key[0], extent.tensor.name, extent.first): source.lines(key[0], extent, use.route)
-            for use in replay.uses(key)
-            for extent in use.extents
-        }
-
-    sent = {place: lines for key in piece.keys for place, lines in read(key).items()}
-    own = Shipped(source.name, source.workers, tuple(sorted(steps)), source.tensors, sent)
-    return replace(replay, source=own, steps=kept, warnings=())
+    if not isinstance(source, SyntheticSource):
+        uses = ((key[0], use) for key in piece.keys for use in replay.uses(key))
+        source = HeldLines.of(source, uses)
+    return replace(replay, source=source, steps=kept, warnings=())

@@ -12,11 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocotbext.cxl.host import Transaction
-from cocotbext.cxl.uvm_agent import CxlBatchItem, CxlMemSequence
+from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import (
     S2MDRS,
     S2MNDR,
-    M2SMessage,
     M2SReq,
     M2SRwD,
     NdrOp,
@@ -27,35 +26,20 @@ from models.line_packing import LINE_BYTES
 from models.regions import CommitCode
 from verif.host.c_interface import Kind
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
-from verif.replay.epoch import EpochLines
+from verif.replay.epoch import EpochLines, mixed, traffic
 from verif.replay.plan import RegionUse
-from verif.replay.traffic import mixed, traffic
 
 if TYPE_CHECKING:
     from verif.env.env import NfEnv
 
 
-class BatchSequence(CxlMemSequence):
-    """Requests that are issued together."""
-
-    def __init__(self, name: str, env: NfEnv) -> None:
-        super().__init__(name)
-        self.env = env
-
-    async def send(self, messages: Sequence[M2SMessage]) -> list[Transaction]:
-        """Issue requests; the caller can wait for each answer."""
-        item = CxlBatchItem(messages)
-        await self.start_item(item)
-        await self.finish_item(item)
-        return item.transactions
-
-
-class ReplaySequence(BatchSequence):
+class ReplaySequence(CxlMemSequence):
     """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
-    ``figures`` and ``problems`` as in `transport.Driven`."""
+    ``figures`` and ``problems`` as in `runner.Driven`."""
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
-        super().__init__("replay", env)
+        super().__init__("replay")
+        self.env = env
         self.works = works
         self.step = works[0].step
         self.rng = random.Random(env.cfg.seed << 20 | self.step)
@@ -91,7 +75,7 @@ class ReplaySequence(BatchSequence):
         for ops in np.split(made.ops, starts):
             lines = ops["line"].tolist()
             if ops["kind"][0] == Kind.WRITE:
-                writes += await self.send(
+                writes += await self.issue_all(
                     [
                         M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
                         for address, ldid, line in zip(*_columns(ops), lines)
@@ -105,7 +89,7 @@ class ReplaySequence(BatchSequence):
             requests = [
                 M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid in zip(*_columns(ops))
             ]
-            reads += zip(lines, await self.send(requests))
+            reads += zip(lines, await self.issue_all(requests))
         for line, read in reads:
             await self._store(work, line, read)
         for use in work.uses:

@@ -11,20 +11,21 @@ from typing import Any
 import cocotb
 
 from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.uvm_agent import CxlMemSequence
 from cocotbext.cxl.wire.messages import S2MDRS, M2SReq, M2SRwD, ReqOp, RwdOp
 from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
-from verif.replay.signal.replay_sequence import BatchSequence
 from verif.replay.stimulus import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
 
 
-class StimulusSequence(BatchSequence):
+class StimulusSequence(CxlMemSequence):
     """Operations in order; consecutive operations of one kind are issued back to back."""
 
     def __init__(self, env: NfEnv, stimulus: Stimulus) -> None:
-        super().__init__("stimulus", env)
+        super().__init__("stimulus")
+        self.env = env
         self.stimulus = stimulus
         self.reads = 0
 
@@ -33,7 +34,7 @@ class StimulusSequence(BatchSequence):
         for kind, group in groupby(self.stimulus.operations, type):
             members = list(group)
             if kind is Write:
-                writes += await self.send([_message(one) for one in members])
+                writes += await self.issue_all([_message(one) for one in members])
                 continue
             for write in writes:
                 await write.wait()
@@ -49,7 +50,7 @@ class StimulusSequence(BatchSequence):
             await write.wait()
 
     async def _read(self, members: list[Operation]) -> None:
-        transactions = await self.send([_message(one) for one in members])
+        transactions = await self.issue_all([_message(one) for one in members])
         for one, transaction in zip(members, transactions):
             assert isinstance(one, Read)
             answer = await transaction.wait()
