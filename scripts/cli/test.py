@@ -233,7 +233,7 @@ def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
     words = ["replay", shown(CAPTURE), "--sim", one.sim, "--transport", one.transport]
     (folder / RECORD).unlink(missing_ok=True)
     words = steps.nf(*words, "--out", one.out, *ROUTES[one.route], "--record", shown(folder))
-    step = steps.run(f"replay {one.route} {one.who}", words, log, steps.Show.AT_END)
+    step = steps.run(f"replay {one.route} {one.who}", words, log, at_end=True)
     bulk = "" if one.transport == "signal" else f"-{one.transport}"
     name = f"replay::{one.route}{bulk}"
     try:
