@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures of gradients: reader and writer; nothing here needs torch (spec: capture spec).
+"""Captures of gradients: reader and writer; nothing here needs torch::
 
     capture = Capture.open("captures/mine")
-    gradients = capture.load(60)  # name -> float32[workers, *shape]
+    gradients = capture.load(60)  # name -> float32[W, ...]
 
 Names that are not exported here may change between versions.
 """

@@ -116,7 +116,7 @@ class Capture:
         return file
 
     def load(self, step: int, names: Sequence[str] | None = None) -> dict[str, F32]:
-        """Return the gradients of ``step``: name to float32[W, *shape], in the order of the
+        """Return the gradients of ``step``: name to ``float32[W, *shape]``, in the order of the
         manifest.
 
         Args:
@@ -144,7 +144,7 @@ class Capture:
             pass
 
     def values(self) -> Iterator[tuple[int, int, layout.TensorSpec, F32]]:
-        """Yield (step, worker, tensor, float32[*shape]) for all gradients, one at a time."""
+        """Yield (step, worker, tensor, ``float32[*shape]``) for all gradients, one at a time."""
         for step in self.steps:
             for worker, file in enumerate(self.open_step(step)):
                 for spec in self.tensors:

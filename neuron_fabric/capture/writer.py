@@ -183,7 +183,7 @@ def write_capture(
     Args:
         path: Folder.
         model: Name of the model.
-        steps: Step -> name -> float32[W, *shape]; all steps have the same names, shapes and W.
+        steps: Step -> name -> ``float32[W, *shape]``; all steps have the same names, shapes and W.
         dtype: Stored type; F16 and BF16 are rounded.
         note: Free text.
         created: Time of the capture, as a text.

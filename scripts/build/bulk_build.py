@@ -82,8 +82,7 @@ def build(
         make(BulkDesign(spec, sources, target, stages), optimise)
         return {"top": spec.top, "sim": sim}
 
-    # Nobody measures the speed of RTL that is broken, or probed.
-    libraries = (LIBRARY, *(() if edits or stages else (UNCHECKED,)))
+    libraries = (LIBRARY,) if optimise == QUICK else (LIBRARY, UNCHECKED)
     products = libraries if sim == "verilator" else (DESIGN, f"{VPI_MODULE}.vpi")
     return found(sim, directory, once(directory, compile_all, products).seconds)
 
@@ -206,9 +205,8 @@ def _verilator(design: BulkDesign, optimise: tuple[str, ...]) -> None:
         )
     common: tuple[str | Path, ...] = (*COMPILE, *optimise, *system)
     rest = (*run_time, f"{MODEL}.a", "-lpthread")
-    # The bench compares with a host without checks.
-    alone = bool(design.spec.edits) or design.stages
-    libraries = ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0"))[: 1 if alone else 2]
+    # The bench compares with a host without checks, where the RTL is compiled for speed.
+    libraries = ((LIBRARY,), (UNCHECKED, "-DNF_BULK_CHECKS=0"))[: 1 if optimise == QUICK else 2]
     for library, *flags in libraries:
         host = host_sources("verilated_device.cpp")
         design.run(*common, *flags, "-shared", *host, *rest, "-o", library)

@@ -69,6 +69,7 @@ def test_the_host_library_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         seen.append(tuple(products))
         raise KeyboardInterrupt
 
+    monkeypatch.delenv("NF_BULK_QUICK", raising=False)
     for module in (bulk_build, test_host):
         monkeypatch.setattr(module, "once", watch)
     with pytest.raises(KeyboardInterrupt):
