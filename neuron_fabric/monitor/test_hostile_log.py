@@ -126,7 +126,8 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 TEXTS = ["", "\x1b[31m</svg>\u202e", "x" * 2000, "FALLBACK", "nan"]
 NUMBERS = [0, -1, 1e308, -1e308, 5e-324, 1 << 62, -(1 << 63), 1 << 63, 10**39]
-HOSTILE = st.sampled_from([*TEXTS, *NUMBERS, None, True, [], {}, [[]], [{}], {"x": 1}, [1, 2]])
+OTHERS: list[Any] = [None, True, [], {}, [[]], [{}], {"x": 1}, [1, 2]]
+HOSTILE = st.sampled_from([*TEXTS, *NUMBERS, *OTHERS])
 CHANGES = st.lists(
     st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), HOSTILE), min_size=1, max_size=3
 )
