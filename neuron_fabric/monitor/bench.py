@@ -367,12 +367,10 @@ def recordings(folder: Path) -> dict[str, Segment]:
     return {path.name.removesuffix(SUFFIX): log.read(path)[0][0] for path in paths}
 
 
-def decided(
-    segment: Segment, off: Sequence[Signal] = (), limits: Thresholds | None = None
-) -> list[Decision]:
-    """Return the decisions of ``limits`` (by default those of the specification) over a
-    recording, with all signals but ``off``."""
-    plan = replace(segment.run.plan, limits=limits or Thresholds(), off=tuple(off))
+def decided(segment: Segment, off: Sequence[Signal] = ()) -> list[Decision]:
+    """Return the decisions of the thresholds of the specification over a recording, with all
+    signals but ``off``."""
+    plan = replace(segment.run.plan, limits=Thresholds(), off=tuple(off))
     return replay(segment, plan).decisions
 
 

@@ -24,7 +24,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -342,12 +342,10 @@ def replay(segment: Segment, plan: Plan | None = None) -> Replayed:
 
 
 def _first_difference(recorded: list[Decision], found: list[Decision]) -> int | None:
-    for a, b in zip(recorded, found, strict=False):
-        if a != b:
-            return min(a.step, b.step)
-    if len(recorded) == len(found):
-        return None
-    return (recorded if len(recorded) > len(found) else found)[min(len(recorded), len(found))].step
+    for pair in zip_longest(recorded, found):
+        if pair[0] != pair[1]:
+            return min(one.step for one in pair if one is not None)
+    return None
 
 
 # Summaries of a log for the terminal and the HTML report.

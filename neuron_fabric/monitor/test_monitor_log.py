@@ -158,7 +158,12 @@ def wrong_logs(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("nowhere", "there is no such log"),
         ("replay", "no run is given"),
+        ("signals", "nf train monitor signals: no run is given"),
         ("x y", "one word too many"),
+        ("bench --recorded .", r"holds no recordings \(\*.jsonl.xz\); make them by"),
+        ("record run", "--out: is not given; give the folder for"),
+        ("record run --out nowhere", "nowhere is no folder; give"),
+        ("record run run --out .", "two runs have one name; record them apart"),
         ("empty", "is empty"),
         ("binary", "no log of a run"),
         ("long", "more than 4,194,304 bytes"),

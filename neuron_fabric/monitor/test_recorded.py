@@ -23,7 +23,7 @@ from neuron_fabric.monitor.bench import (
     signal_values,
     with_loss,
 )
-from neuron_fabric.monitor.job_plan import Signal, Thresholds
+from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.log import replay
 from neuron_fabric.monitor.test_monitor_log import command
 
@@ -83,8 +83,6 @@ def test_what_is_said_of_false_alarms(folder: Path) -> None:
     assert any(re.match(r"  false alarm: b step 2\d\d conv agreement -0.0", one) for one in lines)
     lines, good = bench.recorded_lines({"b": flipped}, [Signal.AGREEMENT, Signal.COSINE])
     assert not [one for one in lines if "agreement -" in one]
-    tight = decided(healthy, limits=replace(Thresholds(), norm_in=1.0001, norm_out=1.0001))
-    assert bench.alarms(tight)
 
 
 def test_faults_of_the_loss(folder: Path) -> None:
@@ -123,24 +121,13 @@ def test_how_near_signals_came(folder: Path, capsys: pytest.CaptureFixture[str])
     assert re.search(r"conv +agreement +\d+ steps +-0\.\d+ .* limit >= -0.05  worker \d in", out)
 
 
-def test_what_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(MonitorError, match=r"holds no recordings \(\*.jsonl.xz\); make them by"):
-        command("bench", "--recorded", str(tmp_path))
-    with pytest.raises(MonitorError, match="--out: is not given; give the folder for"):
-        command("record", str(folder))
-    with pytest.raises(MonitorError, match="nowhere is no folder; give"):
-        command("record", str(folder), "--out", "nowhere")
-    with pytest.raises(MonitorError, match="nf train monitor signals: no run is given"):
-        command("signals")
-    path = next(folder.glob(f"*healthy{SUFFIX}"))
-    with pytest.raises(MonitorError, match="two runs have one name; record them apart"):
-        command("record", str(path), str(path), "--out", str(tmp_path))
-    (tmp_path / f"cut{SUFFIX}").write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
-        command("bench", "--recorded", str(tmp_path))
-    (tmp_path / f"cut{SUFFIX}").write_bytes(b"no xz at all")
-    with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
-        command("signals", str(tmp_path / f"cut{SUFFIX}"))
+def test_a_damaged_recording_is_one_line(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"cut{SUFFIX}"
+    for data in (next(folder.glob(f"*healthy{SUFFIX}")).read_bytes()[:-40], b"no xz at all"):
+        path.write_bytes(data)
+        for words in (("bench", "--recorded", str(tmp_path)), ("signals", str(path))):
+            with pytest.raises(MonitorError, match=r"cut.jsonl.xz: is damaged \("):
+                command(*words)
 
 
 SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"

@@ -53,7 +53,7 @@ COSINES = {
     Way("steady", "G_TERNARY", "vote"): (0.75, 0.10, 0.9),
     Way("steady", "G_TERNARY", "net"): (0.85, 0.20, 0.9),
 }
-"""Of body, head and norm: a majority vote is nearly orthogonal to the gradient of a head."""
+"""Cosines of body, head and norm: a majority vote is nearly orthogonal to a head's gradient."""
 WAYS = list(COSINES)
 
 
