@@ -283,7 +283,6 @@ class SeedStrategy:
     merger: Merger = field(default_factory=Merger)
     points: list[Point] = field(default_factory=list)
     red: list[RunRecord] = field(default_factory=list)
-    useful: list[tuple[RunSpec, NextRun, float]] = field(default_factory=list)
     runs: int = 0
     start: int = 0  # bins that were closed before
 
@@ -370,8 +369,6 @@ class Closing:
                 gain = self.policy.add(choice, row, cycles_of(record))
                 self._point(self.close)
                 gains.append(gain)
-                if gain:
-                    self.close.useful.append((spec, choice, gain))
                 self.say(self._told(choice, gain))
         return any(gains)
 

@@ -11,6 +11,7 @@ from types import ModuleType
 
 from neuron_fabric import output
 from neuron_fabric.errors import say
+from scripts.common.arguments import given
 from scripts.common.errors import OptionError
 from scripts.common.paths import BUILD, shown
 from scripts.figures import (
@@ -96,7 +97,7 @@ def run_one(
     Raises:
         OptionError: --accept with an option that changes the meaning of values.
     """
-    other = set(_changed(module, args))
+    other = given(args, module.add_arguments) - {"jobs"}
     means_other = sorted(other.intersection(getattr(module, "MEAN_OTHER", ())))
     if means_other and args.accept:
         raise OptionError(
@@ -125,16 +126,6 @@ def _defaults(module: ModuleType) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser.parse_args([])
-
-
-def _changed(module: ModuleType, args: argparse.Namespace) -> list[str]:
-    """Return the options that leave something out or change what is measured; --jobs does
-    neither.
-    """
-    default = vars(_defaults(module))
-    return [
-        key for key, one in default.items() if key != "jobs" and vars(args).get(key, one) != one
-    ]
 
 
 def run_all(

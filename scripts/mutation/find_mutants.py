@@ -172,12 +172,11 @@ class _Finder:
             parts.append(Part(start, end, new, statement))
         source, key = self._sources[file], (file, tuple(parts))
         line = source.count("\n", 0, parts[0].start) + 1
-        last = source.count("\n", 0, parts[0].end) + 1
         if line in self._no_design[file]:
             return
         self._found.setdefault(
             key,
-            SourceMutant("", file, place.module, operator, line, last, tuple(parts), place.feeds),
+            SourceMutant("", file, place.module, operator, line, tuple(parts), place.feeds),
         )
 
     # ---- modules

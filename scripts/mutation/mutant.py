@@ -45,7 +45,6 @@ class SourceMutant:
 
     Attributes:
         line: first line, from 1.
-        end_line: last line.
         feeds: the module of an instance whose input is changed, "" elsewhere.
         extra: in a generate branch that the design with default parameters does not have.
     """
@@ -55,7 +54,6 @@ class SourceMutant:
     module: str
     operator: str
     line: int
-    end_line: int
     parts: tuple[Part, ...]
     feeds: str = ""
     extra: bool = False

@@ -339,7 +339,7 @@ class MutantRuns:
 
 VARIABLE, SEEN = "NF_MUTANT", "NF_MUTANT_SEEN"  # as probe.cpp reads them
 PROBE = -1  # the number that chooses none, and notes which mutants would have made a difference
-_PACKAGE = Path(__file__).with_name("nf_mutation_pkg.sv")
+_PACKAGE = Path(__file__).with_name("nf_mutation_pkg.inc")
 _NUMBER, _NOTE = "nf_mutation_pkg::nf_mutant", "nf_mutation_pkg::nf_note"
 
 # Verilator keeps such a function apart, where it cannot see the number.

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,15 +135,6 @@ def test_a_sample_hardly_changes_with_the_mutants(
     assert drawn != {mutant.id for mutant in sample(found, 100, 8)}
     fewer = {mutant.id for mutant in sample(found[:-100], 100, 7)}
     assert len(drawn & fewer) >= 90
-
-
-def test_uniform_over_modules(design: Design) -> None:
-    found, _ = design
-    share = Counter(mutant.module for mutant in found)
-    drawn = Counter(mutant.module for mutant in sample(found, 2000, 3))
-    for module, count in share.items():
-        expected = 2000 * count / len(found)
-        assert abs(drawn[module] - expected) < 6 * max(1.0, expected) ** 0.5, module
 
 
 def test_all_mutants_together_are_legal(design: Design) -> None:
