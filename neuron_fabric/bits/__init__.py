@@ -4,7 +4,6 @@
 The method is L-GreCo's (arXiv 2210.17357); formats and figures are this project's.
 """
 
-from neuron_fabric.bits.assignment import Assignment, Layer, Option, lgreco, settle
-from neuron_fabric.bits.route_errors import route_errors
+from neuron_fabric.bits.assignment import Assignment, Layer, Option, lgreco, route_errors, settle
 
 __all__ = ["Assignment", "Layer", "Option", "lgreco", "route_errors", "settle"]

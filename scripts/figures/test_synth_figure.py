@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from neuron_fabric.data import DataError
-from scripts.build import earlier, native_yosys, yosys
+from scripts.build import native_yosys, yosys
 from scripts.build.yosys import Mapped
 from scripts.cli.main import make_parser
 from scripts.common import process
 from scripts.common.paths import ROOT
 from scripts.common.records import Edit
-from scripts.figures import baseline, place_and_route, synth_figure
-from scripts.figures.place_and_route import Route
+from scripts.figures import baseline, synth_figure
 from scripts.figures.result_file import Cell, Measured, Table
+from scripts.figures.synth_figure import Route
 
 NOWHERE = Path("nowhere")
 LOW_BIT = "low-bit datapath"
@@ -113,11 +113,11 @@ def test_tables_of_a_whole_by_hand() -> None:
 def test_what_is_not_routed_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     """A controller that fits, and one that does not: a LUT more than the part has."""
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(place_and_route, "LUTS", 1)
+    monkeypatch.setattr(synth_figure, "LUTS", 1)
     name = synth_figure.PLAIN
     [told] = run("--only", name).left_out
     assert told.startswith(f"{name}: no Fmax; 1 LUTs, of which the part has 1: it fits, and ")
-    monkeypatch.setattr(place_and_route, "LUTS", 0)
+    monkeypatch.setattr(synth_figure, "LUTS", 0)
     assert run("--only", name).left_out[0].endswith("the part has 0: it does not fit")
 
 
@@ -125,15 +125,15 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
     """A shallow clone measures all else; its goal is open."""
 
     def gone(commit: str) -> str:
-        raise earlier.NotHere(f"commit {commit} is not in this clone")
+        raise synth_figure.NotHere(f"commit {commit} is not in this clone")
 
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(earlier, "filelist", gone)
+    monkeypatch.setattr(synth_figure, "filelist", gone)
     found = run("--only", "128 columns")
     name = f"{EARLIER_ENGINE}, ECP5 for short paths"
     wanted = f"{name}: commit {EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
-    monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
+    monkeypatch.setattr(synth_figure, "filelist", lambda commit: f"at-{commit}.f")
     measured = run("--only", "128 columns")
     assert measured.followed == found.followed  # so nothing of the baseline is missed
     assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
@@ -147,9 +147,9 @@ class Tools:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self.seconds, self.kept, self.limits = seconds, False, list[float]()
         monkeypatch.setattr(yosys, "synthesize", self._synthesize)
-        monkeypatch.setattr(place_and_route, "route", self._route)
-        monkeypatch.setattr(place_and_route, "installed", lambda: True)
-        monkeypatch.setattr(earlier, "filelist", lambda commit: f"at-{commit}.f")
+        monkeypatch.setattr(synth_figure, "route", self._route)
+        monkeypatch.setattr(synth_figure, "installed", lambda: True)
+        monkeypatch.setattr(synth_figure, "filelist", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
         effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)
@@ -163,9 +163,9 @@ class Tools:
             mapped(top, {top: {"LUT4": 1}}, {}), seconds=self.seconds, fresh=not self.kept
         )
 
-    def _route(self, _design: Mapped, effort_s: float) -> place_and_route.Ended:
+    def _route(self, _design: Mapped, effort_s: float) -> synth_figure.Ended:
         self.limits.append(effort_s)
-        return place_and_route.Ended(ROUTE, "", self.seconds)
+        return synth_figure.Ended(ROUTE, "", self.seconds)
 
 
 def run(*words: str) -> Measured:
@@ -195,12 +195,10 @@ def test_what_does_not_fit_has_no_clock(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(process, "run_logged", lambda *_, **__: ended[0])
     monkeypatch.setattr(yosys, "FOLDER", tmp_path)
     design = dataclasses.replace(WHOLE, key="one", name="a")
-    assert place_and_route.route(design) == place_and_route.Ended(
-        None, place_and_route.NO_PLACE, 2.0
-    )
-    assert place_and_route.route(design) == place_and_route.Ended(None, place_and_route.NO_PLACE)
+    assert synth_figure.route(design) == synth_figure.Ended(None, synth_figure.NO_PLACE, 2.0)
+    assert synth_figure.route(design) == synth_figure.Ended(None, synth_figure.NO_PLACE)
     del ended[0]
-    late = place_and_route.route(dataclasses.replace(design, key="another"), 30.0)
+    late = synth_figure.route(dataclasses.replace(design, key="another"), 30.0)
     assert (late.route, late.seconds) == (None, 30.0)
     assert late.lacks == "no Fmax: nextpnr took more than 30 s of processor time"
 
@@ -230,7 +228,7 @@ def test_report_of_place_and_route(tmp_path: Path) -> None:
     written = tmp_path / "report.json"
     written.write_text(report({"clk": 90.0, "b": 61.5}), encoding="utf-8")
     want = Route(61.5, "q", "to_line", 1, 0.75, 3.5, signals=("u_x.sum",))
-    assert place_and_route.slowest(written) == want
+    assert synth_figure.slowest(written) == want
     for text in (
         '{"fmax": {}}',
         report({"clk": 61.5, "b": 90.0}),  # no path of its slowest clock
@@ -239,7 +237,7 @@ def test_report_of_place_and_route(tmp_path: Path) -> None:
     ):
         written.write_text(text, encoding="utf-8")
         with pytest.raises(DataError):
-            place_and_route.slowest(written)
+            synth_figure.slowest(written)
 
 
 def test_what_is_the_same_is_not_mapped_again(

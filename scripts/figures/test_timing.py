@@ -13,21 +13,25 @@ import pytest
 
 from scripts.benchmarks.miss_loads import run_block, write_block
 from scripts.build import bulk_build
-from scripts.figures import baseline, timing_figure, timing_loads
+from scripts.figures import baseline, timing_figure
 from scripts.figures.timing_figure import (
     ACCESSES,
     IN_ORDER,
     LAST,
     LATENCY,
+    LOW_BIT,
+    MODES,
+    PLAIN,
     READ,
     SECOND,
     Access,
     Bench,
     Case,
+    Setting,
+    Timed,
     percentiles,
     split,
 )
-from scripts.figures.timing_loads import LOW_BIT, MODES, PLAIN, Setting, Timed
 from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.host.c_interface import PASSED, WRITES, Stage
 
@@ -35,10 +39,10 @@ SMALL = Setting(workers=3, lines=4)
 
 
 def test_stimuli_by_hand() -> None:
-    second = timing_loads.nth_worker(SMALL, 1)
+    second = timing_figure.nth_worker(SMALL, 1)
     assert second.before == ((0, 0), (0, 1), (0, 2), (0, 3))
     assert second.counted == ((1, 0), (1, 1), (1, 2), (1, 3))
-    assert timing_loads.tiles(SMALL, 3).counted == (
+    assert timing_figure.tiles(SMALL, 3).counted == (
         *((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)),
         *((0, 3), (1, 3), (2, 3)),
     )
@@ -97,7 +101,7 @@ def test_a_narrow_link_takes_its_clocks(tmp_path: Path) -> None:
     model = bulk_build.build("verilator")
     took = []
     for flit_clocks in (1, 2, 4):
-        with closing(model.open(tmp_path, 20, 1, timing_loads.AT_300.at(3))) as device:
+        with closing(model.open(tmp_path, 20, 1, timing_figure.AT_300.at(3))) as device:
             assert isinstance(device, VerilatedDevice)
             device.set_flit_clocks(flit_clocks)
             took.append(run_block(device, write_block(None, [(0, i) for i in range(400)])) / 400)

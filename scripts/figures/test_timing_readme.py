@@ -7,8 +7,7 @@ import re
 
 from scripts.common.paths import ROOT
 from scripts.figures import baseline
-from scripts.figures.timing_figure import LATENCY
-from scripts.figures.timing_loads import LOW_BIT, PLAIN
+from scripts.figures.timing_figure import LATENCY, LOW_BIT, PLAIN
 
 ACCEPTED = baseline.read()["timing"]
 

@@ -20,8 +20,18 @@ from neuron_fabric.reducers.server_wire import PartShape, Submit
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser
 from scripts.figures import result_file, traffic_figure
-from scripts.figures.network_shapes import NETWORKS, Network, Role, Tensor
-from scripts.figures.traffic_figure import POLICIES, Choice, Traffic, choices, count, ring_bytes
+from scripts.figures.traffic_figure import (
+    NETWORKS,
+    POLICIES,
+    Choice,
+    Network,
+    Role,
+    Tensor,
+    Traffic,
+    choices,
+    count,
+    ring_bytes,
+)
 from verif.host.c_interface import Block, Figures, Kind, operations
 from verif.replay.plan import plan_step
 from verif.serve.served_bucket import MODES, bucket_of
