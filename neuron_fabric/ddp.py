@@ -30,7 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.capture.layout import MANIFEST, MAX_STEP, ModuleSpec, TensorSpec
 from neuron_fabric.capture.safetensors_io import TensorFileWriter
-from neuron_fabric.capture.selection import FOLDER, Selection
+from neuron_fabric.capture.selection import FOLDER, Selection, selects
 from neuron_fabric.capture.writer import CaptureFolder, check_shared, check_tensors, worker_writer
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.errors import CaptureError, warn
@@ -179,7 +179,7 @@ class CaptureState(HookState):
 
     def _begin(self) -> None:
         self._give_up()  # the file of a backward that an exception has ended
-        if self._worker is not None and self.step in self._steps and self.step <= MAX_STEP:
+        if self._worker is not None and selects(self._steps, self.step) and self.step <= MAX_STEP:
             self._file = worker_writer(
                 self._path, self.step, self._worker, self._tensors, self._metadata
             )

@@ -41,12 +41,11 @@ class Capture:
     modules: tuple[layout.ModuleSpec, ...] = ()
 
     @staticmethod
-    def open(path: str | Path, max_workers: int = layout.MAX_WORKERS) -> Capture:
+    def open(path: str | Path) -> Capture:
         """Read and check the manifest of a capture.
 
         Args:
             path: Folder of the capture.
-            max_workers: Greatest number of workers, the limit of the device.
 
         Raises:
             CaptureError: Anything is wrong.
@@ -56,7 +55,7 @@ class Capture:
         if not folder.is_dir():
             raise CaptureError(folder, "no such folder", "give the folder that holds capture.json")
         try:
-            return _manifest(folder, read_object(where), max_workers)
+            return _manifest(folder, read_object(where))
         except FileNotFoundError:
             raise CaptureError(where, "file is missing", "this is no capture folder") from None
         except DataError as error:
@@ -164,7 +163,7 @@ class _Manifest:
     modules: tuple[dict[str, Any], ...] = ()
 
 
-def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Capture:
+def _manifest(folder: Path, content: dict[str, Any]) -> Capture:
     """Check the content of capture.json.
 
     Raises:
@@ -183,8 +182,8 @@ def _manifest(folder: Path, content: dict[str, Any], max_workers: int) -> Captur
     found = typed(_Manifest, {key: one for key, one in content.items() if key in known})
     if found.world_size < 1:
         raise DataError(f"world_size is {found.world_size}, not a positive number")
-    if found.world_size > max_workers:
-        what = f"{found.world_size} workers, the device takes {max_workers}"
+    if found.world_size > layout.MAX_WORKERS:
+        what = f"{found.world_size} workers, the device takes {layout.MAX_WORKERS}"
         raise CaptureError(where, what, "capture with fewer workers")
     if not found.steps:
         what = "no step is whole: the capture was cut off or is under way"

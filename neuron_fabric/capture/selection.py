@@ -19,48 +19,40 @@ LAYERS = "NF_CAPTURE_LAYERS"
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 
-@dataclass(frozen=True)
-class Numbers:
-    """Set of numbers as ranges; all numbers if there is no range."""
+def parse_numbers(text: str, what: str) -> tuple[range, ...]:
+    """Parse ``3,60``, ``0-100`` or ``0-1000:50`` (every 50th); an empty text means all.
 
-    ranges: tuple[range, ...] = ()
+    Args:
+        text: The numbers.
+        what: Description of the numbers in an error.
 
-    def __contains__(self, number: object) -> bool:
-        return not self.ranges or any(number in one for one in self.ranges)
+    Raises:
+        CaptureError: The text is wrong.
+    """
+    ranges = []
+    for part in [p.strip() for p in text.split(",")] if text.strip() else []:
+        match = _RANGE.fullmatch(part)
+        if match is None:
+            todo = "write 3,60 or 0-100 or 0-1000:50"
+            raise CaptureError(f"{what} {part!r}", "not understood", todo)
+        first, last, stride = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if not first <= last <= MAX_STEP or stride == 0:
+            raise CaptureError(f"{what} {part!r}", "no such range", f"0 to {MAX_STEP}, upwards")
+        ranges.append(range(first, last + 1, stride))
+    return tuple(ranges)
 
-    @staticmethod
-    def parse(text: str, what: str, limit: int) -> Numbers:
-        """Parse ``3,60``, ``0-100`` or ``0-1000:50`` (every 50th); an empty text means all.
 
-        Args:
-            text: The numbers.
-            what: Description of the numbers in an error.
-            limit: Greatest number.
-
-        Raises:
-            CaptureError: The text is wrong.
-        """
-        ranges = []
-        for part in [p.strip() for p in text.split(",")] if text.strip() else []:
-            match = _RANGE.fullmatch(part)
-            if match is None:
-                raise CaptureError(
-                    f"{what} {part!r}", "not understood", "write 3,60 or 0-100 or 0-1000:50"
-                )
-            first, last = int(match[1]), int(match[2] or match[1])
-            stride = int(match[3] or 1)
-            if not first <= last <= limit or stride == 0:
-                raise CaptureError(f"{what} {part!r}", "no such range", f"0 to {limit}, upwards")
-            ranges.append(range(first, last + 1, stride))
-        return Numbers(tuple(ranges))
+def selects(ranges: Sequence[range], number: int) -> bool:
+    """Return whether a number is in one of the ranges; all numbers are if there is none."""
+    return not ranges or any(number in one for one in ranges)
 
 
 @dataclass(frozen=True)
 class Selection:
     """Selection of a capture; everything by default."""
 
-    steps: Numbers = Numbers()
-    ranks: Numbers = Numbers()
+    steps: tuple[range, ...] = ()
+    ranks: tuple[range, ...] = ()
     layers: tuple[str, ...] = ()
 
     @staticmethod
@@ -69,8 +61,8 @@ class Selection:
         single text."""
         parts = layers.split(",") if isinstance(layers, str) else layers
         return Selection(
-            Numbers.parse(steps, "steps", MAX_STEP),
-            Numbers.parse(ranks, "ranks", MAX_STEP),
+            parse_numbers(steps, "steps"),
+            parse_numbers(ranks, "ranks"),
             tuple(part.strip() for part in parts if part.strip()),
         )
 
@@ -83,12 +75,12 @@ class Selection:
     def workers(self, world_size: int) -> list[int]:
         """Return the selected ranks in order; their indices are the workers of the capture.
         CaptureError for a rank that does not exist."""
-        for one in self.ranks.ranges:
+        for one in self.ranks:
             if one[-1] >= world_size:
                 raise CaptureError(
                     f"rank {one[-1]}", f"there are {world_size} ranks", "choose among them"
                 )
-        return [rank for rank in range(world_size) if rank in self.ranks]
+        return [rank for rank in range(world_size) if selects(self.ranks, rank)]
 
     def tensors(self, all_tensors: Sequence[TensorSpec]) -> list[TensorSpec]:
         """Return the selected tensors in the order of the model. CaptureError for a glob

@@ -211,11 +211,6 @@ def test_bad_tensor_entries(folder: Path, change: dict[str, Any], text: str) -> 
     fails(edit(folder, lambda content: content["tensors"][0].update(change)), text)
 
 
-def test_the_device_may_take_fewer_workers(folder: Path) -> None:
-    with pytest.raises(CaptureError, match="2 workers, the device takes 1"):
-        Capture.open(folder, max_workers=1)
-
-
 def test_files_that_do_not_fit_the_manifest(folder: Path) -> None:
     path = folder / "step-000003" / "worker-001.safetensors"
     one = {name: value[0] for name, value in gradients().items()}

@@ -215,7 +215,7 @@ def write_capture(
                     kept = f32_to_bf16(own) if dtype == "BF16" else own.astype(layout.STORED[dtype])
                     file.write(name, kept)
         lead.finished(step)
-    return Capture.open(folder, max_workers=max(world, layout.MAX_WORKERS))
+    return Capture.open(folder)
 
 
 def check_shared(path: Path, manifest: bytes) -> None:
