@@ -164,7 +164,12 @@ def seed_of(commit: str) -> int:
 
 
 def regress(args: argparse.Namespace) -> int:
-    """Replay the shipped capture on every simulator by every route, then run the smoke suite."""
+    """Replay the shipped capture on every simulator by every route, then run the smoke suite.
+
+    examples:
+      nf regress                                 replay on both simulators
+      nf regress --sim verilator --jobs 2        replay on one of them
+    """
     start = time.monotonic()
     sims, missing = registry.choose(args.sim)
     if missing:
@@ -266,18 +271,16 @@ def differences(folder: Path, sims: Sequence[str], route: str) -> list[str]:
     return out
 
 
-REGRESS = Command(
-    """examples:
-  nf regress                                 replay on both simulators
-  nf regress --sim verilator --jobs 2        replay on one of them
-""",
-    _add_common,
-    regress,
-)
+REGRESS = Command(_add_common, regress)
 
 
 def nightly(args: argparse.Namespace) -> int:
-    """Run every part of the night, also after one has failed; return 1 if one failed."""
+    """Run every part of the night, also after one has failed; return 1 if one failed.
+
+    examples:
+      nf nightly                                 run all of it, with the date as the seed
+      nf nightly --only fuzz --seed 20261122     repeat parts by their first word, as on that day
+    """
     start = time.monotonic()
     seed = str(args.seed or date_base())
     todo = parts(args.sim, str(args.jobs), seed)
@@ -329,10 +332,5 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
 
 
 NIGHTLY = Command(
-    """examples:
-  nf nightly                                 run all of it, with the date as the seed
-  nf nightly --only fuzz --seed 20261122     repeat the parts that begin with a word, as on that day
-""",
-    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"),
-    nightly,
+    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"), nightly
 )
