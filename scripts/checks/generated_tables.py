@@ -74,20 +74,21 @@ def _mutants(root: Path, _: str) -> Rows:
     for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
         listed = mutants.read(path)
         alive = ", ".join(f"`{mutant.id}`" for mutant in listed if mutant.survives)
-        yield f"`{path.name}`", _comment(path), str(len(listed)), alive
+        yield f"`{path.name}`", header_sentence(path, "# "), str(len(listed)), alive
 
 
 def _package_mutants(root: Path, _: str) -> Rows:
     yield "file", "what it breaks", "mutants"
     for path in sorted((root / "verif" / "mutants" / "package").glob("*.yaml")):
-        yield f"`{path.name}`", _comment(path), str(len(package_mutants.read(path)))
+        yield f"`{path.name}`", header_sentence(path, "# "), str(len(package_mutants.read(path)))
 
 
-def _comment(path: Path) -> str:
-    """First sentence of the comment under the licence line of a YAML file."""
-    lines = path.read_text(encoding="utf-8").splitlines()[1:]
-    words = [line.removeprefix("#").strip() for line in lines[:5] if line.startswith("#")]
-    return " ".join(words).partition(". ")[0].removesuffix(".")
+def header_sentence(path: Path, mark: str = "//") -> str:
+    """First sentence of the comment under the licence line of a file."""
+    lines = path.read_text(encoding="utf-8").splitlines()[1:15]
+    return _first(
+        " ".join(line.removeprefix(mark).strip() for line in lines if line.startswith(mark))
+    )
 
 
 def _rtl(root: Path, _: str) -> Rows:
@@ -100,13 +101,6 @@ def _rtl(root: Path, _: str) -> Rows:
         folder = "" if path.parent == before else f"`{path.parent.name}/`"
         before = path.parent
         yield folder, f"`{path.stem if path.suffix == '.sv' else path.name}`", header_sentence(path)
-
-
-def header_sentence(path: Path) -> str:
-    """First sentence of an RTL file's head comment."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    words = [line.removeprefix("//").strip() for line in lines[1:15] if line.startswith("//")]
-    return _first(" ".join(words).strip())
 
 
 def _first(text: str) -> str:

@@ -143,7 +143,12 @@ def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def lint(args: argparse.Namespace) -> int:
-    """Lint every build with three readers of SystemVerilog: each finds what the others miss."""
+    """Lint every build with three readers of SystemVerilog: each finds what the others miss.
+
+    examples:
+      nf lint                                    lint every build with three readers
+      nf lint --build small                      lint one parameter set
+    """
     plan = testplan.read()
     names = args.build or list(plan.builds)
     checks: dict[str, Callable[[], list[str]]] = {
@@ -176,11 +181,4 @@ def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> lis
     return [line for line in command(words, env=env) if not simulator.says_nothing(line)]
 
 
-LINT = Command(
-    """examples:
-  nf lint                                    lint every build with three readers
-  nf lint --build small                      lint one parameter set
-""",
-    add_lint_arguments,
-    lint,
-)
+LINT = Command(add_lint_arguments, lint)

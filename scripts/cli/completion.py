@@ -17,8 +17,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 
-from scripts.build import registry
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="shell")
@@ -78,6 +76,8 @@ def add_filters(parser: argparse._ActionsContainer) -> None:
 
 def add_sim(add: Callable[..., object], what: str = "simulator") -> None:
     """Add `--sim`: one simulator, by default the first of the registry."""
+    from scripts.build import registry  # `nf` itself needs no simulator
+
     first = registry.names()[0]
     add("--sim", choices=registry.names(), default=first, help=f"{what} ({first})")
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import io
 import os
 import signal
@@ -121,7 +122,7 @@ class _OverviewParser(OneLineParser):
         for title, verbs in SECTIONS.items():
             lines += [f"{title}:", *(f"  {name:16}  {text}" for name, text in verbs.items())]
             lines.append("")
-        return "\n".join([*lines, examples_in(__doc__)])
+        return "\n".join([*lines, examples_in(__doc__), ""])
 
 
 def load(name: str) -> Command:
@@ -131,14 +132,14 @@ def load(name: str) -> Command:
     module = importlib.import_module(path)
     if command:
         found: Command = getattr(module, command)
-        return found
+        return found._replace(examples=examples_in(found.run.__doc__))
     examples = getattr(module, "EXAMPLES", examples_in(module.__doc__))
-    return Command(examples, module.add_arguments, module.run)
+    return Command(module.add_arguments, module.run, examples)
 
 
 def examples_in(docstring: str | None) -> str:
     """Return the end of a docstring from "examples:" on, the epilog of a help."""
-    _, head, rest = (docstring or "").partition("examples:\n")
+    _, head, rest = inspect.cleandoc(docstring or "").partition("examples:\n")
     return head + rest
 
 

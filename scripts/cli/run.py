@@ -396,6 +396,11 @@ def rerun(args: argparse.Namespace) -> int:
 
     A proof and a replay are recorded with their command line, since their result depends on files
     that a RunSpec does not hold: that command is executed again.
+
+    examples:
+      nf rerun 812                               rerun run 812 of `nf history`
+      nf rerun 812 --waves                       rerun it with waves
+      nf rerun test_modes.fp32-icarus-default-s7 rerun the last run of that name
     """
     from scripts.cli import prove, replay  # `nf run` starts faster without them
 
@@ -430,12 +435,4 @@ def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
     return code
 
 
-RERUN = Command(
-    """examples:
-  nf rerun 812                               rerun run 812 of `nf history`
-  nf rerun 812 --waves                       rerun it with waves
-  nf rerun test_modes.fp32-icarus-default-s7 rerun the last run of that name
-""",
-    add_rerun_arguments,
-    rerun,
-)
+RERUN = Command(add_rerun_arguments, rerun)

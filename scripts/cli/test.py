@@ -164,7 +164,13 @@ def seed_of(commit: str) -> int:
 
 
 def regress(args: argparse.Namespace) -> int:
-    """Replay the shipped capture, then run the smoke suite, then write the report."""
+    """Replay the shipped capture, then run the smoke suite, then write the report.
+
+    examples:
+      nf regress                                 replay on both simulators, run each test once
+      nf regress --sim verilator --jobs 2        the same on one of them
+      nf regress --full                          all combinations, as in the night (20 minutes)
+    """
     start = time.monotonic()
     sims, missing = registry.choose(args.sim)
     if missing:
@@ -312,19 +318,16 @@ def add_regress_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-REGRESS = Command(
-    """examples:
-  nf regress                                 replay on both simulators, run each test once
-  nf regress --sim verilator --jobs 2        the same on one of them
-  nf regress --full                          all combinations, as in the night (20 minutes)
-""",
-    add_regress_arguments,
-    regress,
-)
+REGRESS = Command(add_regress_arguments, regress)
 
 
 def nightly(args: argparse.Namespace) -> int:
-    """Run every part of the night, also after one has failed; return 1 if one failed."""
+    """Run every part of the night, also after one has failed; return 1 if one failed.
+
+    examples:
+      nf nightly                                 run all of it, with the date as the seed
+      nf nightly --only fuzz --seed 20261122     repeat parts by their first word, as on that day
+    """
     start = time.monotonic()
     seed = str(args.seed or date_base())
     todo = parts(args.sim, str(args.jobs), seed)
@@ -378,10 +381,5 @@ def parts(sim: str, jobs: str, seed: str) -> dict[str, list[str]]:
 
 
 NIGHTLY = Command(
-    """examples:
-  nf nightly                                 run all of it, with the date as the seed
-  nf nightly --only fuzz --seed 20261122     repeat the parts that begin with a word, as on that day
-""",
-    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"),
-    nightly,
+    partial(_add_parts, seed="seed of everything that is drawn (the UTC date)"), nightly
 )

@@ -12,11 +12,11 @@ from scripts.common.records import Dut
 
 
 class Command(NamedTuple):
-    """A verb of `nf`: examples shown by its help, its options, and the function that runs it."""
+    """A verb of `nf`: its options, the function that runs it, and examples shown by its help."""
 
-    examples: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+    examples: str = ""
 
 
 TIMEOUT_HELP = "processor time that a run may use; ten times as much wall-clock time"
