@@ -25,7 +25,7 @@ from verif.axi import Resp
 
 FULL_STROBE = 0xF
 PREFIX = "s_axil"
-"""Of the ports of the design."""
+"""Start of the names of the ports of the design."""
 
 for _module in (r"cocotbext\.axi", r"cocotb_bus"):
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=_module)

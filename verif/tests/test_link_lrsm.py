@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import cocotb
+from cocotb import regression
 from cocotb.clock import Clock
-from cocotb.regression import TestGenerator
 from cocotb.triggers import FallingEdge, Timer
 
 from verif.tests.ports import ports, tie_inputs
@@ -124,7 +124,7 @@ class LrsmBench:
         await self.pulse()
 
 
-def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> TestGenerator:
+def lrsm_test(test: Callable[[LrsmBench], Coroutine[Any, Any, None]]) -> regression.TestGenerator:
     """Register a test with cocotb; it gets the bench, out of reset."""
 
     @functools.wraps(test)
