@@ -7,24 +7,28 @@ Bad arguments and bad input give one line and exit code 2, never a traceback.
 from __future__ import annotations
 
 import argparse
-import importlib
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from neuron_fabric.calibration import calibrate_command
+from neuron_fabric.capacity import capacity_command, scale_command
 from neuron_fabric.command_line import intermixed
 from neuron_fabric.errors import LineError, one_line, say, settle_output
+from neuron_fabric.hook import ddp_check_command
+from neuron_fabric.monitor import monitor_command
+from neuron_fabric.profile import profile_command
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which returns the exit code.
 VERBS = {
-    "profile": "neuron_fabric.profile.profile_command",
-    "calibrate": "neuron_fabric.calibration.calibrate_command",
-    "monitor": "neuron_fabric.monitor.monitor_command",
-    "capacity": "neuron_fabric.capacity.capacity_command",
-    "scale": "neuron_fabric.capacity.scale_command",
-    "ddp-check": "neuron_fabric.hook.ddp_check_command",
+    "profile": profile_command,
+    "calibrate": calibrate_command,
+    "monitor": monitor_command,
+    "capacity": capacity_command,
+    "scale": scale_command,
+    "ddp-check": ddp_check_command,
 }
 
 
@@ -39,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a verb and return the exit code: 0 success, 1 negative result, 2 error."""
     parser = _Parser(prog="python -m neuron_fabric", description="Low-bit gradients of a training.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", parser_class=_Parser)
-    for name, module in VERBS.items():
-        found = importlib.import_module(module)
+    for name, found in VERBS.items():
         sub = verbs.add_parser(
             name,
             help=found.HELP,
@@ -52,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     intermixed(parser)
     args = parser.parse_args(argv)
     try:
-        code: int = importlib.import_module(VERBS[args.verb]).run(args)
+        code: int = VERBS[args.verb].run(args)
         sys.stdout.flush()  # while a closed pipe can still be reported
         return code
     except LineError as error:

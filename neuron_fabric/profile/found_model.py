@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
+import pkgutil
 import runpy
 import sys
 from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ def model_of_name(name: str) -> Any:
     module, _, function = name.partition(":")
     try:
         with mock.patch.object(sys, "path", [os.getcwd(), *sys.path]):
-            make = getattr(importlib.import_module(module), function)
+            make = pkgutil.resolve_name(f"{module}:{function}")
         with torch.device("meta"):
             made = make()
         if not isinstance(made, torch.nn.Module):
