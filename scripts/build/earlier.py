@@ -6,8 +6,7 @@ The RTL is unpacked below the folder of synthesis: yosys (WebAssembly) sees the 
 
 from __future__ import annotations
 
-import io
-import tarfile
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -53,19 +52,15 @@ def filelist(commit: str) -> str:
 def unpack(commit: str, place: Path, *paths: str) -> None:
     """Unpack files of a commit (all, or below ``paths``) into a folder that is complete or
     absent; NotHere."""
-    try:
-        archive_bytes = git.run("archive", "--format=tar", commit, *paths, root=ROOT)
-    except git.GitError as error:
-        missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
-        raise NotHere(f"{missing}: {error}") from error
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
-        new = Path(folder) / "new"
-        with tarfile.open(fileobj=io.BytesIO(archive_bytes)) as archive:
-            if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
-                archive.extractall(new, filter="data")
-            else:
-                archive.extractall(new)  # from git
+        archive, new = Path(folder, "files.tar"), Path(folder, "new")
+        try:
+            git.text("archive", f"--output={archive}", commit, *paths, root=ROOT)
+        except git.GitError as error:
+            missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
+            raise NotHere(f"{missing}: {error}") from error
+        shutil.unpack_archive(archive, new)
         try:
             new.rename(place)
         except OSError:
