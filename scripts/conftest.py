@@ -238,7 +238,18 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return Toy(folder)
 
 
-PLAN = Path(__file__).with_name("toy.yaml").read_text(encoding="utf-8")
+PLAN = """\
+builds:
+  toy: {top: toy, filelist: hdl/toy.f, opt: -O0, reason: the toy as it is}
+  broken: {top: toy, filelist: hdl/broken.f, opt: -O0, reason: a source with a mistake}
+suites:
+  smoke: {tests: ["test_toy::many", "test_toy::adds_one"], seeds: 1, reason: a few short tests}
+features:
+  - name: toy
+    spec: no section
+    goal: it fails in every way there is
+    tests:
+"""
 
 
 @dataclass(frozen=True)

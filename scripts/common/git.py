@@ -36,7 +36,7 @@ def environment(root: Path) -> dict[str, str]:
     return {**kept, **own, "LC_ALL": "C"}
 
 
-def run(*words: str, root: Path = ROOT) -> bytes:
+def text(*words: str, root: Path = ROOT) -> str:
     """Run a git command on the checkout ``root``, which may belong to another user (git 2.38 and
     later take `safe.directory` from the command line). Return its output; raise GitError."""
     shown = f"git {next(word for word in words if _VERB.fullmatch(word))}"
@@ -58,7 +58,7 @@ def run(*words: str, root: Path = ROOT) -> bytes:
         raise GitError(f"{shown}: git does not start: {error.strerror}.") from error
     if done.returncode:
         raise GitError(f"{shown}: {_first_error(done.stderr) or f'exit code {done.returncode}'}")
-    return done.stdout
+    return done.stdout.decode(errors="surrogateescape")
 
 
 def _first_error(written: bytes) -> str:
@@ -66,11 +66,6 @@ def _first_error(written: bytes) -> str:
     lines = [line for line in written.decode(errors="replace").splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
     return next(iter([*errors, *lines]), "").strip()
-
-
-def text(*words: str, root: Path = ROOT) -> str:
-    """Return the output of a git command as text; raise GitError."""
-    return run(*words, root=root).decode(errors="surrogateescape")
 
 
 def files(root: Path = ROOT) -> list[Path]:

@@ -39,7 +39,6 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     repository(root)
     for module in (depends, invocation, nf_test):
         monkeypatch.setattr(module, "ROOT", root)
-    monkeypatch.setattr(git.run, "__kwdefaults__", {"root": root})
     monkeypatch.setattr(git.text, "__kwdefaults__", {"root": root})
     return root
 
@@ -94,7 +93,7 @@ def test_surroundings_choose_no_other_repository(
         others = git.text("ls-files", "--others", "--exclude-standard", "-z", root=root)
         assert others == "new \u00e9\0"
         with pytest.raises(git.GitError, match=r"^git log: fatal: .*nothing"):
-            git.run("log", "nothing", root=root)
+            git.text("log", "nothing", root=root)
     after = state(folder / "victim")
     assert {name: after[name] for name in before} == before
 
@@ -111,7 +110,7 @@ def test_a_parent_repository_is_not_ours(tmp_path: Path) -> None:
         if broken:
             (root / ".git").mkdir()
         with pytest.raises(git.GitError, match="not a git"):
-            git.run("rev-parse", "HEAD", root=root)
+            git.text("rev-parse", "HEAD", root=root)
     (root / ".git").rmdir()
     found = {path.relative_to(root).as_posix() for path in git.files(root)}
     assert found == {"a.py", "scripts/build/b.py", "package/pyproject.toml"}
@@ -203,5 +202,5 @@ def test_line_ends_are_lf_in_every_checkout(
     shutil.copy(ROOT / "scripts/setup.sh", tmp_path)
     repository(tmp_path)
     (tmp_path / "setup.sh").unlink()
-    git.run("checkout", "-q", "--", "setup.sh", root=tmp_path)
+    git.text("checkout", "-q", "--", "setup.sh", root=tmp_path)
     assert (tmp_path / "setup.sh").read_bytes() == (ROOT / "scripts/setup.sh").read_bytes()

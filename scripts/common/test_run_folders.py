@@ -31,16 +31,21 @@ sys.stdin.read()  # ends with the test, whatever comes of it
 """
 
 
-@contextmanager
-def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Start another process that claims a folder; yield the process and the claimed folder."""
-    with subprocess.Popen(
+def claims(path: Path, build_folder: Path) -> subprocess.Popen[str]:
+    """Start another process that claims a folder, prints it and waits."""
+    return subprocess.Popen(
         [sys.executable, "-c", CLAIMS, str(path)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         encoding="utf-8",
         env={**os.environ, "NF_BUILD": str(build_folder)},
-    ) as process:
+    )
+
+
+@contextmanager
+def command(path: Path, build_folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Start another process that claims a folder; yield the process and the claimed folder."""
+    with claims(path, build_folder) as process:
         assert process.stdout is not None
         try:
             yield process, process.stdout.readline().strip()
@@ -99,13 +104,7 @@ def test_clean_leaves_a_tree_alone_that_is_in_use(
 def test_who_waits_for_clean_finds_a_tree(tree: Path) -> None:
     tree.mkdir()
     lock = run_folders.alone()
-    with subprocess.Popen(
-        [sys.executable, "-c", CLAIMS, str(tree / "runs")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-        env={**os.environ, "NF_BUILD": str(tree)},
-    ) as process:
+    with claims(tree / "runs", tree) as process:
         assert process.stdout is not None
         clean._all(lock.path)
         lock.release()

@@ -9,6 +9,7 @@ checkout. Dask reschedules the runs of a worker that dies.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import importlib.util
 import logging
@@ -295,28 +296,24 @@ def _end(batch: Any) -> None:
 
 
 def _client(where: Any) -> Client:
-    """Connect to a scheduler. Raise OSError, TimeoutError or ValueError if that fails in time."""
-    from distributed import Client
+    """Connect to a scheduler, or to a cluster object. Raise OSError, TimeoutError or ValueError if
+    that fails in time."""
+    from distributed import Client, Security
+    from distributed.comm import connect as greet
 
-    class Quiet(Client):  # type: ignore[misc]
-        """Client without a destructor. The garbage collector may run the destructor of a failed
-        client in a thread that holds the lock of Dask's loops, which the destructor takes: a
-        deadlock."""
+    async def greeting() -> None:
+        arguments = Security().get_connection_args("client")
+        comm = await greet(where, timeout=_CONNECT_S, **arguments)
+        await comm.close()
 
-        def __del__(self) -> None:
-            """Do nothing: `connect` closes a client that came up."""
+    async def answers() -> None:
+        await asyncio.wait_for(greeting(), 2 * _CONNECT_S)
 
-    came: Future[Client] = Future()
-
-    def connect() -> None:
-        try:
-            came.set_result(Quiet(where, timeout=_CONNECT_S, set_as_default=False))
-        except BaseException as error:
-            came.set_exception(error)
-
-    # Dask's own time-out does not cover a peer that accepts the connection and stays silent.
-    threading.Thread(target=connect, daemon=True).start()
-    return came.result(timeout=2 * _CONNECT_S)
+    # Dask's own time-out does not cover a peer that accepts the connection and stays silent, and
+    # the destructor of a client that failed can block the garbage collector.
+    if isinstance(where, str):
+        asyncio.run(answers())
+    return Client(where, timeout=_CONNECT_S, set_as_default=False)
 
 
 def _configured() -> bool:

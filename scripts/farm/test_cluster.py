@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib.util
 import json
 import os
@@ -265,11 +264,9 @@ def _working(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("spoken", [b"", b"HTTP/1.1 200 OK\r\n\r\n"])
 def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: bytes) -> None:
-    """It accepts the connection and stays silent, or answers in another protocol: no hang, also
-    when the garbage is collected."""
+    """It accepts the connection and stays silent, or answers in another protocol: no hang."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         peer = threading.Thread(target=_speak, args=(server, spoken), daemon=True)
@@ -284,27 +281,6 @@ def test_a_peer_that_is_no_scheduler(monkeypatch: pytest.MonkeyPatch, spoken: by
         assert time.monotonic() - start < 100  # it would wait for ever
         server.shutdown(socket.SHUT_RDWR)  # ends the wait for the next connection
         peer.join()
-    collector = threading.Thread(target=_collect, daemon=True)
-    collector.start()
-    collector.join(timeout=10)
-    assert not collector.is_alive()
-
-
-@pytest.fixture
-def uncollected() -> Iterator[None]:
-    """Disable the garbage collector until the test calls it."""
-    gc.disable()
-    yield
-    gc.enable()
-
-
-def _collect() -> None:
-    """Collect garbage while holding the lock that closing a client takes, as a thread that starts a
-    loop does."""
-    from distributed.utils import LoopRunner
-
-    with LoopRunner._lock:
-        gc.collect()
 
 
 def _speak(server: socket.socket, spoken: bytes) -> None:

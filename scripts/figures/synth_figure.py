@@ -6,7 +6,6 @@ designs (synth.yaml).
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import re
 import tarfile
@@ -214,19 +213,19 @@ def filelist_at(commit: str) -> str:
 def unpack(commit: str, place: Path, *paths: str) -> None:
     """Unpack files of a commit (all, or below ``paths``) into a folder that is complete or
     absent; NotHere."""
-    try:
-        archive_bytes = git.run("archive", "--format=tar", commit, *paths, root=ROOT)
-    except git.GitError as error:
-        missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
-        raise NotHere(f"{missing}: {error}") from error
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:  # all of it, or nothing
-        new = Path(folder) / "new"
-        with tarfile.open(fileobj=io.BytesIO(archive_bytes)) as archive:
+        archive, new = Path(folder, "files.tar"), Path(folder, "new")
+        try:
+            git.text("archive", f"--output={archive}", commit, *paths, root=ROOT)
+        except git.GitError as error:
+            missing = f"commit {commit[:_SHORT]} is not in this clone (git fetch --unshallow)"
+            raise NotHere(f"{missing}: {error}") from error
+        with tarfile.open(archive) as files:
             if hasattr(tarfile, "data_filter"):  # Python 3.11.4 and later
-                archive.extractall(new, filter="data")
+                files.extractall(new, filter="data")
             else:
-                archive.extractall(new)  # from git
+                files.extractall(new)  # from git
         try:
             new.rename(place)
         except OSError:

@@ -2,7 +2,7 @@
 """Discovery of the cocotb tests: cocotb is asked in a process that imports their modules.
 
 Every kind of test (an alias of a decorator, a loop, a helper in another module) is found as
-cocotb finds it, without a simulator. The answer is cached until a file that it depends on
+cocotb finds it, without a simulator. The answer is cached until a file of the project
 changes. A module that cannot be read, and a test that cocotb would not register, is an error.
 """
 

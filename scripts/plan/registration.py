@@ -32,26 +32,23 @@ _NAMES = {decorator.__name__ for decorator in _DECORATORS} | {*_OF_PROJECT}
 Place = tuple[str, int]
 
 
-class GeneratorLog:
-    """Record of every TestGenerator that is created, with the executing lines of the project.
+def log_generators(start: str) -> list[tuple[TestGenerator, list[Place]]]:
+    """Return a list of every TestGenerator that will be created, with the executing lines of the
+    project. cocotb registers only those that a module holds under a name after its import."""
+    log: list[tuple[TestGenerator, list[Place]]] = []
+    original = TestGenerator.__init__
 
-    cocotb registers only those that a module holds under a name after its import.
-    """
+    def init(made: TestGenerator, *args: Any, **words: Any) -> None:
+        original(made, *args, **words)
+        frame, places = sys._getframe(1), []
+        while frame is not None:
+            if frame.f_code.co_filename.startswith(start):
+                places.append((frame.f_code.co_filename, frame.f_lineno))
+            frame = frame.f_back  # type: ignore[assignment]
+        log.append((made, places))
 
-    def __init__(self, start: str) -> None:
-        self.made: list[tuple[TestGenerator, list[Place]]] = []
-        original = TestGenerator.__init__
-
-        def init(made: TestGenerator, *args: Any, **words: Any) -> None:
-            original(made, *args, **words)
-            frame, places = sys._getframe(1), []
-            while frame is not None:
-                if frame.f_code.co_filename.startswith(start):
-                    places.append((frame.f_code.co_filename, frame.f_lineno))
-                frame = frame.f_back  # type: ignore[assignment]
-            self.made.append((made, places))
-
-        TestGenerator.__init__ = init  # type: ignore[method-assign,assignment]
+    TestGenerator.__init__ = init  # type: ignore[method-assign,assignment]
+    return log
 
 
 def registered(module: Any) -> Iterator[dict[str, Any]]:
@@ -77,13 +74,15 @@ def _test(test: Test | TestGenerator, cases: list[Test], parameters: list[str]) 
     }
 
 
-def lost(recorder: GeneratorLog, modules: dict[Path, Any], tests: list[Any]) -> Iterator[str]:
+def lost(
+    log: list[tuple[TestGenerator, list[Place]]], modules: dict[Path, Any], tests: list[Any]
+) -> Iterator[str]:
     """Yield tests that no test module holds under a name, and decorated functions that were not
     reached: cocotb silently runs none of them."""
     held = {id(value) for module in tests for value in vars(module).values()}
-    reached = {place for _, places in recorder.made for place in places}
+    reached = {place for _, places in log for place in places}
     files = {str(path) for path in modules}
-    for made, places in recorder.made:
+    for made, places in log:
         own = getattr(sys.modules.get(made.module), "__file__", None)
         here = [place for place in places if place[0] == own] or places[:1]
         if here and here[0][0] in files and id(made) not in held:
@@ -134,7 +133,7 @@ def main(folder: Path, package: str) -> None:
     root = folder.parents[package.count(".")] if package else folder
     start = f"{root}{os.sep}"
     sys.path[0] = str(root)
-    recorder = GeneratorLog(start)
+    log = log_generators(start)
     modules: dict[Path, Any] = {}
     tests: list[Any] = []
 
@@ -161,7 +160,7 @@ def main(folder: Path, package: str) -> None:
                 error = _why(raised, path, start).replace(start, "")
                 del modules[path]
         say(module=name, path=shown, tests=found, error=error)
-    gone = [line.replace(start, "") for line in lost(recorder, modules, tests)]
+    gone = [line.replace(start, "") for line in lost(log, modules, tests)]
     say(lost=gone)
     out.close()
     os._exit(0)  # whatever threads an import has started

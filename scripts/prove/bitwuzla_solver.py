@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common.budget import Budget
@@ -23,26 +22,19 @@ parser.parse(sys.argv[1], False, True)
 """
 
 
-@dataclass(frozen=True)
-class SatAnswer:
-    """Answer; ``satisfiable`` is None if time ran out; ``values`` are the requested ones."""
-
-    satisfiable: bool | None
-    values: str
-    seconds: float
-    log: Path
+LOG = "bitwuzla.log"
 
 
-def ask(text: str, folder: Path, budget: Budget) -> SatAnswer:
-    """Ask a question. Raise NfError if the answer cannot be understood."""
-    done, answer = _solve(text, folder / "question.smt2", folder / "bitwuzla.log", budget)
+def ask(text: str, folder: Path, budget: Budget) -> tuple[bool | None, str]:
+    """Return whether a question can be satisfied (None if time ran out), and the values that it
+    asks for. Raise NfError if the answer cannot be understood."""
+    done, answer = _solve(text, folder / "question.smt2", folder / LOG, budget)
     said, *values = answer or [""]
-    log = folder / "bitwuzla.log"
     if done.timed_out:
-        return SatAnswer(None, "", done.seconds, log)
+        return None, ""
     if said not in ("sat", "unsat"):
-        raise _unclear(answer, log)
-    return SatAnswer(said == "sat", " ".join(values), done.seconds, log)
+        raise _unclear(answer, folder / LOG)
+    return said == "sat", " ".join(values)
 
 
 def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> list[str]:

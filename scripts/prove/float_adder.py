@@ -76,10 +76,10 @@ def prove(proof: Proof, folder: Path, budget: Budget) -> AdderAnswer:
             left = cases[len(said) :]
             return AdderAnswer(prop, name, unknown=f"{prop}: {left[0]}" if left else "")
         text += f"(assert {cases[said.index('sat')]})\n"
-    answer = bitwuzla_solver.ask(text + _VALUES, folder, budget)
-    if answer.satisfiable is None:
+    found, values = bitwuzla_solver.ask(text + _VALUES, folder, budget)
+    if found is None:
         return AdderAnswer(prop, name, unknown=prop)
-    return AdderAnswer(prop, name, wrong=answer.values if answer.satisfiable else "")
+    return AdderAnswer(prop, name, wrong=values if found else "")
 
 
 def twin_cases(name: str) -> list[str]:

@@ -37,10 +37,9 @@ class Answer:
     """
 
     holds: bool | None
-    failed: tuple[str, ...]
-    step: int
-    seconds: float
     log: Path
+    failed: tuple[str, ...] = ()
+    step: int = 0
     waves: Path | None = None
     witness: Path | None = None
     said: str = ""
@@ -67,15 +66,14 @@ def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
     status = _STATUS.findall(text)
     if done.timed_out or not status:
         said = "" if done.timed_out else next(iter(text.splitlines()[-1:]), "")
-        return Answer(None, (), 0, done.seconds, log, said=said)
+        return Answer(None, log, said=said)
     failed = _UNREACHED.findall(text) if what == "cover" else _FAILED.findall(text)
     steps = [int(step) for step in _STEP.findall(text)]
     return Answer(
         status[-1] == "PASSED",
+        log,
         tuple(dict.fromkeys(failed)),
         steps[-1] if steps else 0,
-        done.seconds,
-        log,
         waves if waves.is_file() else None,
         witness if witness.is_file() else None,
     )

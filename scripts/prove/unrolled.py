@@ -31,9 +31,8 @@ def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
         held = "".join(f"(assert (|{model.top}_a| s{i}))\n" for i in range(depth))
         broken = f"(assert (not (|{model.top}_a| s{depth})))\n"
         text = _runs(model, depth + 1, reset=False) + held + broken
-    found = bitwuzla_solver.ask(f"{_HEAD}{text}(check-sat)\n", folder, budget)
-    holds = None if found.satisfiable is None else not found.satisfiable
-    return Answer(holds, (), 0, found.seconds, found.log)
+    found, _ = bitwuzla_solver.ask(f"{_HEAD}{text}(check-sat)\n", folder, budget)
+    return Answer(None if found is None else not found, folder / bitwuzla_solver.LOG)
 
 
 def _cover(model: Model, depth: int, folder: Path, budget: Budget) -> Answer:
@@ -45,9 +44,9 @@ def _cover(model: Model, depth: int, folder: Path, budget: Budget) -> Answer:
     said = bitwuzla_solver.answers(text, cases, folder, budget)
     log = folder / "cases.log"
     if len(said) < len(cases):
-        return Answer(None, (), 0, 0.0, log)
+        return Answer(None, log)
     missed = [name for name, word in zip(model.covers, said, strict=True) if word == "unsat"]
-    return Answer(not missed, tuple(dict.fromkeys(missed)), depth, 0.0, log)
+    return Answer(not missed, log, tuple(dict.fromkeys(missed)), depth)
 
 
 def _runs(model: Model, clocks: int, *, reset: bool) -> str:

@@ -25,7 +25,9 @@ def trim(path: Path, first_ns: float, last_ns: float) -> None:
     target = path.with_name(path.name + ".new")
     try:
         with path.open("rb") as source, target.open("wb") as out:
-            tick_ns = _copy_header(source, out)
+            header = b"".join(_header(source))
+            tick_ns = _tick_ns(header)
+            out.write(header)
             _copy_window(source, out, round(first_ns / tick_ns), round(last_ns / tick_ns))
         target.replace(path)
     except (OSError, ValueError):  # a full disk above all: what is half written goes
@@ -55,12 +57,6 @@ def _tick_ns(header: bytes) -> float:
     if found is None:
         raise ValueError("no $timescale: this is no VCD file")
     return int(found[1]) * _UNIT_NS[found[2]]
-
-
-def _copy_header(source: IO[bytes], out: IO[bytes]) -> float:
-    header = b"".join(_header(source))
-    out.write(header)
-    return _tick_ns(header)
 
 
 def _copy_window(source: IO[bytes], out: IO[bytes], first: int, last: int) -> None:
