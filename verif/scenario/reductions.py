@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from models.line_packing import LINE_BYTES
 from verif.scenario.scenario_data import Do, Link, Memory, Operation, Region, Scenario
@@ -79,7 +80,8 @@ def _replaced(name: str, index: int, value: Region | Operation) -> Change:
 
     def change(old: Scenario) -> Scenario:
         items = getattr(old, name)
-        return replace(old, **{name: (*items[:index], value, *items[index + 1 :])})
+        fields: dict[str, Any] = {name: (*items[:index], value, *items[index + 1 :])}
+        return replace(old, **fields)
 
     return change
 
