@@ -25,10 +25,8 @@ class EpochOtherSequence(NfSequence):
     """Repeated commits of one region while another one aggregates."""
 
     async def body(self) -> None:
-        steady = self.layout.region(Mode.G_BINARY, 3, 6)
-        moving = self.layout.region(Mode.G_TERNARY, 1, 3)
         self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
-        await self.commit_all(steady, moving)
+        steady, moving = await self.start_regions((Mode.G_BINARY, 3, 6), (Mode.G_TERNARY, 1, 3))
         traffic = cocotb.start_soon(self.aggregate(steady))
         for number in range(12):
             await self.contribute(moving, number % 3, number & 1)

@@ -27,8 +27,7 @@ class EvictionSequence(NfSequence):
         modes = self.modes[: self.hw.regions]
         share = int(self.hw.slots * self.factor) // len(modes) + 1  # more than few slots, too
         lines_log2 = (share * len(modes) - 1).bit_length()
-        configs = [self.layout.region(mode, lines_log2, 3) for mode in modes]
-        await self.commit_all(*configs)
+        configs = await self.start_regions(*((mode, lines_log2, 3) for mode in modes))
         places = [
             (config, line) for config in configs for line in self.sample(range(config.lines), share)
         ]
@@ -97,9 +96,8 @@ class PinnedSlotSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        crowd = self.layout.region(Mode.G_BINARY, self.slots.bit_length(), 2)
-        summed = self.layout.region(Mode.FP32, 0, 2)
-        await self.commit_all(crowd, summed, ready=True)
+        shapes = ((Mode.G_BINARY, self.slots.bit_length(), 2), (Mode.FP32, 0, 2))
+        crowd, summed = await self.start_regions(*shapes, ready=True)
         lines = [(crowd, line) for line in range(2 * self.slots - 2)]
         lines.insert(
             self.slots - 1, (summed, 0)
@@ -119,8 +117,7 @@ class NeighbourRoundsSequence(NfSequence):
 
     async def body(self) -> None:
         count = min(3, self.hw.regions)
-        configs = [self.layout.region(Mode.G_BINARY, 7, 2) for _ in range(count)]
-        await self.commit_all(*configs)
+        configs = await self.start_regions(*[(Mode.G_BINARY, 7, 2)] * count)
         for again in self.shuffled(range(count)):
             share = min(configs[0].lines, self.hw.slots)  # enough to evict all earlier lines
             places = [
@@ -212,9 +209,8 @@ class EvictionBufferSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        self.low = self.layout.region(Mode.G_BINARY, 5, 3)
-        self.fp32 = self.layout.region(Mode.FP32, 0, 3)
-        await self.commit_all(self.low, self.fp32, ready=True)
+        shapes = ((Mode.G_BINARY, 5, 3), (Mode.FP32, 0, 3))
+        self.low, self.fp32 = await self.start_regions(*shapes, ready=True)
         await self.full_buffer()
         for delay in range(1, 25):
             await self.answered(delay)

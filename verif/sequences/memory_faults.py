@@ -26,9 +26,7 @@ class MemoryErrorSequence(NfSequence):
     """Errors and poison on ordinary lines, on lines of an IDENTITY region and on FP32 data."""
 
     async def body(self) -> None:
-        fp32 = self.layout.region(Mode.FP32, 1, 4)
-        identity = self.layout.region(Mode.IDENTITY, 0, 1)
-        await self.commit_all(fp32, identity)
+        fp32, identity = await self.start_regions((Mode.FP32, 1, 4), (Mode.IDENTITY, 0, 1))
         data = range(fp32.workers * fp32.lines)
         # One pool for each kind, so that each is hit: there are more ordinary lines than others.
         pools = [

@@ -720,15 +720,10 @@ REPEATS = 2
 class TwoRegionBase(ParkedBase):
     """Base of sequences with a low-bit region 0 of 16 lines and an FP32 region 1."""
 
-    low: RegionConfig
-    fp32: RegionConfig
-
     async def two_regions(self, mode: Mode, fp32_lines_log2: int) -> None:
         """Commit both regions."""
-        low = self.layout.region(mode, 4, WORKERS)
-        self.fp32 = self.layout.region(Mode.FP32, fp32_lines_log2, WORKERS)
-        self.low = low
-        await self.commit_all(self.low, self.fp32)
+        shapes = ((mode, 4, WORKERS), (Mode.FP32, fp32_lines_log2, WORKERS))
+        self.low, self.fp32 = await self.start_regions(*shapes)
 
 
 class HeldChannelSequence(TwoRegionBase):

@@ -390,8 +390,7 @@ class EveryStatusSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        first, second = (self.layout.region(mode, 0, 2) for mode in (Mode.G_BINARY, Mode.FP32))
-        await self.commit_all(first, second)
+        first, second = await self.start_regions((Mode.G_BINARY, 0, 2), (Mode.FP32, 0, 2))
         await self.done(first, second)
         await self.fallback()
         await self.limits()
@@ -419,8 +418,7 @@ class EveryStatusSequence(NfSequence):
     async def fallback(self) -> None:
         """Raise FALLBACK of one region, then of a second one; clear both and raise them again."""
         registers = self.registers
-        wide = [self.layout.region(Mode.G_BINARY, 5, 3) for _ in range(2)]
-        await self.commit_all(*wide)
+        wide = await self.start_regions(*[(Mode.G_BINARY, 5, 3)] * 2)
         await registers.write("CAP_WINDOW", 8)
         await registers.write("CAP_THRESHOLD", 2)
         for _ in range(2):
@@ -496,8 +494,7 @@ class EveryStatusSequence(NfSequence):
 
         CLOSE of a region that is done, and of a closed one, is no event.
         """
-        pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
-        await self.commit_all(*pair)
+        pair = await self.start_regions(*[(Mode.G_BINARY, 1, 16)] * 2)
         await self.contribute_each(
             (config, worker, line) for line, worker, config in product(range(2), range(16), pair)
         )
