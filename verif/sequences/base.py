@@ -188,6 +188,11 @@ class NfSequence(uvm_sequence):
         """End the round of a region."""
         await self.registers.write(f"REGION[{region}].CTRL", 1)
 
+    async def set_registers(self, **values: int) -> None:
+        """Write registers of the device, in this order."""
+        for name, value in values.items():
+            await self.registers.write(name, value)
+
     async def read_registers(self, *names: str, region: int | None = None) -> None:
         """Read registers, of `region` if given; the register predictor checks the values."""
         prefix = "" if region is None else f"REGION[{region}]."

@@ -41,7 +41,7 @@ class ParkedBase(RecordSequence):
     async def leave(self) -> None:
         """Evict every line: read twice as many lines of the crowd as there are slots."""
         await self.drain()
-        await self.read_lines(self.crowd, range(2 * self.hw.slots))
+        await self.read_lines(self.crowd, range(2 * self.slots))
 
     async def away(self, config: RegionConfig, *lines: int) -> None:
         """Give lines and the crowd records in memory, and evict the lines."""
@@ -82,7 +82,7 @@ class PipelineSequence(ParkedBase):
                 await self.drain()
         chain = "contribute contribute vote contribute plane vote vote plane plane contribute"
         low = chain.split()
-        for gap in range(1, self.hw.slots + 1):
+        for gap in range(1, self.slots + 1):
             for config, kinds in ((self.low, LOW_KINDS), (self.fp32, ("sum", "raw"))):
                 for kind in kinds:
                     await self.program(config, [kind] * LIST, gap)
