@@ -25,6 +25,7 @@ from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, Cause, CommitCode, RegionConfig
 from models.register_map import WORD_BYTES
 from verif.sequences.base import NfSequence
+from verif.sequences.line_data import ILLEGAL
 
 MANAGER = 9
 """The LD-ID of CTRL_LD_MASK."""
@@ -614,7 +615,6 @@ class MovedWindowSequence(ControlSequence):
 
 
 REGS = REG_MAP.expand()
-ILLEGAL = b"\x55" * LINE_OF_BYTES
 
 
 class HeldStateSequence(ControlSequence):

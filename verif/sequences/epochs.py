@@ -16,9 +16,7 @@ import cocotb
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import INFO_SELECTOR, STATUS_SELECTOR, CommitCode, RegionConfig, record_lines
 from verif.sequences.base import ANY, NfSequence
-
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
+from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT
 
 
 class EpochOtherSequence(NfSequence):
@@ -296,7 +294,6 @@ class AlmostDoneSequence(NfSequence):
                 await self.read_registers("IRQ_STATUS", "DONE")
 
 
-ILLEGAL = b"\x55" * LINE_BYTES
 PLUS = b"\xaa" * LINE_BYTES
 
 

@@ -11,9 +11,7 @@ from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import VIEW_SELECTORS, CommitCode, RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.line_data import byte_enables, line_for, random_line
-
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+from verif.sequences.line_data import AGGREGATING, byte_enables, line_for, random_line
 
 
 class EventSequence(NfSequence):

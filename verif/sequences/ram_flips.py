@@ -154,18 +154,15 @@ class DamagedMarksSequence(FlipSequence):
         # Of an evicted line: the slots hold the last ones. The mark of few workers is 2 or 3.
         damaged = self.randrange(marked.lines - self.slots)
         place = 4 * damaged + self.choice((0, 1, 1, 1, 1, 1, 2, 3))
-        await self.inject("MARKS", self.row(1), place)
-        flips = 1
-        if self.secded and self.random() < 0.5:
-            await self.inject("MARKS", self.row(1), self.size_of("MARKS").beside(place, self.rng))
-            flips = 2
+        places = self.draw_flips("MARKS", self.secded and self.random() < 0.5, place)
+        await self.flip("MARKS", self.row(1), places)
         if way == "evicted":
             await self.fill_lines(other, None, 0, wait=False)
         views = (INFO_SELECTOR, 0, PLANE_SELECTOR, PLANE_SELECTOR + 1)
         await self.read_lines(marked, (damaged, *range(marked.lines)), views)
         found = await self.counted()
         # A lookup between the two flips may find the first one alone.
-        wanted = {self.outcome(flips)} | ({(0, 1), (0, 2)} if flips == 2 else set())
+        wanted = {self.outcome(len(places))} | ({(0, 1), (0, 2)} if len(places) == 2 else set())
         assert found in wanted, f"bit {place}: {found} errors and corrections, expected {wanted}"
 
     async def together(self, regions: dict[int, RegionConfig]) -> None:
@@ -312,10 +309,7 @@ class FlipTrafficSequence(FlipSequence):
         rows = min(size.rows, self.choice((4, size.rows)))
         row = self.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
-        place = self.randrange(size.bits(self.hw.ecc))
-        await self.inject(ram, row, place)
-        if self.double:
-            await self.inject(ram, row, size.beside(place, self.rng))
+        await self.flip(ram, row, self.draw_flips(ram, self.double))
 
     async def burst(self, count: int) -> None:
         """Issue random requests."""
