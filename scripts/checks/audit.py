@@ -4,8 +4,8 @@
 `verif/audit.yaml` says who compares what, when, and how exactly. The list of what there is comes
 from the register map, the ports of the top module and the messages of the link; an entry that is
 missing, that fits nothing, or that names a checker or a test that does not exist, is an error of
-`nf check`. So is a counter or a status field that no test sees change: the tests of SHOWN_BY in
-`verif/coverage/register_points.py` fail unless they do, and an entry names them.
+`nf check`. So is a counter or a status field that no test sees change: the tests of [shown_by] in
+`verif/coverage/plan.toml` fail unless they do, and an entry names them.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
             for own, name in register_points.changing(register, prefix).items():
                 subject = f"register:{prefix}{register.name}.{own}"
                 if not shown[name]:
-                    todo = "name a test for it in SHOWN_BY of verif/coverage/register_points.py"
+                    todo = "name a test for it in [shown_by] of verif/coverage/plan.toml"
                     out.append(f"no test sees {name} change: {todo}")
                 elif not any(shown[name] in one.tests for one in entries if one.covers(subject)):
                     out.append(f"{where}: {subject} changes in {shown[name]}, which is not named")

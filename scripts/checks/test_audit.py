@@ -31,7 +31,7 @@ def test_a_counter_that_no_test_sees_counting(monkeypatch: pytest.MonkeyPatch) -
         for one in ENTRIES
     ]
     (line,) = audit.problems(ROOT, entries, TESTS)
-    assert line.startswith("no test sees LATER change: name a test for it in SHOWN_BY")
+    assert line.startswith("no test sees LATER change: name a test for it in [shown_by]")
     model = NfCoverage().model  # has its bin all the same
     assert model.points["changes in no test"].bins == {"LATER x not 0": 0}
     monkeypatch.setitem(register_points.SHOWN_BY, "test_views::info", ("LATER",))

@@ -39,7 +39,7 @@ def fields() -> dict[str, str]:
     names += [n for r in REG_MAP.region_registers for n in changing(r, "REGION.").values()]
     shown = {name: test for test, shows in SHOWN_BY.items() for name in shows}
     if unknown := shown.keys() - set(names):
-        raise ValueError(f"SHOWN_BY names {min(unknown)}, which the hardware does not change")
+        raise ValueError(f"[shown_by] names {min(unknown)}, which the hardware does not change")
     return {name: shown.get(name, "") for name in names}
 
 

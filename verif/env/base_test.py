@@ -39,7 +39,7 @@ class NfBaseTest(uvm_test):
     found: ClassVar[Sequence[str]] = []
     reset_clocks = 5
     shows: ClassVar[str] = ""
-    """Name of the test in `register_points.SHOWN_BY`: fields that must be seen to change here."""
+    """Name of the test in `[shown_by]` of the coverage plan: fields that must change here."""
 
     def configure(self, cfg: EnvConfig) -> None:
         """Change the configuration before the environment is built."""

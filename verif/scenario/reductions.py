@@ -80,8 +80,8 @@ def _replaced(name: str, index: int, value: Region | Operation) -> Change:
 
     def change(old: Scenario) -> Scenario:
         items = getattr(old, name)
-        changed: dict[str, Any] = {name: (*items[:index], value, *items[index + 1 :])}
-        return replace(old, **changed)
+        fields: dict[str, Any] = {name: (*items[:index], value, *items[index + 1 :])}
+        return replace(old, **fields)
 
     return change
 

@@ -14,7 +14,7 @@ from verif.scenario.weights import KNOBS, Weights
 
 def test_hints_are_choices_of_knobs() -> None:
     named = {pair for hint in HINTS for text in hint.words.values() for pair in pairs(text)}
-    known = {(knob.name, choice) for knob in KNOBS.values() for choice in knob.choices}
+    known = {(name, choice) for name, knob in KNOBS.items() for choice in knob.weights}
     assert named | CHEAP <= known
 
 
@@ -40,5 +40,5 @@ def test_an_exact_number_of_workers_is_drawn_on_demand_alone() -> None:
         return {weights.pick(rng, "workers") for _ in range(2000)}
 
     assert "37" not in drawn()
-    only = {**dict.fromkeys(KNOBS["workers"].choices, 0.0), "37": 1.0}
+    only = {**dict.fromkeys(KNOBS["workers"].weights, 0.0), "37": 1.0}
     assert drawn({"workers": only}) == {"37"}

@@ -77,7 +77,7 @@ def test_every_choice_of_every_knob_is_drawn() -> None:
     seen: set[tuple[str, str]] = set()
     for seed in range(300):
         generate(seed, DeviceParams(), Noting(), 120)
-    missing = {(k.name, c) for k in KNOBS.values() for c, w in k.weights.items() if w} - seen
+    missing = {(n, c) for n, knob in KNOBS.items() for c, w in knob.weights.items() if w} - seen
     assert not missing
 
 
@@ -145,7 +145,7 @@ def test_net_is_near_the_threshold(threshold: int) -> None:
     assert set(net) == {threshold - 1, threshold, threshold + 1}
 
 
-@pytest.mark.parametrize("kind", KNOBS["values"].choices)
+@pytest.mark.parametrize("kind", KNOBS["values"].weights)
 @pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
 def test_low_bit_lines_are_legal(kind: str, mode: Mode) -> None:
     lines = lines_of(region(mode, 9, 3), kind, np.random.default_rng(1))
@@ -157,7 +157,7 @@ def test_low_bit_lines_are_legal(kind: str, mode: Mode) -> None:
         assert not (sign & ~gate).any()
 
 
-@pytest.mark.parametrize("kind", KNOBS["values_fp32"].choices)
+@pytest.mark.parametrize("kind", KNOBS["values_fp32"].weights)
 def test_fp32_operands(kind: str) -> None:
     words = fp32(kind, 6, np.random.default_rng(1))
     assert words.shape == (6, 16)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Final
@@ -25,27 +24,15 @@ VARIABLE = "NF_WEIGHTS"
 Overrides = Mapping[str, Mapping[str, float]]
 
 
-@dataclass(frozen=True)
-class Knob:
+class Knob(msgspec.Struct, forbid_unknown_fields=True):
     """One choice of the generator: its alternatives with default weights, and its reason."""
 
-    name: str
-    weights: Mapping[str, float]
-    reason: str
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """Return the alternatives."""
-        return tuple(self.weights)
-
-
-class _KnobTable(msgspec.Struct, forbid_unknown_fields=True):
     reason: str
     weights: dict[str, float]
 
 
 class _Tables(msgspec.Struct, forbid_unknown_fields=True):
-    knobs: dict[str, _KnobTable]
+    knobs: dict[str, Knob]
     bases: dict[str, dict[str, dict[str, float]]]
     uses: dict[str, dict[str, dict[str, float] | str]]
 
@@ -61,8 +48,8 @@ def _use(
 
 
 _TABLES = msgspec.toml.decode(Path(__file__).with_name("knobs.toml").read_bytes(), type=_Tables)
-KNOBS: Final = {name: Knob(name, knob.weights, knob.reason) for name, knob in _TABLES.knobs.items()}
-_TABLES.knobs["workers"].weights.update({str(exactly): 0.0 for exactly in range(4, 63)})
+KNOBS: Final = _TABLES.knobs
+KNOBS["workers"].weights.update({str(exactly): 0.0 for exactly in range(4, 63)})
 USES: Final = {name: _use(table, _TABLES.bases) for name, table in _TABLES.uses.items()}
 """Directed uses of the generator: the weights that lead it to a goal."""
 
@@ -104,7 +91,7 @@ def _check(name: str, choices: Mapping[str, float]) -> None:
         raise DataError(f"weights: there is no knob {name!r}; the knobs: {', '.join(KNOBS)}")
     for choice, weight in choices.items():
         if choice not in knob.weights:
-            known = ", ".join(knob.choices)
+            known = ", ".join(knob.weights)
             raise DataError(f"weights: knob {name!r} has no choice {choice!r}; it has {known}")
         if weight < 0:
             raise DataError(f"weights: {name}.{choice} is {weight:g}, must be 0 or more")

@@ -13,10 +13,8 @@ import numpy as np
 from models.line_packing import FIRST_EDITION, LINE_BYTES, Mode
 from models.regions import RAW_SELECTOR, CommitCode, RegionConfig, state_lines
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.line_data import byte_enables, line_for
+from verif.sequences.line_data import AGGREGATING, ILLEGAL, byte_enables, line_for
 from verif.sequences.memory_faults import RecordSequence
-
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
 
 
 class AggregateSequence(NfSequence):
@@ -86,9 +84,6 @@ class IdentitySequence(NfSequence):
                 await self.drain()
                 await self.commit(0)
 
-
-ALL_ILLEGAL = b"\x55" * LINE_BYTES
-"""256 ternary codes 01."""
 
 Counts = np.ndarray
 
@@ -231,10 +226,10 @@ class IllegalLineSequence(NfSequence):
         legal = self.layout.region(Mode.G_TERNARY, 1, 6)
         await self.commit(region, config)
         await self.commit(calm, legal)
-        half = bytes(32) + ALL_ILLEGAL[:32]
+        half = bytes(32) + ILLEGAL[:32]
         one = (1 << 2 * self.randrange(256)).to_bytes(LINE_BYTES, "little")
         for round_ in range(2):
-            for worker, data in enumerate((ALL_ILLEGAL, half, half[::-1], one, ALL_ILLEGAL)):
+            for worker, data in enumerate((ILLEGAL, half, half[::-1], one, ILLEGAL)):
                 line = self.randrange(config.lines)
                 for _ in range(self.randint(1, 2)):  # the codes of a duplicate are not counted
                     await self.contribute(config, worker, line, data, limit=1)

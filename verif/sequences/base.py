@@ -167,6 +167,14 @@ class NfSequence(uvm_sequence):
         await self.commit(number, config, ready=ready)
         return config
 
+    async def start_regions(
+        self, *shapes: tuple[Mode, int, int], ready: bool = False
+    ) -> list[RegionConfig]:
+        """Place regions of (mode, log2 of lines, workers), and commit them to regions 0, 1, ..."""
+        configs = [self.layout.region(*shape) for shape in shapes]
+        await self.commit_all(*configs, ready=ready)
+        return configs
+
     def any_region(self) -> int:
         """Draw the number of a region."""
         return self.randrange(self.hw.regions)
@@ -179,6 +187,11 @@ class NfSequence(uvm_sequence):
     async def close(self, region: int) -> None:
         """End the round of a region."""
         await self.registers.write(f"REGION[{region}].CTRL", 1)
+
+    async def set_registers(self, **values: int) -> None:
+        """Write registers of the device, in this order."""
+        for name, value in values.items():
+            await self.registers.write(name, value)
 
     async def read_registers(self, *names: str, region: int | None = None) -> None:
         """Read registers, of `region` if given; the register predictor checks the values."""

@@ -25,6 +25,7 @@ from models.nf_regs import REG_MAP
 from models.regions import INFO_SELECTOR, Cause, CommitCode, RegionConfig
 from models.register_map import WORD_BYTES
 from verif.sequences.base import NfSequence
+from verif.sequences.line_data import ILLEGAL
 
 MANAGER = 9
 """The LD-ID of CTRL_LD_MASK."""
@@ -53,8 +54,7 @@ class ControlSequence(NfSequence):
 
     async def move(self, place: int) -> CommitCode:
         """Write CTRL_WINDOW and return the code of the move."""
-        await self.registers.write("CTRL_WINDOW_HI", place >> 32)
-        await self.registers.write("CTRL_WINDOW_LO", place & 0xFFFF_FFFF)
+        await self.set_registers(CTRL_WINDOW_HI=place >> 32, CTRL_WINDOW_LO=place & 0xFFFF_FFFF)
         code = CommitCode(await self.registers.read("CTRL_WINDOW_LO.CODE"))
         if code is CommitCode.OK:
             self.window = replace(self.window, base=place)
@@ -488,20 +488,22 @@ class WindowCommitsSequence(ControlSequence):
     # -- AXI4-Lite ----------------------------------------------------------------------------
     async def management(self, shares: list[Share]) -> None:
         """Access the same registers by AXI4-Lite without a change; commit the third region."""
-        rng, registers = random.Random(self.getrandbits(32)), self.registers
+        rng = random.Random(self.getrandbits(32))
         leaves = ("EPOCH", "STATUS", "COMPLETE_LINES", "BASE_LO", "WORKERS", "OWNER_LD", "CONFIG")
         while self.open_hosts:
             await self.cycles(rng.randint(1, 30))
             share, kind = rng.choice(shares), rng.random()
             if kind < 0.5:
-                await registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
+                await self.registers.read(f"REGION[{share.region}].{rng.choice(leaves)}")
             elif kind < 0.6:
-                await registers.read(rng.choice(("STATUS", "CONTRIBUTION", "DONE", "IRQ_STATUS")))
+                await self.registers.read(
+                    rng.choice(("STATUS", "CONTRIBUTION", "DONE", "IRQ_STATUS"))
+                )
             elif kind < 0.75:
                 name = rng.choice(("CTRL_LD_MASK", "IRQ_ENABLE", "CAP_WINDOW"))
-                await registers.write(name, self.env.predictor.values[name])
+                await self.registers.write(name, self.env.predictor.values[name])
             elif kind < 0.85:
-                await registers.write("IRQ_STATUS", 0x3F)
+                await self.registers.write("IRQ_STATUS", 0x3F)
             elif self.third is not None:
                 await self.commit(self.third)
 
@@ -613,7 +615,6 @@ class MovedWindowSequence(ControlSequence):
 
 
 REGS = REG_MAP.expand()
-ILLEGAL = b"\x55" * LINE_OF_BYTES
 
 
 class HeldStateSequence(ControlSequence):
@@ -636,8 +637,7 @@ class HeldStateSequence(ControlSequence):
         await self.open(self.randint(1, 0xFFFF), owners)
         for name in ("IRQ_ENABLE", "DEVLOAD_THRESHOLD"):
             await self.registers.write(name, REGS[name].fields[0].mask)
-        await self.registers.write("CAP_THRESHOLD", 0)
-        await self.registers.write("CAP_WINDOW", self.randint(1, 256))
+        await self.set_registers(CAP_THRESHOLD=0, CAP_WINDOW=self.randint(1, 256))
         self.configs: list[RegionConfig] = []
         for region in range(self.hw.regions):
             mode = Mode.G_TERNARY if region == 0 else self.choice((Mode.G_BINARY, Mode.G_TERNARY))

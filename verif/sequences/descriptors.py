@@ -31,9 +31,8 @@ class DescriptorErrorSequence(NfSequence):
     """Every commit code on a committed and on an uncommitted region; the region stays unchanged."""
 
     async def body(self) -> None:
-        good = self.layout.region(Mode.G_BINARY, 2, self.randint(5, 64))
-        other = self.layout.region(Mode.FP32, 2, 4)
-        await self.commit_all(good, other)
+        shape = (Mode.G_BINARY, 2, self.randint(5, 64))
+        good, other = await self.start_regions(shape, (Mode.FP32, 2, 4))
         await self.fill_lines(good, 0, 0)
         for code, bad in self.faults(good, other):
             await self.commit(0, bad, expect=code)

@@ -16,19 +16,15 @@ import cocotb
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import INFO_SELECTOR, STATUS_SELECTOR, CommitCode, RegionConfig, record_lines
 from verif.sequences.base import ANY, NfSequence
-
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
+from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT
 
 
 class EpochOtherSequence(NfSequence):
     """Repeated commits of one region while another one aggregates."""
 
     async def body(self) -> None:
-        steady = self.layout.region(Mode.G_BINARY, 3, 6)
-        moving = self.layout.region(Mode.G_TERNARY, 1, 3)
         self.epoch = 0xFFFF_FFFC  # epoch numbers wrap: 0 follows 2^32 - 1
-        await self.commit_all(steady, moving)
+        steady, moving = await self.start_regions((Mode.G_BINARY, 3, 6), (Mode.G_TERNARY, 1, 3))
         traffic = cocotb.start_soon(self.aggregate(steady))
         for number in range(12):
             await self.contribute(moving, number % 3, number & 1)
@@ -159,7 +155,7 @@ class StaleNeighbourSequence(NfSequence):
     async def write_back(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute to each of the lines, and to enough other lines to evict them."""
         pairs = {line // 2 for line in lines}
-        others = self.sample(range(config.lines), 2 * self.hw.slots)
+        others = self.sample(range(config.lines), 2 * self.slots)
         evicting = [line for line in others if line // 2 not in pairs]
         await self.fill_lines(config, [*lines, *evicting], ANY)
 
@@ -175,7 +171,7 @@ class OldEpochSequence(NfSequence):
     commits: int = 40
 
     async def body(self) -> None:
-        spare = self.hw.slots + 1
+        spare = self.slots + 1
         most = max(3, self.hw.mem_lines_log2 - 4)  # records in a quarter of the memory
         lines_log2 = min((self.commits + spare - 1).bit_length(), most)
         config = self.layout.region(self.mode, lines_log2, 3)
@@ -207,7 +203,7 @@ class CommitOverEvictionSequence(NfSequence):
         self.mem.latency = (40, 120)
         for number in range(12):
             await self.commit(region, config if number == 0 else None)
-            count = min(config.lines, self.hw.slots + 4)
+            count = min(config.lines, self.slots + 4)
             lines = self.sample(range(config.lines), count)
             await self.read_lines(config, lines)
             await self.fill_lines(config, lines, ANY)
@@ -224,7 +220,7 @@ class GivenUpAreaSequence(NfSequence):
         for _ in range(6):
             await self.commit(region, old, ready=True)
             with self.memory(latency=(20, 200)):
-                lines = self.sample(range(old.lines), 2 * self.hw.slots)
+                lines = self.sample(range(old.lines), 2 * self.slots)
                 await self.registers.write_shadow(region, plain)
                 await self.fill_lines(old, lines, ANY)
                 await self.commit(region)
@@ -298,7 +294,6 @@ class AlmostDoneSequence(NfSequence):
                 await self.read_registers("IRQ_STATUS", "DONE")
 
 
-ILLEGAL = b"\x55" * LINE_BYTES
 PLUS = b"\xaa" * LINE_BYTES
 
 
@@ -342,7 +337,7 @@ class RefusedSequence(NfSequence):
         workers = min(64, 2 * self.hw.cnt_max + 2) if self.hw.cnt_max < 64 else self.randint(2, 5)
         config = self.layout.region(Mode.G_TERNARY, self.randint(1, 2), workers)
         crowd = await self.start_region(
-            (region + 1) % self.hw.regions, Mode.G_BINARY, (2 * self.hw.slots).bit_length(), 1
+            (region + 1) % self.hw.regions, Mode.G_BINARY, (2 * self.slots).bit_length(), 1
         )
         await self.commit(region, config)
         whole = self.randrange(config.lines)
@@ -536,7 +531,7 @@ class RefusedFrontSequence(ForgedSequence):
         await self.commit(region, config)
         while not await self.registers.read("MEM_WRITE_ERROR"):
             pass
-        ahead = self.sample(range(config.lines // 2, config.lines), 2 * self.hw.slots)
+        ahead = self.sample(range(config.lines // 2, config.lines), 2 * self.slots)
         for line in ahead:
             if self.random() < 0.5:
                 await self.contribute(config, self.randrange(3), line, limit=1)

@@ -11,9 +11,7 @@ from models.line_packing import LINE_BYTES, Mode
 from models.nf_regs import REG_MAP
 from models.regions import VIEW_SELECTORS, CommitCode, RegionConfig
 from verif.sequences.base import RACE_LIMIT, NfSequence
-from verif.sequences.line_data import byte_enables, line_for, random_line
-
-AGGREGATING = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
+from verif.sequences.line_data import AGGREGATING, byte_enables, line_for, random_line
 
 
 class EventSequence(NfSequence):
@@ -168,8 +166,10 @@ class CapacityKindsSequence(NfSequence):
     async def exceed(self, region: int, config: RegionConfig, kind: str, most: int) -> None:
         """Exceed a threshold below `most` with misses of one kind and check FALLBACK."""
         threshold = self.randrange(most)
-        await self.registers.write("CAP_THRESHOLD", threshold + self.randrange(3))
-        await self.registers.write("CAP_WINDOW", self.randint(threshold + 1, most + 1))
+        await self.set_registers(
+            CAP_THRESHOLD=threshold + self.randrange(3),
+            CAP_WINDOW=self.randint(threshold + 1, most + 1),
+        )
         await self.commit(region, config)
         ends = self.randint(0, threshold)
         lines = self.sample(range(config.lines), threshold + 2)
@@ -189,8 +189,7 @@ class CapacityKindsSequence(NfSequence):
         assert not await self.registers.read("IRQ_STATUS.FALLBACK"), "the interrupt was not cleared"
         await self.miss(config, lines[-1], kind)
         assert await self.registers.read("IRQ_STATUS.FALLBACK"), f"{kind}: no second interrupt"
-        await self.registers.write("CAP_WINDOW", 0)
-        await self.registers.write("FALLBACK", 1 << region)
+        await self.set_registers(CAP_WINDOW=0, FALLBACK=1 << region)
         assert await self.registers.read("IRQ_STATUS.FALLBACK"), "FALLBACK cleared its interrupt"
         await self.registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
@@ -211,8 +210,7 @@ class FallbackAnswersSequence(NfSequence):
 
     async def body(self) -> None:
         region = self.any_region()
-        await self.registers.write("CAP_THRESHOLD", 0)
-        await self.registers.write("CAP_WINDOW", 1)
+        await self.set_registers(CAP_THRESHOLD=0, CAP_WINDOW=1)
         votes = await self.start_region(region, Mode.G_BINARY, 0, 3)
         await self.fill_lines(votes, 0, 0)
         assert await self.registers.read("FALLBACK") == 1 << region, (

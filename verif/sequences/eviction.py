@@ -25,10 +25,9 @@ class EvictionSequence(NfSequence):
 
     async def body(self) -> None:
         modes = self.modes[: self.hw.regions]
-        share = int(self.hw.slots * self.factor) // len(modes) + 1  # more than few slots, too
+        share = int(self.slots * self.factor) // len(modes) + 1  # more than few slots, too
         lines_log2 = (share * len(modes) - 1).bit_length()
-        configs = [self.layout.region(mode, lines_log2, 3) for mode in modes]
-        await self.commit_all(*configs)
+        configs = await self.start_regions(*((mode, lines_log2, 3) for mode in modes))
         places = [
             (config, line) for config in configs for line in self.sample(range(config.lines), share)
         ]
@@ -51,7 +50,7 @@ class AllInFlightSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        lines = range(2 * self.hw.slots)
+        lines = range(2 * self.slots)
         config = await self.start_region(
             0, Mode.G_BINARY, (len(lines) - 1).bit_length(), MAX_WORKERS, ready=True
         )
@@ -97,9 +96,8 @@ class PinnedSlotSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        crowd = self.layout.region(Mode.G_BINARY, self.slots.bit_length(), 2)
-        summed = self.layout.region(Mode.FP32, 0, 2)
-        await self.commit_all(crowd, summed, ready=True)
+        shapes = ((Mode.G_BINARY, self.slots.bit_length(), 2), (Mode.FP32, 0, 2))
+        crowd, summed = await self.start_regions(*shapes, ready=True)
         lines = [(crowd, line) for line in range(2 * self.slots - 2)]
         lines.insert(
             self.slots - 1, (summed, 0)
@@ -119,10 +117,9 @@ class NeighbourRoundsSequence(NfSequence):
 
     async def body(self) -> None:
         count = min(3, self.hw.regions)
-        configs = [self.layout.region(Mode.G_BINARY, 7, 2) for _ in range(count)]
-        await self.commit_all(*configs)
+        configs = await self.start_regions(*[(Mode.G_BINARY, 7, 2)] * count)
         for again in self.shuffled(range(count)):
-            share = min(configs[0].lines, self.hw.slots)  # enough to evict all earlier lines
+            share = min(configs[0].lines, self.slots)  # enough to evict all earlier lines
             places = [
                 (config, line)
                 for config in configs
@@ -142,7 +139,7 @@ class FetchedPlanesSequence(NfSequence):
 
     async def body(self) -> None:
         self.read_beats = 0
-        lines_log2 = (2 * self.hw.slots - 1).bit_length()
+        lines_log2 = (2 * self.slots - 1).bit_length()
         config = await self.start_region(0, Mode.G_BINARY, lines_log2, 15, ready=True)
         for _ in range(4):
             await self.commit(0)
@@ -157,7 +154,7 @@ class FetchedPlanesSequence(NfSequence):
                 fetches += beats > 0
                 planes = min(count.bit_length(), self.hw.cnt_w)
                 assert beats in (0, 1 + planes), f"{beats} beats for {count} contributions"
-            assert fetches >= config.lines - self.hw.slots, f"only {fetches} records were fetched"
+            assert fetches >= config.lines - self.slots, f"only {fetches} records were fetched"
 
     def beat(self, beat: MemBeat) -> None:
         """Count a beat on the memory port; connect it to the monitor of the memory."""
@@ -212,9 +209,8 @@ class EvictionBufferSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        self.low = self.layout.region(Mode.G_BINARY, 5, 3)
-        self.fp32 = self.layout.region(Mode.FP32, 0, 3)
-        await self.commit_all(self.low, self.fp32, ready=True)
+        shapes = ((Mode.G_BINARY, 5, 3), (Mode.FP32, 0, 3))
+        self.low, self.fp32 = await self.start_regions(*shapes, ready=True)
         await self.full_buffer()
         for delay in range(1, 25):
             await self.answered(delay)
@@ -235,7 +231,7 @@ class EvictionBufferSequence(ParkedBase):
     async def all_dirty(self) -> None:
         """Fill every slot with a dirty line."""
         await self.leave()
-        await self.dirty(0, self.hw.slots)
+        await self.dirty(0, self.slots)
         await self.drain()
 
     async def full_buffer(self) -> None:
@@ -316,7 +312,7 @@ class EvictionBufferSequence(ParkedBase):
             await self.leave()
             await self.fill_lines(self.fp32, 0, 0)
             if dirty:
-                await self.dirty(0, self.hw.slots - 1)
+                await self.dirty(0, self.slots - 1)
             await self.drain()
             async with self.stalled("b"):
                 with self.memory(r_stall=1.0):
@@ -466,7 +462,7 @@ class EveryParkSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        lines_log2 = self.hw.slots.bit_length() + 1
+        lines_log2 = self.slots.bit_length() + 1
         config = await self.start_region(0, Mode.G_BINARY, lines_log2, 64, ready=True)
         halves = range(config.lines // 2), range(config.lines // 2, config.lines)
         for number in range(12):

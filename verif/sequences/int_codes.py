@@ -43,19 +43,18 @@ SHAPES = ("smallest", "largest", "alternating", "one hot", "zeros", "random")
 class CodesSequence(NfSequence):
     """Base of the sequences that sum codes exactly.
 
-    A subclass defines `line_of` and how likely a line is poisoned, evicted or changed by a
-    duplicate.
+    A subclass says how likely a line is poisoned, and evicted at the end.
     """
 
     poisoned: float
     evicted: float = 0.0
+    crowded: bool = True
+    """Lines are evicted and fetched again (needs few slots)."""
+    other: str = ""
+    """Shape of a third of the contributions to a line; empty: any shape of G_TERN5."""
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
         """Return a line of codes of a shape."""
-        raise NotImplementedError
-
-    def other_shape(self, shape: str) -> str:
-        """Draw the shape of one contribution to a line of mostly this shape."""
         raise NotImplementedError
 
     async def sum_line(
@@ -66,40 +65,36 @@ class CodesSequence(NfSequence):
         Between the contributions there are duplicates with other codes, reads and evictions, and
         at most one of the workers sends poison.
         """
+        tern5 = config.mode is Mode.G_TERN5
         senders = self.shuffled(range(config.workers))
         if self.random() < 0.4:
             senders = senders[: self.randint(0, config.workers)]
         bad = self.choice(senders) if senders and self.random() < self.poisoned else None
         for place, worker in enumerate(senders):
-            data = self.line_of(config, self.other_shape(shape))
+            other = self.other or self.choice(TERN5_SHAPES)
+            data: bytes | None = self.line_of(config, self.choice((shape, shape, other)))
             await self.contribute(config, worker, line, data, RACE_LIMIT, poison=worker == bad)
             if self.random() < 0.1:
                 again = self.choice(senders[: place + 1])
-                await self.contribute(config, again, line, self.duplicate(config), RACE_LIMIT)
+                data = self.line_of(config, "any byte") if tern5 else None
+                await self.contribute(config, again, line, data, RACE_LIMIT)
             if self.random() < 0.2:
                 await self.read_region(config, line, limit=RACE_LIMIT)
-            if self.evicts_after(place, len(senders)):
+            # After half of the contributions, or a tenth of them, the next one is taken by a fill.
+            half = place == len(senders) // 2
+            if half if tern5 else self.crowded and self.random() < 0.1:
                 await self.crowd_out(crowd)
         await self.drain()
         if self.evicted and self.random() < self.evicted:
             await self.crowd_out(crowd)
         await self.read_views(config, line)
 
-    def duplicate(self, config: RegionConfig) -> bytes | None:
-        """Return the content of a duplicate (None draws a legal line)."""
-        raise NotImplementedError
-
-    def evicts_after(self, place: int, senders: int) -> bool:
-        """Return True if the line is to be evicted after a contribution (0 to `senders` - 1)."""
-        raise NotImplementedError
-
 
 class IntSequence(CodesSequence):
     """Base of the sequences on regions of integer codes."""
 
     poisoned = 0.15
-    crowded: bool = True
-    """Lines are evicted and fetched again (needs few slots)."""
+    other = "random"
 
     @property
     def most(self) -> int:
@@ -114,30 +109,14 @@ class IntSequence(CodesSequence):
         """Return a line of codes of one of the `SHAPES`."""
         count = elements_per_line(config.mode)
         low, high = code_range(config.mode, config.signed)
-        drawn = [self.randint(low, high) for _ in range(count)]
-        line = {
-            "smallest": [low] * count,
-            "largest": [high] * count,
-            "alternating": [low, high] * (count // 2),
-            "one hot": [0] * count,
-            "zeros": [0] * count,
-            "random": drawn,
-        }[shape]
+        line = [self.randint(low, high) for _ in range(count)]
+        fixed = {"smallest": [low], "largest": [high], "alternating": [low, high]}
+        if shape != "random":
+            pattern = fixed.get(shape, [0])
+            line = pattern * (count // len(pattern))
         if shape == "one hot":
             line[self.randrange(count)] = self.choice((low, high, 1))
         return bytes(pack_int(line, config.mode, config.signed).tobytes())
-
-    def other_shape(self, shape: str) -> str:
-        """Draw this shape, or random codes for a third of the contributions."""
-        return self.choice((shape, shape, "random"))
-
-    def duplicate(self, config: RegionConfig) -> bytes | None:
-        """Return None: a random legal line."""
-        return None
-
-    def evicts_after(self, place: int, senders: int) -> bool:
-        """Evict the line after a tenth of the contributions."""
-        return self.crowded and self.random() < 0.1
 
 
 class IntCodesSequence(IntSequence):
@@ -357,18 +336,6 @@ class Tern5Sequence(CodesSequence):
     def line_of(self, config: RegionConfig, shape: str) -> bytes:
         """Return a line of a shape; all regions have the same format."""
         return self.line(shape)
-
-    def other_shape(self, shape: str) -> str:
-        """Draw this shape, or any shape for a third of the contributions."""
-        return self.choice((shape, shape, self.choice(TERN5_SHAPES)))
-
-    def duplicate(self, config: RegionConfig) -> bytes | None:
-        """Return a line of any bytes."""
-        return self.line("any byte")
-
-    def evicts_after(self, place: int, senders: int) -> bool:
-        """Evict the line after half of the contributions: the next one is taken by a fill."""
-        return place == senders // 2
 
 
 class EveryByteSequence(Tern5Sequence):

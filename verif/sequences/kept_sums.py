@@ -46,14 +46,14 @@ class KeptSequence(RecordSequence):
 
     def make(self) -> RegionConfig:
         """Place the region; its state area may begin at an odd line."""
-        lines_log2 = (self.hw.slots + 3).bit_length()
+        lines_log2 = (self.slots + 3).bit_length()
         return self.layout.region(self.mode, lines_log2, self.workers, keep_sum=True)
 
     async def begin(self) -> tuple[RegionConfig, list[int]]:
         """Start the region, wait for its records, and draw more of its lines than slots."""
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        return config, self.sample(range(config.lines), self.hw.slots + 3)
+        return config, self.sample(range(config.lines), self.slots + 3)
 
     async def complete(self, config: RegionConfig, lines: list[int]) -> None:
         """Contribute as every worker to the lines, in random order."""

@@ -10,6 +10,10 @@ from models.line_packing import LINE_BYTES, TERN5_CODES, Mode
 
 ZEROS = bytes(LINE_BYTES)
 ONES = b"\xff" * LINE_BYTES
+ILLEGAL = b"\x55" * LINE_BYTES
+"""256 ternary codes 01."""
+LOW_BIT = (Mode.G_BINARY, Mode.G_TERNARY)
+AGGREGATING = (*LOW_BIT, Mode.FP32)
 _GATE_BITS = int.from_bytes(b"\xaa" * LINE_BYTES, "little")
 
 FP32_CORNERS = (

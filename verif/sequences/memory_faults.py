@@ -26,9 +26,7 @@ class MemoryErrorSequence(NfSequence):
     """Errors and poison on ordinary lines, on lines of an IDENTITY region and on FP32 data."""
 
     async def body(self) -> None:
-        fp32 = self.layout.region(Mode.FP32, 1, 4)
-        identity = self.layout.region(Mode.IDENTITY, 0, 1)
-        await self.commit_all(fp32, identity)
+        fp32, identity = await self.start_regions((Mode.FP32, 1, 4), (Mode.IDENTITY, 0, 1))
         data = range(fp32.workers * fp32.lines)
         # One pool for each kind, so that each is hit: there are more ordinary lines than others.
         pools = [
@@ -90,7 +88,7 @@ class RecordSequence(NfSequence):
 
     def make(self) -> RegionConfig:
         """Place the region."""
-        lines_log2 = (2 * self.hw.slots + 15).bit_length()
+        lines_log2 = (2 * self.slots + 15).bit_length()
         return self.layout.region(self.mode, lines_log2, self.workers)
 
     def record(self, config: RegionConfig, line: int) -> list[int]:
@@ -119,7 +117,7 @@ class RecordSequence(NfSequence):
         """Start the region and contribute as worker 0 to `spare` more lines than slots."""
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        lines = self.sample(range(config.lines), self.hw.slots + spare)
+        lines = self.sample(range(config.lines), self.slots + spare)
         await self.each(config, lines, 0)
         return config, lines
 
@@ -138,7 +136,7 @@ class RecordErrorSequence(RecordSequence):
     async def body(self) -> None:
         config = self.make()
         await self.commit(self.region, config, ready=True)
-        picked = self.sample(range(config.lines), self.hw.slots + 8)
+        picked = self.sample(range(config.lines), self.slots + 8)
         used, fresh = picked[:-4], picked[-4:]
         await self.steps(config, used[2::4], 1, 2)  # these need a second plane
         await self.each(config, used, 0)
@@ -161,7 +159,7 @@ class RecordErrorSequence(RecordSequence):
         await self.steps(config, [line], 0, 1, 2)
         await self.each(config, [line + 1], 0)
         others = [other for other in range(config.lines) if other // 2 != line // 2]
-        await self.each(config, others[: self.hw.slots], None)
+        await self.each(config, others[: self.slots], None)
         with self.failing(reads=self.record(config, line + 1)[2:]):
             await self.each(config, [line + 1], None)
 
@@ -185,7 +183,7 @@ class RefusedWriteBackSequence(RecordSequence):
         other = self.layout.region(Mode.G_TERNARY, 1, 2)
         await self.commit(self.region, config)
         await self.commit(self.region + 1, other, ready=True)
-        lines = self.sample(range(config.lines), self.hw.slots + 4)
+        lines = self.sample(range(config.lines), self.slots + 4)
         await self.each(config, lines, 0)
         refused = [self.choice(self.record(config, line)) for line in lines[1:4]]
         with self.failing(writes=refused):
@@ -244,7 +242,7 @@ class RandomErrorSequence(RecordSequence):
     rate: float = 0.04
 
     async def body(self) -> None:
-        lines_log2 = (2 * self.hw.slots).bit_length()
+        lines_log2 = (2 * self.slots).bit_length()
         modes = [Mode.G_BINARY, Mode.FP32, self.choice((Mode.G_TERNARY, Mode.IDENTITY))]
         configs = []
         for mode in modes[: self.hw.regions]:
@@ -416,7 +414,7 @@ class BlameSequence(RecordSequence):
                 work += product([bad], range(4, bad.lines))
                 self.rng.shuffle(work)
                 await self.contribute_each(
-                    ((config, worker, line) for config, line in work[: 6 * self.hw.slots]), limit=1
+                    ((config, worker, line) for config, line in work[: 6 * self.slots]), limit=1
                 )
         await self.read_lines(good, None, (0, 8), limit=1, wait=False)
         # a line that was not written back must not return unchanged

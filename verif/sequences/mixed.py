@@ -73,8 +73,7 @@ class InterleaveSequence(MixedRegionsSequence):
 
     async def body(self) -> None:
         modes = [Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32][: self.hw.regions]
-        configs = [self.layout.region(m, 3, 8) for m in modes]
-        await self.commit_all(*configs)
+        configs = await self.start_regions(*((mode, 3, 8) for mode in modes))
         # One queue of lines for each worker and region; a random worker sends a random burst.
         queues = {
             (number, worker): list(range(configs[number].lines))

@@ -15,7 +15,7 @@ from cocotbext.cxl.wire.messages import M2SMessage
 from models.line_packing import LINE_BYTES, Mode
 from models.regions import INFO_SELECTOR, VIEW_SELECTORS, RegionConfig
 from verif.axi import Resp
-from verif.sequences.line_data import ZEROS, line_for
+from verif.sequences.line_data import AGGREGATING, ILLEGAL, LOW_BIT, ZEROS, line_for
 from verif.sequences.memory_faults import RecordSequence
 
 LOW_KINDS = ("contribute", "vote", "plane")
@@ -41,7 +41,7 @@ class ParkedBase(RecordSequence):
     async def leave(self) -> None:
         """Evict every line: read twice as many lines of the crowd as there are slots."""
         await self.drain()
-        await self.read_lines(self.crowd, range(2 * self.hw.slots))
+        await self.read_lines(self.crowd, range(2 * self.slots))
 
     async def away(self, config: RegionConfig, *lines: int) -> None:
         """Give lines and the crowd records in memory, and evict the lines."""
@@ -82,7 +82,7 @@ class PipelineSequence(ParkedBase):
                 await self.drain()
         chain = "contribute contribute vote contribute plane vote vote plane plane contribute"
         low = chain.split()
-        for gap in range(1, self.hw.slots + 1):
+        for gap in range(1, self.slots + 1):
             for config, kinds in ((self.low, LOW_KINDS), (self.fp32, ("sum", "raw"))):
                 for kind in kinds:
                     await self.program(config, [kind] * LIST, gap)
@@ -213,7 +213,7 @@ class LookupSequence(ParkedBase):
         shapes = [1, 2, 3, self.choice((7, 15, 31)), self.choice((4, 8, 16, 32))]
         shapes += [self.choice((5, 9, 17, 33)), 63, 64, 11 + 2 * self.randrange(2)]
         shapes += [self.choice((6, 10, 12, 20, 34, 62))]
-        for mode in (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32):
+        for mode in AGGREGATING:
             for workers in self.shuffled(shapes):
                 await self.shape(self.layout.region(mode, 4, workers))
 
@@ -300,8 +300,6 @@ class LookupSequence(ParkedBase):
 
 STATE_WORKERS = 8
 STATES = ("clean", "poisoned", "lost")
-MODES = (Mode.G_BINARY, Mode.G_TERNARY, Mode.FP32)
-ILLEGAL = int.from_bytes(b"\x55" * LINE_BYTES, "little")
 
 
 class StateBase(ParkedBase):
@@ -355,7 +353,7 @@ class ReadStateSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode, strict in product(MODES, (False, True)):
+        for mode, strict in product(AGGREGATING, (False, True)):
             config = await self.region_of(mode, 5, strict)
             seen = (0, 3, STATE_WORKERS - 1, STATE_WORKERS)
             shapes = list(product(STATES, seen, (False, True)))
@@ -392,7 +390,7 @@ class OwnMarkSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode in MODES:
+        for mode in AGGREGATING:
             config = self.layout.region(mode, 1, STATE_WORKERS)
             for state, seen in product(STATES, (0, 1, STATE_WORKERS)):
                 line = self.randrange(config.lines)
@@ -409,7 +407,7 @@ class WriteStateSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode in MODES:
+        for mode in AGGREGATING:
             config = await self.region_of(mode, 6)
             places = ("never left", "fetched", "back", "forwarded")
             shapes = list(product(STATES, (False, True), (False, True), places))
@@ -442,7 +440,7 @@ class PipelineDuplicateSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode in MODES[:2]:
+        for mode in LOW_BIT:
             config = await self.region_of(mode, 3)
             kinds = list(product((False, True), (False, True)))
             first = {}
@@ -467,8 +465,8 @@ class PipelineDuplicateSequence(StateBase):
     async def codes(self, config: RegionConfig) -> None:
         """Send 1, some and 256 illegal codes: of a new worker, of a seen worker, with poison."""
         few = 1 << 2 * self.randrange(256)
-        some = few | ILLEGAL & (1 << 200) - 1
-        for line, word in enumerate((few, some, ILLEGAL)):
+        every = int.from_bytes(ILLEGAL, "little")
+        for line, word in enumerate((few, few | every & (1 << 200) - 1, every)):
             data = word.to_bytes(LINE_BYTES, "little")
             for worker, poison in ((0, False), (0, False), (1, True)):
                 await self.fill_lines(config, line, worker, data, poison=poison)
@@ -536,7 +534,7 @@ class BadBeatSequence(StateBase):
 
     async def body(self) -> None:
         await self.prepare()
-        for mode in MODES:
+        for mode in AGGREGATING:
             config = await self.start_region(
                 self.region, mode, 5, 64, keep_sum=mode is Mode.FP32, ready=True
             )

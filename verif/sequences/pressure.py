@@ -90,7 +90,7 @@ class ReadOnlySequence(NfSequence):
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.G_BINARY, 5, 3)
-        lines = self.sample(range(config.lines), 2 * self.hw.slots + 2)
+        lines = self.sample(range(config.lines), 2 * self.slots + 2)
         await self.fill_lines(config, lines, 0)
         for _ in range(2):
             await self.read_lines(config, lines)
@@ -231,7 +231,7 @@ class EvictedSumSequence(NfSequence):
 
     async def crowd_out(self, crowd: RegionConfig) -> None:
         """Contribute to more other lines than there are slots, without waiting."""
-        lines = self.sample(range(crowd.lines), 2 * self.hw.slots)
+        lines = self.sample(range(crowd.lines), 2 * self.slots)
         await self.fill_lines(crowd, lines, ANY, wait=False)
 
     def values(self) -> bytes:
@@ -244,7 +244,7 @@ class PoisonedStoreSequence(NfSequence):
 
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 4, 3)
-        count = min(config.lines, self.hw.slots + 4)
+        count = min(config.lines, self.slots + 4)
         lines = self.sample(range(config.lines), count)
         await self.fill_lines(config, lines, ANY, poison=True)
         await self.read_lines(config, lines)
@@ -418,7 +418,7 @@ class FullExitSequence(ParkedBase):
 
         All slots wait for their records, each with `rounds` more parked reads.
         """
-        slots = range(self.hw.slots)
+        slots = range(self.slots)
         await self.away(self.many, *slots)
         async with self.stalled("r"):
             await self.read_lines(self.many, slots, apart=4, wait=False)
@@ -533,7 +533,7 @@ class StandstillSequence(ParkedBase):
 
     async def body(self) -> None:
         await self.prepare()
-        lines_log2 = (2 * (self.hw.slots + BUILT_MISS_DEPTH)).bit_length()
+        lines_log2 = (2 * (self.slots + BUILT_MISS_DEPTH)).bit_length()
         self.low = await self.start_region(0, Mode.G_BINARY, lines_log2, 2)
         self.fp32 = await self.start_region(1, Mode.FP32, 0, WORKERS, ready=True)
         await self.new_epoch()
@@ -573,7 +573,7 @@ class StandstillSequence(ParkedBase):
         with self.memory(latency=(NEAR, NEAR)):
             for dirty in (False, True):
                 await self.leave()
-                await self.fill_lines(self.low, range(self.hw.slots if dirty else 0), 0)
+                await self.fill_lines(self.low, range(self.slots if dirty else 0), 0)
                 reads = await self.read_lines(self.low, lines[: -8 - 1 : -1], alone=True)
                 del lines[-8:]
                 took += [read.end - read.start for read in reads]
@@ -636,7 +636,7 @@ class StandstillSequence(ParkedBase):
 
     async def fills(self) -> None:
         """Count lines that miss while memory accepts no address, and while it returns no data."""
-        asked = min(self.hw.slots, BUILT_MISS_DEPTH + FILLS, ADMITTED)
+        asked = min(self.slots, BUILT_MISS_DEPTH + FILLS, ADMITTED)
         for channel, room in (("ar", FILLS + PORT + FIRST), ("r", asked)):
             lines = await self.recorded(room + MORE)
             async with self.stalled(channel):
@@ -720,15 +720,10 @@ REPEATS = 2
 class TwoRegionBase(ParkedBase):
     """Base of sequences with a low-bit region 0 of 16 lines and an FP32 region 1."""
 
-    low: RegionConfig
-    fp32: RegionConfig
-
     async def two_regions(self, mode: Mode, fp32_lines_log2: int) -> None:
         """Commit both regions."""
-        low = self.layout.region(mode, 4, WORKERS)
-        self.fp32 = self.layout.region(Mode.FP32, fp32_lines_log2, WORKERS)
-        self.low = low
-        await self.commit_all(self.low, self.fp32)
+        shapes = ((mode, 4, WORKERS), (Mode.FP32, fp32_lines_log2, WORKERS))
+        self.low, self.fp32 = await self.start_regions(*shapes)
 
 
 class HeldChannelSequence(TwoRegionBase):
@@ -752,7 +747,7 @@ class HeldChannelSequence(TwoRegionBase):
         await self.fill_lines(self.fp32, 0, range(4))
         for name in ("aw", "w", "ar"):
             for kind in ("record", "plain write", "plain read", "store", "sum", "initialiser"):
-                await self.fill_lines(self.low, range(self.hw.slots), 0, wait=False)
+                await self.fill_lines(self.low, range(self.slots), 0, wait=False)
                 await self.fill_lines(self.fp32, 0, 0)
                 commit = None
                 async with self.stalled(name, level=stall):
@@ -770,7 +765,7 @@ class HeldChannelSequence(TwoRegionBase):
     async def request(self, kind: str, number: int) -> None:
         """Issue a request that makes one client use the memory port."""
         if kind == "record":
-            await self.read_region(self.low, self.hw.slots + number, 0)
+            await self.read_region(self.low, self.slots + number, 0)
         elif kind == "plain write":
             await self.write((3 + number) * LINE_BYTES, self.randbytes(LINE_BYTES))
         elif kind == "plain read":

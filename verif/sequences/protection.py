@@ -117,18 +117,20 @@ class ProtectionSequence(NfSequence):
 
     async def capture(self) -> None:
         """Check that ERR_* hold the first refused access until they are re-armed."""
-        registers = self.registers
         for _ in range(3):
-            await registers.write("ERR_INFO.VALID", 1)
-            assert not await registers.read("ERR_INFO.VALID"), "ERR_INFO.VALID was not cleared"
+            await self.registers.write("ERR_INFO.VALID", 1)
+            assert not await self.registers.read("ERR_INFO.VALID"), "ERR_INFO.VALID was not cleared"
             message = self.refused()
             pending = await self.issue(message)
             await self.drain()
             await self.issue(self.refused())
             await self.drain()
             await self.read_registers("ERR_INFO")  # the register predictor compares it
-            addr = await registers.read("ERR_ADDR_LO") | await registers.read("ERR_ADDR_HI") << 32
-            tag = await registers.read("ERR_TAG")
+            addr = (
+                await self.registers.read("ERR_ADDR_LO")
+                | await self.registers.read("ERR_ADDR_HI") << 32
+            )
+            tag = await self.registers.read("ERR_TAG")
             want = message.addr & ~63
             assert addr & ~63 == want, f"ERR_ADDR is {addr:#x}, expected {want:#x}"
             sent = pending.message.tag

@@ -102,19 +102,16 @@ class FlipSequence(NfSequence):
         Raises:
             AssertionError: the capture register or the interrupt disagrees with the counters.
         """
-        registers = self.registers
-        bad = await registers.read("RAM_PARITY")
-        corrected = await registers.read("RAM_CORRECTED")
-        place = REG_MAP.expand()["RAS_ERROR"].unpack(await registers.read("RAS_ERROR"))
-        irq = await registers.read("IRQ_STATUS.RAM_ERROR")
+        bad = await self.registers.read("RAM_PARITY")
+        corrected = await self.registers.read("RAM_CORRECTED")
+        place = REG_MAP.expand()["RAS_ERROR"].unpack(await self.registers.read("RAS_ERROR"))
+        irq = await self.registers.read("IRQ_STATUS.RAM_ERROR")
         valid = place["VALID"]
         assert valid == irq == int(bad > 0), f"{bad} errors, VALID {valid}, RAM_ERROR {irq}"
         # A lenient scoreboard checks no registers: the captured place is checked here.
         wrong = self.env.scoreboard.ram.captured(place)
         assert wrong is None, wrong
-        await registers.write("RAS_ERROR", 1)
-        await registers.write("IRQ_STATUS", IRQ_STATUS.pack(RAM_ERROR=1))
-        await registers.write("CTRL", 1)
+        await self.set_registers(RAS_ERROR=1, IRQ_STATUS=IRQ_STATUS.pack(RAM_ERROR=1), CTRL=1)
         return bad, corrected
 
     async def expect(self, wanted: tuple[int, int], what: object) -> None:
@@ -141,7 +138,7 @@ class DamagedMarksSequence(FlipSequence):
             await self.damaged_round(other, marked, ("fetched", "evicted", "read")[number % 3])
         for first, second in ((0, 1), (1, 0)):
             await self.together({first: (other, marked)[first], second: (other, marked)[second]})
-        for place in range(self.hw.slots):
+        for place in range(self.slots):
             await self.between_marks(other, marked, place)
 
     def row(self, region: int) -> int:
@@ -155,20 +152,17 @@ class DamagedMarksSequence(FlipSequence):
         if way == "fetched":
             await self.read_lines(marked, alone=True)
         # Of an evicted line: the slots hold the last ones. The mark of few workers is 2 or 3.
-        damaged = self.randrange(marked.lines - self.hw.slots)
+        damaged = self.randrange(marked.lines - self.slots)
         place = 4 * damaged + self.choice((0, 1, 1, 1, 1, 1, 2, 3))
-        await self.inject("MARKS", self.row(1), place)
-        flips = 1
-        if self.secded and self.random() < 0.5:
-            await self.inject("MARKS", self.row(1), self.size_of("MARKS").beside(place, self.rng))
-            flips = 2
+        places = self.draw_flips("MARKS", self.secded and self.random() < 0.5, place)
+        await self.flip("MARKS", self.row(1), places)
         if way == "evicted":
             await self.fill_lines(other, None, 0, wait=False)
         views = (INFO_SELECTOR, 0, PLANE_SELECTOR, PLANE_SELECTOR + 1)
         await self.read_lines(marked, (damaged, *range(marked.lines)), views)
         found = await self.counted()
         # A lookup between the two flips may find the first one alone.
-        wanted = {self.outcome(flips)} | ({(0, 1), (0, 2)} if flips == 2 else set())
+        wanted = {self.outcome(len(places))} | ({(0, 1), (0, 2)} if len(places) == 2 else set())
         assert found in wanted, f"bit {place}: {found} errors and corrections, expected {wanted}"
 
     async def together(self, regions: dict[int, RegionConfig]) -> None:
@@ -178,7 +172,7 @@ class DamagedMarksSequence(FlipSequence):
             await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
         # Read lines of the second region, so that no slot needs a write-back.
-        await self.read_lines(config, range(self.hw.slots))
+        await self.read_lines(config, range(self.slots))
         for region in regions:
             bit = self.randrange(self.size_of("MARKS").data)
             await self.inject("MARKS", self.row(region), bit)
@@ -196,9 +190,9 @@ class DamagedMarksSequence(FlipSequence):
             await self.fill_lines(config, None, 0, wait=False)
         await self.drain()
         await self.inject("MARKS", self.row(1), self.randrange(self.size_of("MARKS").data))
-        reads = [(other, line, 0) for line in range(self.hw.slots - 1)]
+        reads = [(other, line, 0) for line in range(self.slots - 1)]
         await self.at_once([*reads[:place], (marked, 0, 0), *reads[place:]])
-        await self.expect((0, 1) if self.secded else (1, 0), f"miss {place} of {self.hw.slots}")
+        await self.expect((0, 1) if self.secded else (1, 0), f"miss {place} of {self.slots}")
 
 
 class LastMarksSequence(FlipSequence):
@@ -315,10 +309,7 @@ class FlipTrafficSequence(FlipSequence):
         rows = min(size.rows, self.choice((4, size.rows)))
         row = self.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
-        place = self.randrange(size.bits(self.hw.ecc))
-        await self.inject(ram, row, place)
-        if self.double:
-            await self.inject(ram, row, size.beside(place, self.rng))
+        await self.flip(ram, row, self.draw_flips(ram, self.double))
 
     async def burst(self, count: int) -> None:
         """Issue random requests."""
@@ -364,7 +355,7 @@ class HeldDataSequence(FlipSequence):
     """Evictions so far: each takes the next row of EVICT."""
 
     async def body(self) -> None:
-        lines_log2 = self.hw.slots.bit_length() + 1
+        lines_log2 = self.slots.bit_length() + 1
         low = self.layout.region(Mode.G_BINARY, lines_log2, self.workers)
         fp32 = self.layout.region(Mode.FP32, lines_log2, self.workers)
         total = 0
@@ -533,7 +524,7 @@ class LostSlotSequence(FlipSequence):
     """Lines damaged so far."""
 
     async def body(self) -> None:
-        lines = range(self.hw.slots)
+        lines = range(self.slots)
         config = self.layout.region(self.mode, len(lines).bit_length(), self.workers)
         self.region = self.any_region()
         await self.registers.write("IRQ_ENABLE", IRQ_STATUS.mask())
@@ -627,7 +618,7 @@ class SlotFlipSequence(FlipSequence):
     async def slots_of(self, mode: Mode, workers: int, **options: Any) -> RegionConfig:
         """Start region 0 with more lines than slots and wait for its records."""
         return await self.start_region(
-            0, mode, self.hw.slots.bit_length(), workers, ready=True, **options
+            0, mode, self.slots.bit_length(), workers, ready=True, **options
         )
 
     async def damage_slot(
@@ -666,7 +657,7 @@ class LossAtOnceSequence(SlotFlipSequence):
 
     async def body(self) -> None:
         config = await self.slots_of(Mode.G_BINARY, 3)
-        await self.fill_lines(config, range(self.hw.slots), ANY, alone=True)
+        await self.fill_lines(config, range(self.slots), ANY, alone=True)
         for line, ram in enumerate(("BOOK", "PLANES")):
             await self.damage_slot(ram, line, self.secded)
             await self.at_once([(config, line, PLANE_SELECTOR)] * 4)
@@ -702,7 +693,7 @@ class LostKeptSequence(SlotFlipSequence):
     """Damage of a slot with a kept sum that an eviction finds: line and sum are lost."""
 
     async def body(self) -> None:
-        slots = range(self.hw.slots)
+        slots = range(self.slots)
         config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
         for line in slots:
             await self.fill_lines(config, line)
@@ -725,7 +716,7 @@ class KeptOverDamageSequence(SlotFlipSequence):
     """
 
     async def body(self) -> None:
-        slots = range(self.hw.slots)
+        slots = range(self.slots)
         config = await self.slots_of(Mode.FP32, 3, keep_sum=True)
         await self.fill_lines(config, slots, alone=True)
         shift = self.randrange(24)

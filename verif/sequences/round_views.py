@@ -203,7 +203,7 @@ class InfoSequence(NfSequence):
     async def body(self) -> None:
         most = self.hw.cnt_max + 2 if self.hw.cnt_max < 20 else 5
         workers = min(max(2, most), most_workers(self.mode, self.hw))
-        log2 = max(1, (self.hw.slots + 3).bit_length())
+        log2 = max(1, (self.slots + 3).bit_length())
         config = self.layout.region(self.mode, log2, workers, strict=self.random() < 0.5)
         region = self.any_region()
         await self.commit(region, config)
@@ -211,7 +211,7 @@ class InfoSequence(NfSequence):
         for worker, line in product(range(workers), self.sample(range(config.lines), 2)):
             await self.contribute(config, worker, line, data, limit=3)
             await self.read_region(config, line, INFO_SELECTOR, limit=3)
-        lines = self.sample(range(config.lines), min(config.lines, self.hw.slots + 4))
+        lines = self.sample(range(config.lines), min(config.lines, self.slots + 4))
         for _ in range(3):
             traffic = cocotb.start_soon(self.traffic(config, lines))
             await self.cycles(self.randint(20, 300))
@@ -219,7 +219,7 @@ class InfoSequence(NfSequence):
             await traffic
             await self.drain()
             await self.read_lines(config, lines, INFO_SELECTOR)
-        if self.hw.slots <= FEW_SLOTS:
+        if self.slots <= FEW_SLOTS:
             await self.lost(config, lines)
 
     async def lost(self, config: RegionConfig, lines: list[int]) -> None:
@@ -271,8 +271,7 @@ class StatusSequence(NfSequence):
             self.configs.append(config)
         for round_ in range(3):
             if round_ == 1:  # a miss or two raise FALLBACK
-                await self.registers.write("CAP_WINDOW", 4)
-                await self.registers.write("CAP_THRESHOLD", 1)
+                await self.set_registers(CAP_WINDOW=4, CAP_THRESHOLD=1)
             for _ in range(self.cfg.count(self.steps)):
                 await self.one()
             await self.look()
@@ -321,8 +320,7 @@ class StatusSequence(NfSequence):
     async def fallback(self) -> None:
         """Raise FALLBACK by a single contribution to an untouched line."""
         await self.commit(0)
-        await self.registers.write("CAP_THRESHOLD", 0)
-        await self.registers.write("CAP_WINDOW", 1)
+        await self.set_registers(CAP_THRESHOLD=0, CAP_WINDOW=1)
         await self.read_registers("SLOT_MISS")
         await self.fill_lines(self.configs[0], 0, 0)
         await self.read_registers("SLOT_MISS")
@@ -390,8 +388,7 @@ class EveryStatusSequence(NfSequence):
     """
 
     async def body(self) -> None:
-        first, second = (self.layout.region(mode, 0, 2) for mode in (Mode.G_BINARY, Mode.FP32))
-        await self.commit_all(first, second)
+        first, second = await self.start_regions((Mode.G_BINARY, 0, 2), (Mode.FP32, 0, 2))
         await self.done(first, second)
         await self.fallback()
         await self.limits()
@@ -418,18 +415,15 @@ class EveryStatusSequence(NfSequence):
 
     async def fallback(self) -> None:
         """Raise FALLBACK of one region, then of a second one; clear both and raise them again."""
-        registers = self.registers
-        wide = [self.layout.region(Mode.G_BINARY, 5, 3) for _ in range(2)]
-        await self.commit_all(*wide)
-        await registers.write("CAP_WINDOW", 8)
-        await registers.write("CAP_THRESHOLD", 2)
+        wide = await self.start_regions(*[(Mode.G_BINARY, 5, 3)] * 2)
+        await self.set_registers(CAP_WINDOW=8, CAP_THRESHOLD=2)
         for _ in range(2):
             for config in wide:
-                lines = self.sample(range(config.lines), 2 * self.hw.slots + 8)
+                lines = self.sample(range(config.lines), 2 * self.slots + 8)
                 await self.fill_lines(config, lines, ANY)
                 await self.read_registers("FALLBACK")
             for mask in (1, 2):
-                await registers.write("FALLBACK", mask)
+                await self.registers.write("FALLBACK", mask)
                 await self.read_registers("FALLBACK")
             for region in range(2):
                 await self.commit(region)
@@ -477,10 +471,8 @@ class EveryStatusSequence(NfSequence):
 
     async def interrupts(self, enabled: bool) -> None:
         """Raise DONE, a refused access, a memory error and poison, masked or enabled."""
-        registers = self.registers
         every = sum(field.mask for field in REG_MAP.expand()["IRQ_STATUS"].fields)
-        await registers.write("IRQ_STATUS", every)
-        await registers.write("IRQ_ENABLE", enabled * every)
+        await self.set_registers(IRQ_STATUS=every, IRQ_ENABLE=enabled * every)
         await self.complete(await self.start_region(0, Mode.G_BINARY, 0, 2))
         await self.read(self.hw.mem_lines * LINE_BYTES)
         await self.write(5 * LINE_BYTES, ZEROS, poison=True)
@@ -488,7 +480,7 @@ class EveryStatusSequence(NfSequence):
             await self.read(6 * LINE_BYTES)
             await self.drain()
         await self.read_registers("IRQ_STATUS")
-        await registers.write("IRQ_STATUS", every)
+        await self.registers.write("IRQ_STATUS", every)
         await self.read_registers("IRQ_STATUS")
 
     async def apart(self) -> None:
@@ -496,8 +488,7 @@ class EveryStatusSequence(NfSequence):
 
         CLOSE of a region that is done, and of a closed one, is no event.
         """
-        pair = [self.layout.region(Mode.G_BINARY, 1, 16) for _ in range(2)]
-        await self.commit_all(*pair)
+        pair = await self.start_regions(*[(Mode.G_BINARY, 1, 16)] * 2)
         await self.contribute_each(
             (config, worker, line) for line, worker, config in product(range(2), range(16), pair)
         )
