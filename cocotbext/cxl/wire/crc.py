@@ -59,3 +59,8 @@ def seal(payload: int) -> int:
 def crc_ok(flit: int) -> bool:
     """Return True if the CRC of a 528-bit flit matches its payload."""
     return crc16(flit & PAYLOAD_MASK) == flit >> PAYLOAD_BITS
+
+
+def syndrome_of_bit(bit: int) -> int:
+    """Return the contribution of an error in flit bit 0..527 to (received CRC xor computed CRC)."""
+    return COLUMNS[bit] if bit < PAYLOAD_BITS else 1 << bit - PAYLOAD_BITS

@@ -45,11 +45,6 @@ def mask_of_crc_bit(bit: int) -> int:
     return sum((column >> bit & 1) << i for i, column in enumerate(crc.COLUMNS))
 
 
-def syndrome_of_bit(bit: int) -> int:
-    """Return the contribution of an error in flit bit 0..527 to (received CRC xor computed CRC)."""
-    return crc.COLUMNS[bit] if bit < crc.PAYLOAD_BITS else 1 << bit - crc.PAYLOAD_BITS
-
-
 def test_published_facts() -> None:
     assert crc.COLUMNS[0] == 0xF053
     assert crc.COLUMNS[511] == 0xC47D
@@ -67,7 +62,7 @@ def test_against_independent_calculators() -> None:
 def test_every_1_2_and_3_bit_error_is_detected() -> None:
     # An error pattern is undetected exactly if its syndromes XOR to 0: no syndrome is 0, no two are
     # equal, and no two XOR to a third.
-    syndromes = [syndrome_of_bit(bit) for bit in range(528)]
+    syndromes = [crc.syndrome_of_bit(bit) for bit in range(528)]
     known = set(syndromes)
     assert 0 not in known
     assert len(known) == 528
@@ -78,7 +73,7 @@ def _span_is_detected(start: int, length: int) -> bool:
     """Return True if every non-zero pattern in flit bits [start, start + length) is detected."""
     basis: list[int] = []
     for bit in range(start, start + length):
-        value = syndrome_of_bit(bit)
+        value = crc.syndrome_of_bit(bit)
         for entry in basis:
             value = min(value, value ^ entry)
         if not value:

@@ -2,6 +2,7 @@
 """Packers and unpackers of both directions: round trips, density, corner cases, broken rules."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -304,3 +305,52 @@ def test_description() -> None:
     assert "BAD" in describe(seal(packed.payload) ^ 1 << 520, Direction.M2S)
     assert "all-data" in describe(0, Direction.S2M, owed=4)
     assert "(stray)" in describe(0, Direction.S2M)
+
+
+# -- random packing reaches every legal placement and rollover of link spec §6 --------------------
+Reached = tuple[set[tuple[int, int]], set[tuple[int, int]], bool]
+
+
+def reached(packer: Any, unpacker: Any, draw: Callable[[], list[Message]], flits: int) -> Reached:
+    """Return the placements, the data slots owed before and after each protocol flit, and whether
+    the byte enables of a write in slot 2 were the last of four slots owed."""
+    placements: set[tuple[int, int]] = set()
+    rollovers: set[tuple[int, int]] = set()
+    be_in_slot_2 = False
+    for _ in range(flits):
+        if packer.waiting < 8:
+            for message in draw():
+                packer.push(message)
+        report = unpacker.feed(packer.next(PLENTY).payload)
+        placements |= set(report.placements)
+        if not report.adf:
+            rollovers.add((report.owed_before, report.owed_after))
+            be_in_slot_2 |= report.owed_after == 4 and (2, 5) in report.placements
+    return placements, rollovers, be_in_slot_2
+
+
+def test_m2s_corners() -> None:
+    rng = random.Random(1)
+
+    def draw() -> list[Message]:
+        return [M2SReq(ReqOp.MEM_RD, 0, 0), M2SRwD(rng.choice(list(RwdOp)), 0, 0)]
+
+    packer = M2SPacker(PackOptions(dense=False, rng=rng))
+    placements, rollovers, be_in_slot_2 = reached(packer, M2SUnpacker(), draw, 4000)
+    assert placements == {(0, 4), (0, 5), *((s, f) for s in (1, 2, 3) for f in (4, 5))}
+    # Every R can be followed by every R that the free slots can lead to.
+    assert {after for before, after in rollovers if before == 0} == {0, 1, 2, 3, 4, 5}
+    assert {after for before, after in rollovers if before == 3} == {0, 4, 5}
+    assert be_in_slot_2
+
+
+def test_s2m_corners() -> None:
+    def draw() -> list[Message]:
+        return [S2MNDR(NdrOp.CMP, 0), S2MDRS(DrsOp.MEM_DATA, 0)]
+
+    packer = S2MPacker(PackOptions(dense=False, multi_header=True, rng=random.Random(2)))
+    placements, rollovers, _ = reached(packer, S2MUnpacker(), draw, 6000)
+    slots = {(s, f) for s in (1, 2, 3) for f in (4, 5, 6)}
+    assert placements == {(0, 3), (0, 4), (0, 5)} | slots
+    # 9 is impossible: G6 leaves 10 or more, H5 over a rollover of 3 leaves 8.
+    assert {after for _, after in rollovers} == set(range(13)) - {9}
