@@ -32,21 +32,6 @@ def code(config: RegionConfig, *others: RegionConfig) -> CommitCode:
     return check_commit(PARAMS, config, others)
 
 
-@pytest.mark.parametrize(
-    ("workers", "kept", "record"),
-    [(1, 1, 2), (2, 2, 4), (3, 2, 4), (4, 3, 4), (7, 3, 4), (8, 4, 8), (63, 6, 8), (64, 7, 8)],
-)
-def test_record_size(workers: int, kept: int, record: int) -> None:
-    assert planes_kept(workers, 8) == kept
-    assert record_lines(workers, 8) == record
-
-
-def test_record_size_follows_a_narrow_counter() -> None:
-    assert planes_kept(64, 2) == 2
-    assert record_lines(64, 2) == 4
-    assert record_lines(64, 1) == 2
-
-
 @given(st.integers(1, 64), st.integers(1, 8))
 def test_planes_hold_every_count(workers: int, cnt_w: int) -> None:
     kept = planes_kept(workers, cnt_w)
