@@ -115,7 +115,7 @@ def test_commits() -> None:
     assert code(replace(BASE, workers=7), narrow) == CommitCode.OK
     assert code(replace(BASE, workers=8), narrow) == CommitCode.PLANES
     assert code(replace(BASE, mode=Mode(7))) == CommitCode.MODE
-    with pytest.raises(ValueError, match="tern5 is 0 or 1"):
+    with pytest.raises(ValueError, match="tern5 is"):
         DeviceParams(tern5=2)
 
 
