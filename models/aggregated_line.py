@@ -66,8 +66,8 @@ class AggregatedLine:
 
     def copy(self) -> AggregatedLine:
         """Return an independent copy (contributions are immutable)."""
-        own = {"data": dict(self.data), "marked": set(self.marked)}
-        return replace(self, **own, times_seen=Counter(self.times_seen))
+        times_seen = Counter(self.times_seen)
+        return replace(self, data=dict(self.data), marked=set(self.marked), times_seen=times_seen)
 
     def seen(self, worker: int) -> bool:
         """Return True if ``worker`` has a clean contribution in this epoch."""
