@@ -22,6 +22,12 @@ from scripts.cli import main as cli
 from scripts.cli import train_check
 from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED
 
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+
+
 ELEMENTS = {"pairs100": 53_224, "digits": 5_154}
 """Values of the networks of the trial."""
 
@@ -88,12 +94,9 @@ def test_bad_input(words: list[str], sentence: str, capsys: pytest.CaptureFixtur
     assert said.count("\n") == 1
 
 
-def test_sixty_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The calibrator and a training by its profile, of eight workers; `all` below is its long
     neighbour."""
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     words = ["train", "check", "pairs100", "--steps", "60", "--seeds", "1", "--only", GUIDED]
     assert cli.main(words) == 0
     out = capsys.readouterr().out
@@ -114,7 +117,6 @@ def test_what_is_trained_by_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At full length (here a quarter), by seeds that no table shows; one that is not stays so."""
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     monkeypatch.setitem(CHECKS, "digits", replace(CHECKS["digits"], steps=24))
     words = ["train", "check", "digits", "--seeds", "1", "--only", GUIDED]
     cli.main(words)
@@ -135,12 +137,9 @@ def test_what_is_trained_by_is_verified(
 @pytest.mark.nightly(
     "12 s; verif/serve compares weights by the server and by torch in every change"
 )
-def test_a_server_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     """The same weights by it and by torch, of a training that sends votes; `..by_the_rtl` below is
     its long neighbour."""
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--only", BINARY]
     assert cli.main([*words, "--reducer", "model"]) == 0
     same = f"[ok] {BINARY}, seed 1: the same weights, bit for bit, by model and torch; "
@@ -153,14 +152,9 @@ def test_a_server_of_its_own(
 @pytest.mark.parametrize("simulator", ["verilator"])
 @pytest.mark.parametrize("name", CHECKS)
 def test_the_same_weights_by_the_rtl(
-    name: str,
-    simulator: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    name: str, simulator: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Check the calibrator's profile, and votes everywhere if trained."""
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     words = ["train", "check", name, "--steps", "60", "--seeds", "1", "--reducer", "rtl"]
     for only in {GUIDED, BINARY} & set(CHECKS[name].variants):
         assert cli.main([*words, "--sim", simulator, "--only", only]) == 0
@@ -168,10 +162,7 @@ def test_the_same_weights_by_the_rtl(
         assert goal in capsys.readouterr().out
 
 
-def test_a_reducer_that_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
+def test_a_reducer_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "check", "digits", "--steps", "4", "--seeds", "1", "--reducer", "nothing"]
     assert cli.main(words) == 1
     said = capsys.readouterr().err
@@ -179,7 +170,6 @@ def test_a_reducer_that_is_none(
 
 
 @pytest.mark.nightly("every training of every check at full length: over an hour on two cores")
-def test_all_goals_are_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_goals_are_reached() -> None:
     """`test_sixty_steps` is its quick neighbour."""
-    monkeypatch.setattr(train_check, "FOLDER", tmp_path)
     assert cli.main(["train", "check", "all"]) == 0

@@ -7,6 +7,9 @@ of arrival cannot matter by construction. Spec: controller §3 to §5, second ed
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 
 from models import fp32
@@ -38,73 +41,37 @@ def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dt
     return np.frombuffer(joined, dtype=np.uint8).reshape(len(workers), 1, LINE_BYTES)
 
 
+@dataclass(slots=True)
 class AggregatedLine:
     """State of a low-bit or FP32 line: contributors, poison and loss."""
 
-    __slots__ = (
-        "_cache",
-        "counted_complete",
-        "counted_poisoned",
-        "data",
-        "illegal",
-        "kept",
-        "late",
-        "lost",
-        "marked",
-        "poisoned",
-        "saturated",
-        "times_seen",
-    )
-
-    def __init__(self) -> None:
-        """Create a line without contributions in this epoch."""
-        self.data: dict[int, bytes] = {}
-        self.marked: set[int] = set()
-        """FP32: workers whose stored line is marked as poisoned by memory."""
-        self.kept = False
-        """FP32: a clean sum of all workers was read since the last store, so it may have been
-        kept.
-        """
-        self.poisoned = False
-        self.lost = False
-        """A state fill failed: the line never becomes complete again in this epoch."""
-        self.counted_complete = False
-        self.saturated = False
-        self.illegal = False
-        self.counted_poisoned = False
-        """A contribution poisoned the line. A line lost by memory is poisoned too, but not
-        counted.
-        """
-        self.late = 0
-        """Contributions after the round was closed."""
-        self.times_seen: dict[int, int] = {}
-        """Number of times that each worker was new to the line; more than once after a loss."""
-        self._cache: LowBitResult | IntResult | bytes | None = None
+    data: dict[int, bytes] = field(default_factory=dict)
+    marked: set[int] = field(default_factory=set)
+    """FP32: workers whose stored line is marked as poisoned by memory."""
+    kept: bool = False
+    """FP32: a clean sum of all workers was read since the last store, so it may have been kept."""
+    poisoned: bool = False
+    lost: bool = False
+    """A state fill failed: the line never becomes complete again in this epoch."""
+    counted_complete: bool = False
+    saturated: bool = False
+    illegal: bool = False
+    counted_poisoned: bool = False
+    """A contribution poisoned the line. A line lost by memory is poisoned too, but not counted."""
+    late: int = 0
+    """Contributions after the round was closed."""
+    times_seen: Counter[int] = field(default_factory=Counter)
+    """Number of times that each worker was new to the line; more than once after a loss."""
+    _cache: LowBitResult | IntResult | bytes | None = None
 
     def copy(self) -> AggregatedLine:
         """Return an independent copy (contributions are immutable)."""
-        other = AggregatedLine()
-        other.data = dict(self.data)
-        other.marked = set(self.marked)
-        other.kept = self.kept
-        other.poisoned = self.poisoned
-        other.lost = self.lost
-        other.counted_complete = self.counted_complete
-        other.saturated = self.saturated
-        other.illegal = self.illegal
-        other.counted_poisoned = self.counted_poisoned
-        other.late = self.late
-        other.times_seen = dict(self.times_seen)
-        other._cache = self._cache
-        return other
+        times_seen = Counter(self.times_seen)
+        return replace(self, data=dict(self.data), marked=set(self.marked), times_seen=times_seen)
 
     def seen(self, worker: int) -> bool:
         """Return True if ``worker`` has a clean contribution in this epoch."""
         return worker in self.data
-
-    def saw(self, worker: int) -> None:
-        """Record that ``worker`` is new to the line."""
-        self.times_seen[worker] = self.times_seen.get(worker, 0) + 1
 
     def all_seen(self, workers: int) -> bool:
         """Return True if every worker has contributed."""
@@ -125,7 +92,7 @@ class AggregatedLine:
         """Accept a clean low-bit contribution of a new worker; return its number of illegal
         elements.
         """
-        self.saw(worker)
+        self.times_seen[worker] += 1
         self.data[worker] = bytes(data)
         self._cache = None
         bad = illegal_codes(data, config.mode)
@@ -178,7 +145,7 @@ class AggregatedLine:
         """
         self.kept = False
         if not self.seen(worker):
-            self.saw(worker)
+            self.times_seen[worker] += 1
         if enables is None or not self.seen(worker):
             self.marked.discard(worker)
         if enables is not None:

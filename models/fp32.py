@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.line_packing import LINE_BYTES, U8
+from models.line_packing import LINE_BYTES, U8, contributions
 
 CANONICAL_NAN = 0x7FC00000
 U32 = NDArray[np.uint32]
@@ -38,18 +38,9 @@ def ordered_sum(lines: ArrayLike, present: ArrayLike | None = None) -> U8:
     ``present`` bool[W, n] marks the contributors (None: all). A missing contribution is skipped,
     which differs from adding +0.0 (a single -0.0 stays -0.0). A line without contributions is +0.0.
     """
-    array = np.ascontiguousarray(np.asarray(lines, dtype=np.uint8))
-    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
-    workers, n, _ = array.shape
-    mask = (
-        np.ones((workers, n), dtype=np.bool_)
-        if present is None
-        else np.asarray(present, dtype=np.bool_)
-    )
-    if mask.shape != (workers, n):
-        raise ValueError(f"present must be bool[{workers}, {n}], not {mask.shape}")
-    words = array.view("<u4").astype(np.uint32)
+    array, mask = contributions(lines, present)
+    n = array.shape[1]
+    words = np.ascontiguousarray(array).view("<u4").astype(np.uint32)
     acc = np.zeros((n, LINE_BYTES // 4), dtype=np.uint32)
     started = np.zeros(n, dtype=np.bool_)
     for x, here in zip(words, mask, strict=True):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, unpack_int
+from models.line_packing import LINE_BITS, LINE_BYTES, U8, Mode, contributions, unpack_int
 from models.reducers import U16, count_planes, planes_to_counts
 
 I32 = NDArray[np.int32]
@@ -89,12 +89,7 @@ def reduce_int(
     Raises:
         ValueError: another mode or shape.
     """
-    array = np.asarray(lines, dtype=np.uint8)
-    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
-    mask = np.ones(array.shape[:2], np.bool_) if present is None else np.asarray(present, np.bool_)
-    if mask.shape != array.shape[:2]:
-        raise ValueError(f"present must be bool{array.shape[:2]}, not {mask.shape}")
+    array, mask = contributions(lines, present)
     counts = np.zeros((array.shape[1], LINE_BITS), np.uint16)
     sums = np.zeros((array.shape[1], LINE_BITS // max(1, mode.bits)), np.int32)
     for line, here in zip(array, mask, strict=True):

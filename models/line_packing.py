@@ -122,6 +122,17 @@ def lines_needed(elements: int, mode: Mode) -> int:
     return -(-elements // elements_per_line(mode))
 
 
+def contributions(lines: ArrayLike, present: ArrayLike | None) -> tuple[U8, NDArray[np.bool_]]:
+    """Return lines uint8[W, n, 64] and contributors bool[W, n] (None: all); refuse other shapes."""
+    array = np.asarray(lines, dtype=np.uint8)
+    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
+        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
+    mask = np.ones(array.shape[:2], np.bool_) if present is None else np.asarray(present, np.bool_)
+    if mask.shape != array.shape[:2]:
+        raise ValueError(f"present must be bool{array.shape[:2]}, not {mask.shape}")
+    return array, mask
+
+
 def _padded(values: NDArray[_Scalar], per_line: int) -> NDArray[_Scalar]:
     flat = np.ascontiguousarray(values).reshape(-1)
     return np.pad(flat, (0, -flat.size % per_line))
@@ -138,10 +149,19 @@ def _lines_to_bits(lines: ArrayLike) -> U8:
     return np.unpackbits(array.reshape(-1), bitorder="little")
 
 
-def _refuse_nonfinite(x: F32) -> None:
-    bad = np.flatnonzero(~np.isfinite(x.reshape(-1)))
+def _finite(x: ArrayLike) -> F32:
+    values = np.asarray(x, dtype=np.float32)
+    bad = np.flatnonzero(~np.isfinite(values.reshape(-1)))
     if bad.size:
-        raise ValueError(f"element {int(bad[0])} is {x.reshape(-1)[bad[0]]}: it has no sign vote")
+        raise ValueError(f"element {bad[0]} is {values.reshape(-1)[bad[0]]}: it has no sign vote")
+    return values
+
+
+def _gated(x: ArrayLike, threshold: float | np.float32) -> I8:
+    """Return the sign of each element above the threshold, else 0."""
+    values = _finite(x)
+    gate = np.abs(values) > np.float32(threshold)
+    return np.where(gate, np.where(values < 0, -1, 1), 0).astype(np.int8)
 
 
 def pack_binary(x: ArrayLike) -> U8:
@@ -150,8 +170,7 @@ def pack_binary(x: ArrayLike) -> U8:
     Raises:
         ValueError: NaN or infinity, which have no sign vote.
     """
-    values = np.asarray(x, dtype=np.float32)
-    _refuse_nonfinite(values)
+    values = _finite(x)
     return _bits_to_lines(_padded((values < 0).astype(np.uint8), elements_per_line(Mode.G_BINARY)))
 
 
@@ -163,11 +182,7 @@ def pack_ternary(x: ArrayLike, threshold: float | np.float32) -> U8:
     Raises:
         ValueError: NaN or infinity.
     """
-    values = np.asarray(x, dtype=np.float32)
-    _refuse_nonfinite(values)
-    gate = np.abs(values) > np.float32(threshold)
-    codes = np.where(gate, np.where(values < 0, 3, 2), 0).astype(np.uint8)
-    return codes_to_lines(codes)
+    return codes_to_lines(np.array([0, 2, 3], np.uint8)[_gated(x, threshold)])
 
 
 def codes_to_lines(codes: ArrayLike) -> U8:
@@ -189,10 +204,7 @@ def lines_to_codes(lines: ArrayLike) -> U8:
 
 def pack_tern5(x: ArrayLike, threshold: float | np.float32) -> U8:
     """Pack float32[...] to uint8[n, 64] of G_TERN5, by the rule of ``pack_ternary``."""
-    values = np.asarray(x, dtype=np.float32)
-    _refuse_nonfinite(values)
-    gate = np.abs(values) > np.float32(threshold)
-    return trits_to_lines(np.where(gate, np.where(values < 0, -1, 1), 0))
+    return trits_to_lines(_gated(x, threshold))
 
 
 def trits_to_lines(trits: ArrayLike) -> U8:

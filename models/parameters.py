@@ -7,6 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 LINE_ADDRESS_BITS = 46
+_RANGES = (
+    ("cnt_w", 1, 8),
+    ("gen_w", 1, 32),
+    ("ecc", 0, 2),
+    ("tern5", 0, 1),
+    ("mem_lines_log2", 0, LINE_ADDRESS_BITS),
+)
 
 
 @dataclass(frozen=True)
@@ -33,16 +40,9 @@ class DeviceParams:
     def __post_init__(self) -> None:
         if self.regions < 1 or self.slots < 1:
             raise ValueError("a device has at least one region and one slot")
-        if not 1 <= self.cnt_w <= 8:
-            raise ValueError(f"cnt_w is 1..8, not {self.cnt_w}")
-        if not 1 <= self.gen_w <= 32:
-            raise ValueError(f"gen_w is 1..32, not {self.gen_w}")
-        if not 0 <= self.ecc <= 2:
-            raise ValueError(f"ecc is 0..2, not {self.ecc}")
-        if self.tern5 not in (0, 1):
-            raise ValueError(f"tern5 is 0 or 1, not {self.tern5}")
-        if not 0 <= self.mem_lines_log2 <= LINE_ADDRESS_BITS:
-            raise ValueError(f"mem_lines_log2 is 0..46, not {self.mem_lines_log2}")
+        for name, low, high in _RANGES:
+            if not low <= (value := getattr(self, name)) <= high:
+                raise ValueError(f"{name} is {low}..{high}, not {value}")
 
     @classmethod
     def from_rtl(cls, values: Mapping[str, int]) -> DeviceParams:

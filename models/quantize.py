@@ -48,7 +48,11 @@ def code(x: float, u: float, mode: Mode, r: float = 0.5) -> int:
 
 def mean(total: int, u: float, contributions: int) -> float:
     """Return u * total / contributions, rounded once to float32, ties to even; 0 of nobody."""
-    exact = Fraction(u) * total / max(1, contributions)
+    return to_float32(Fraction(u) * total / max(1, contributions))
+
+
+def to_float32(exact: Fraction) -> float:
+    """Return the nearest float32, ties to even; +0.0 for zero, an infinity beyond the largest."""
     units = abs(exact) * _UNITS
     excess = max(0, int(units).bit_length() - _DIGITS)
     rounded = Fraction(round(units / 2**excess) << excess, _UNITS)

@@ -21,6 +21,7 @@ from models.line_packing import (
     U8,
     Mode,
     Tie,
+    contributions,
     trits_to_lines,
     unpack_tern5,
 )
@@ -80,19 +81,23 @@ def planes_to_counts(planes: ArrayLike) -> U16:
     return counts
 
 
-def _checked(lines: ArrayLike, present: ArrayLike | None, cnt_max: int) -> tuple[U8, Bool]:
-    array = np.asarray(lines, dtype=np.uint8)
-    if array.ndim != 3 or array.shape[2] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[W, n, 64], not shape {array.shape}")
+def _result(
+    mode: Mode, vote: U8, exact: U16, mask: Bool, cnt_max: int, illegal: NDArray[np.int64]
+) -> LowBitResult:
+    return LowBitResult(
+        mode=mode,
+        vote=vote,
+        counts=_saturated(exact, cnt_max),
+        contributions=mask.sum(axis=0).astype(np.uint16),
+        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
+        illegal=illegal,
+    )
+
+
+def _saturated(exact: U16, cnt_max: int) -> U16:
     if not 1 <= cnt_max <= 255:
         raise ValueError(f"cnt_max is 1..255, not {cnt_max}")
-    if present is None:
-        mask = np.ones(array.shape[:2], dtype=np.bool_)
-    else:
-        mask = np.asarray(present, dtype=np.bool_)
-        if mask.shape != array.shape[:2]:
-            raise ValueError(f"present must be bool{array.shape[:2]}, not {mask.shape}")
-    return array, mask
+    return np.minimum(exact, cnt_max).astype(np.uint16)
 
 
 def reduce_binary(
@@ -112,24 +117,18 @@ def reduce_binary(
         tie: result of a tie.
         cnt_max: value at which counters saturate.
     """
-    array, mask = _checked(lines, present, cnt_max)
+    array, mask = contributions(lines, present)
     exact = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
     for line, here in zip(array, mask, strict=True):
         nonneg = np.unpackbits(line, axis=1, bitorder="little") == 0
         exact += nonneg & here[:, None]
-    counts = np.minimum(exact, cnt_max).astype(np.uint16)
+    counts = _saturated(exact, cnt_max)
     m = mask.sum(axis=0).astype(np.uint16)
     balance = 2 * counts.astype(np.int32) - m.astype(np.int32)[:, None]
     negative = (balance < 0) | ((balance == 0) & (tie == Tie.MINUS) & (m[:, None] > 0))
     vote = np.packbits(negative.astype(np.uint8), axis=1, bitorder="little")
-    return LowBitResult(
-        mode=Mode.G_BINARY,
-        vote=vote,
-        counts=counts,
-        contributions=m,
-        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
-        illegal=np.zeros(array.shape[1], dtype=np.int64),
-    )
+    legal = np.zeros(array.shape[1], dtype=np.int64)
+    return _result(Mode.G_BINARY, vote, exact, mask, cnt_max, legal)
 
 
 def reduce_ternary(
@@ -151,7 +150,7 @@ def reduce_ternary(
     """
     if threshold < 1:
         raise ValueError(f"threshold is at least 1, not {threshold}")
-    array, mask = _checked(lines, present, cnt_max)
+    array, mask = contributions(lines, present)
     exact = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint16)
     illegal = np.zeros(array.shape[1], dtype=np.int64)
     for line, here in zip(array, mask, strict=True):
@@ -160,19 +159,13 @@ def reduce_ternary(
         exact[:, 0::2] += gate & ~sign & here[:, None]
         exact[:, 1::2] += gate & sign & here[:, None]
         illegal += (sign & ~gate & here[:, None]).sum(axis=1)
-    counts = np.minimum(exact, cnt_max).astype(np.uint16)
+    counts = _saturated(exact, cnt_max)
     net = counts[:, 0::2].astype(np.int32) - counts[:, 1::2].astype(np.int32)
     out = np.zeros((array.shape[1], LINE_BITS), dtype=np.uint8)
     out[:, 0::2] = net <= -threshold
     out[:, 1::2] = np.abs(net) >= threshold
-    return LowBitResult(
-        mode=Mode.G_TERNARY,
-        vote=np.packbits(out, axis=1, bitorder="little"),
-        counts=counts,
-        contributions=mask.sum(axis=0).astype(np.uint16),
-        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
-        illegal=illegal,
-    )
+    vote = np.packbits(out, axis=1, bitorder="little")
+    return _result(Mode.G_TERNARY, vote, exact, mask, cnt_max, illegal)
 
 
 def reduce_tern5(
@@ -190,7 +183,7 @@ def reduce_tern5(
     """
     if threshold < 1:
         raise ValueError(f"threshold is at least 1, not {threshold}")
-    array, mask = _checked(lines, present, 255)
+    array, mask = contributions(lines, present)
     n = array.shape[1]
     net = np.zeros((n, TRITS_A_BYTE * LINE_BYTES), dtype=np.int32)
     illegal = np.zeros(n, dtype=np.int64)
@@ -201,11 +194,4 @@ def reduce_tern5(
     counts = np.zeros((n, LINE_BITS), dtype=np.uint16)
     counts[:, : net.shape[1]] = net + m[:, None]
     vote = (net >= threshold).astype(np.int8) - (net <= -threshold).astype(np.int8)
-    return LowBitResult(
-        mode=Mode.G_TERN5,
-        vote=trits_to_lines(vote),
-        counts=counts,
-        contributions=m.astype(np.uint16),
-        saturated=np.zeros(n, dtype=np.bool_),
-        illegal=illegal,
-    )
+    return _result(Mode.G_TERN5, trits_to_lines(vote), counts, mask, 255, illegal)

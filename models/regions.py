@@ -145,15 +145,7 @@ class RegionConfig:
 
     def register_values(self) -> dict[str, int]:
         """Return the values of REGION[r].NAME by NAME, without EPOCH, which commits them."""
-        options = _CONFIG.pack(
-            MODE=self.mode,
-            TIE_MINUS=self.tie_minus,
-            STRICT=self.strict,
-            BIND=self.bind,
-            BIND_SHIFT=self.bind_shift,
-            SIGNED=self.signed,
-            KEEP_SUM=self.keep_sum,
-        )
+        options = {one.name: int(getattr(self, one.name.lower())) for one in _CONFIG.fields}
         return {
             "BASE_LO": self.base & WORD_MASK,
             "BASE_HI": self.base >> 32,
@@ -161,7 +153,7 @@ class RegionConfig:
             "STATE_BASE_HI": self.state_base >> 32,
             "LINES_LOG2": self.lines_log2,
             "WORKERS": self.workers,
-            "CONFIG": options,
+            "CONFIG": _CONFIG.pack(**options),
             "THRESHOLD": self.threshold,
             "LD_MASK": self.ld_mask,
         }
@@ -170,20 +162,16 @@ class RegionConfig:
     def from_registers(cls, values: Mapping[str, int]) -> RegionConfig:
         """Return the descriptor in the shadow registers; inverse of ``register_values``."""
         options = _CONFIG.unpack(values["CONFIG"])
+        flags = {name.lower(): bool(value) for name, value in options.items()}
+        codes = {"mode": Mode(options["MODE"]), "bind_shift": options["BIND_SHIFT"]}
         return cls(
             base=values["BASE_HI"] << 32 | values["BASE_LO"],
             state_base=values["STATE_BASE_HI"] << 32 | values["STATE_BASE_LO"],
             lines_log2=values["LINES_LOG2"],
             workers=values["WORKERS"],
-            mode=Mode(options["MODE"]),
-            tie_minus=bool(options["TIE_MINUS"]),
-            strict=bool(options["STRICT"]),
-            bind=bool(options["BIND"]),
             threshold=values["THRESHOLD"],
             ld_mask=values["LD_MASK"],
-            bind_shift=options["BIND_SHIFT"],
-            signed=bool(options["SIGNED"]),
-            keep_sum=bool(options["KEEP_SUM"]),
+            **{**flags, **codes},  # type: ignore[arg-type]
         )
 
     @property

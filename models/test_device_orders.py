@@ -58,6 +58,7 @@ def model() -> DeviceModel:
 def everything(device: DeviceModel) -> object:
     """Return answers, counters and status; reads cover every address in use."""
     status = [device.region_status(r) for r in range(4)]
+    flagged = [device.flagged_lines(r) for r in range(4)]
     assert all(s.complete_lines <= 2 for s in status)
     counters = dict(device.counters)
     errors = (list(device.refused), device.first_error)
@@ -67,7 +68,7 @@ def everything(device: DeviceModel) -> object:
         for selector in (0, 1, 2, 3, 4, 8, 9, 64, 65, 66)
         for line in range(2)
     ]
-    return status, counters, errors, reads
+    return status, flagged, counters, errors, reads
 
 
 def test_the_traffic_reaches_every_state() -> None:
@@ -215,20 +216,3 @@ def test_fast_enough() -> None:
             bench.model.step(msg)
         rounds.append(time.process_time() - start)
     assert len(messages) / min(rounds) > 5000  # another process slows only some of the rounds
-
-
-def test_restore_takes_back_sticky_flags() -> None:
-    bench = DeviceFixture(
-        config(Mode.G_TERNARY, workers=2, lines_log2=0), DeviceParams(8, 64, 1, 12)
-    )
-    write = M2SRwD(RwdOp.MEM_WR, 0, bench.config.address(0, 0), data=b"\x99" * 64)  # 10 01 10 01
-    key = bench.model.line_key(write)
-    snap = bench.model.snapshot(key)
-    before = bench.model.region_status(2)
-    bench.write(0, 0, write.data)
-    bench.write(1, 0, write.data)
-    after = bench.model.region_status(2)
-    assert (after.saturated, after.illegal_seen, after.done) == (True, True, True)
-    bench.model.restore(key, snap)
-    assert bench.model.region_status(2) == before
-    assert set(bench.model.counters.values()) == {0}

@@ -97,15 +97,6 @@ def test_a_poisoned_contribution_is_not_stored() -> None:
     assert bench.model.region_status(2).complete_lines == 1
 
 
-def test_completion_counts_workers_not_writes() -> None:
-    bench = DeviceFixture(config(Mode.FP32, workers=2, lines_log2=0))
-    bench.write(0, 0, A)
-    bench.write(0, 0, B)
-    assert not bench.model.region_status(2).done
-    bench.write(1, 0, B)
-    assert bench.model.region_status(2).done
-
-
 def test_contributions_lie_where_the_specification_puts_them() -> None:
     bench = DeviceFixture(config(Mode.FP32))
     bench.write(2, 1, A)

@@ -27,7 +27,9 @@ finite = st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), ma
 patterns = st.lists(st.integers(0, 2**32 - 1), max_size=40)
 
 
-@pytest.mark.parametrize(("mode", "count"), [(1, 512), (2, 256), (3, 16), (4, 128), (5, 64)])
+@pytest.mark.parametrize(
+    ("mode", "count"), [(1, 512), (2, 256), (3, 16), (4, 128), (5, 64), (6, 320)]
+)
 def test_elements_per_line(mode: int, count: int) -> None:
     assert elements_per_line(Mode(mode)) == count
     assert [lines_needed(n, Mode(mode)) for n in (0, 1, count, count + 1)] == [0, 1, 1, 2]

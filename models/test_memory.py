@@ -4,23 +4,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.memory import ALL_BYTES, UNKNOWN_LINE, ZERO_LINE, Memory, MemoryLine, merge
+from models.memory import UNKNOWN_LINE, ZERO_LINE, Memory, MemoryLine
 
 ONE = b"\x11" * 64
 TWO = b"\x22" * 64
-
-
-def test_unwritten_lines_read_as_the_initial_content() -> None:
-    assert Memory().load(5) == MemoryLine()
-    assert Memory(lambda line: MemoryLine(bytes([line]) * 64)).load(5).data == b"\x05" * 64
-
-
-def test_full_write_decides_the_poison() -> None:
-    memory = Memory()
-    memory.write(1, ONE, None, True)
-    assert memory.load(1) == MemoryLine(ONE, True)
-    memory.write(1, TWO, None, False)
-    assert memory.load(1) == MemoryLine(TWO, False)
 
 
 def test_partial_write_merges_and_keeps_poison() -> None:
@@ -30,12 +17,6 @@ def test_partial_write_merges_and_keeps_poison() -> None:
     assert memory.load(1) == MemoryLine(TWO[:2] + ONE[2:], True)
     memory.write(2, TWO, 0b11, True)
     assert memory.load(2) == MemoryLine(TWO[:2] + ZERO_LINE[2:], True)
-
-
-def test_merge_takes_byte_by_byte() -> None:
-    assert merge(ONE, TWO, 1 << 63) == ONE[:63] + TWO[:1]
-    assert merge(ONE, TWO, 0) == ONE
-    assert merge(ONE, TWO, ALL_BYTES) == TWO
 
 
 def test_forgotten_lines_become_known_as_they_are_written() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.line_packing import U8, Mode, Tie, codes_to_lines, lines_to_codes
+from models.line_packing import U8, Mode, Tie
 from models.reducers import (
     LowBitResult,
     count_planes,
@@ -82,62 +82,6 @@ def test_ternary_against_elements(seed: int, workers: int, threshold: int, cnt_m
             check_planes(result, planes, i, 2 * e + 1, minus)
         assert result.saturated[i] == lost
         assert result.illegal[i] == illegal
-
-
-@given(st.integers(0, 2**32), st.integers(2, 12))
-def test_order_does_not_matter(seed: int, workers: int) -> None:
-    lines, present = random_lines(seed, workers, 3)
-    order = np.random.default_rng(seed).permutation(workers)
-    for reduce in (reduce_binary, reduce_ternary):
-        one = reduce(lines, present, cnt_max=3)
-        other = reduce(lines[order], present[order], cnt_max=3)
-        assert (one.vote == other.vote).all()
-        assert (one.planes == other.planes).all()
-        assert (one.saturated == other.saturated).all()
-
-
-def test_known_votes() -> None:
-    def vote(bits: list[int], tie: Tie = Tie.PLUS) -> int:
-        lines = np.zeros((len(bits), 1, 64), dtype=np.uint8)
-        lines[:, 0, 0] = bits
-        return int(reduce_binary(lines, None, tie).vote[0, 0] & 1)
-
-    assert vote([0, 0, 1]) == 0
-    assert vote([0, 1, 1]) == 1
-    assert vote([0, 1]) == 0
-    assert vote([0, 1], Tie.MINUS) == 1
-    assert vote([1]) == 1
-
-
-@pytest.mark.parametrize("tie", list(Tie))
-def test_no_contribution_reads_as_zeros(tie: Tie) -> None:
-    lines = np.full((3, 2, 64), 0xFF, dtype=np.uint8)
-    absent = np.zeros((3, 2), dtype=np.bool_)
-    assert not reduce_binary(lines, absent, tie).vote.any()
-    assert not reduce_ternary(lines, absent).vote.any()
-    assert not reduce_binary(np.zeros((0, 2, 64), dtype=np.uint8), None, tie).vote.any()
-
-
-def test_ternary_threshold_acts_on_counts() -> None:
-    lines = np.stack([codes_to_lines(c) for c in ([2, 2, 3, 1], [2, 3, 3, 1], [2, 0, 0, 1])])
-    by_threshold = {
-        t: list(lines_to_codes(reduce_ternary(lines, threshold=t).vote)[:4]) for t in (1, 2, 3, 4)
-    }
-    assert by_threshold == {1: [2, 0, 3, 0], 2: [2, 0, 3, 0], 3: [2, 0, 0, 0], 4: [0, 0, 0, 0]}
-    result = reduce_ternary(lines)
-    assert list(result.counts[0, 0:8:2]) == [3, 1, 0, 0]
-    assert list(result.counts[0, 1:8:2]) == [0, 1, 2, 0]
-    assert result.illegal[0] == 3
-
-
-def test_saturation_changes_a_vote_only_when_counts_are_short() -> None:
-    lines = np.zeros((5, 1, 64), dtype=np.uint8)  # five non-negative votes
-    full = reduce_binary(lines, cnt_max=255)
-    short = reduce_binary(lines, cnt_max=1)  # 2 * 1 < 5
-    assert not full.vote.any()
-    assert not full.saturated[0]
-    assert short.vote.all()
-    assert short.saturated[0]
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8))

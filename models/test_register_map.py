@@ -89,11 +89,6 @@ def test_field_insert_and_extract() -> None:
             f.insert(0, wrong)
 
 
-def test_unknown_field() -> None:
-    with pytest.raises(KeyError, match="no field"):
-        REG_MAP.expand()["ID"].field("NOPE")
-
-
 def test_a_field_with_a_maximum_saturates() -> None:
     window = REG_MAP.expand(DeviceParams())["CAP_WINDOW"]
     for data, want in ((0, 0), (255, 255), (256, 256), (257, 256), (511, 256), (0xFFFF_FE03, 3)):

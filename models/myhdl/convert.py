@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from models.myhdl.ports import Ports
+from models.myhdl.ports import Ports, ports_of
 
 FOLDER = Path(__file__).parent
 PREFIX = "myhdl_"
@@ -32,7 +32,7 @@ def names() -> list[str]:
 
 
 class Twin:
-    """Twin loaded from a file: ``ports``, and a `block` for given signals.
+    """Twin loaded from a file: the ports, and a `block` for given signals.
 
     Attributes:
         parameters: parameters of the RTL module by name; unknown ones are ignored.
@@ -45,10 +45,11 @@ class Twin:
     ) -> None:
         self.name = name
         self._module = _load(folder / f"{name}.py")
-        known = inspect.signature(self._module.ports).parameters
+        known = inspect.signature(inspect.unwrap(getattr(self._module, name))).parameters
+        defaults = {key: one.default for key, one in known.items() if one.default is not one.empty}
         given = {key.lower(): value for key, value in (parameters or {}).items()}
-        self.parameters: dict[str, int] = {key: given.get(key, known[key].default) for key in known}
-        self.ports: Ports = self._module.ports(**self.parameters)
+        self.parameters: dict[str, int] = {key: given.get(key, defaults[key]) for key in defaults}
+        self.ports: Ports = ports_of(getattr(self._module, name), self.parameters)
 
     def block(self, signals: Mapping[str, Any]) -> Any:
         """Return an instance on these signals, one for each port."""

@@ -11,27 +11,18 @@ from typing import Any
 from myhdl import always_comb, block
 
 from models.line_packing import LINE_BITS
-from models.myhdl.ports import Ports
-
-
-def ports(cnt_w: int = 8) -> Ports:
-    """Return the ports. Plane p of the counters is bits [512 p + 511 : 512 p]."""
-    planes = cnt_w * LINE_BITS
-    return Ports(
-        {"en": 1, "ternary": 1, "ones": 1, "data": LINE_BITS, "planes_in": planes},
-        {"planes_out": planes, "saturated": 1},
-    )
+from models.myhdl.ports import Bit, BitOut, Line, Planes, PlanesOut
 
 
 @block
 def nf_accumulate(
-    en: Any,
-    ternary: Any,
-    ones: Any,
-    data: Any,
-    planes_in: Any,
-    planes_out: Any,
-    saturated: Any,
+    en: Bit,
+    ternary: Bit,
+    ones: Bit,
+    data: Line,
+    planes_in: Planes,
+    planes_out: PlanesOut,
+    saturated: BitOut,
     cnt_w: int = 8,
 ) -> Any:
     """Without `en` the counters pass unchanged and nothing saturates."""

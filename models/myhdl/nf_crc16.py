@@ -6,25 +6,20 @@ Spec: link §2: F(x) x^16 mod 1F053h, initial value 0, flit bit 511 first.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from myhdl import always_comb, block
 
-from models.myhdl.ports import Ports
+from models.myhdl.ports import Bit, Line, Port
 
 PAYLOAD_BITS = 512
 CRC_BITS = 16
 POLYNOMIAL = 0x1F053
 
 
-def ports() -> Ports:
-    """Return the ports: slots 0 to 3 of a flit, and its last two bytes."""
-    return Ports({"en": 1, "payload": PAYLOAD_BITS}, {"crc": CRC_BITS})
-
-
 @block
-def nf_crc16(en: Any, payload: Any, crc: Any) -> Any:
-    """Without `en` the CRC is zero."""
+def nf_crc16(en: Bit, payload: Line, crc: Annotated[Any, Port(16, output=True)]) -> Any:
+    """Slots 0 to 3 of a flit, and its last two bytes. Without `en` the CRC is zero."""
 
     @always_comb
     def divide():

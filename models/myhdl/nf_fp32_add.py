@@ -8,11 +8,11 @@ round to nearest even, subnormals kept, every NaN result 7FC00000h.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from myhdl import Signal, always, always_comb, block, intbv
 
-from models.myhdl.ports import Ports
+from models.myhdl.ports import Bit, Port
 
 EXACT_BITS = 278
 HALVES = 9
@@ -23,16 +23,16 @@ SPECIAL = 255
 """Exponent field of infinities and NaN."""
 
 
-def ports() -> Ports:
-    """Return the ports. `sum` belongs to `a` and `b` of the previous clock; zero if `en` was
-    low.
-    """
-    return Ports({"en": 1, "a": 32, "b": 32}, {"sum": 32}, clocked=True)
+Word = Annotated[Any, Port(32)]
 
 
 @block
-def nf_fp32_add(clk: Any, en: Any, a: Any, b: Any, sum: Any) -> Any:
-    """Operands are sampled at the rising edge of `clk`."""
+def nf_fp32_add(
+    clk: Any, en: Bit, a: Word, b: Word, sum: Annotated[Any, Port(32, output=True)]
+) -> Any:
+    """Operands are sampled at the rising edge of `clk`. `sum` belongs to `a` and `b` of the
+    previous clock; zero if `en` was low.
+    """
     taken = Signal(bool(0))
     left = Signal(intbv(0)[32:])
     right = Signal(intbv(0)[32:])

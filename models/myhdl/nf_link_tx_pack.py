@@ -7,11 +7,11 @@ is the one that the header of the RTL module promises. Spec: link §3 to §6.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from myhdl import Signal, always, always_comb, block, intbv
 
-from models.myhdl.ports import Ports
+from models.myhdl.ports import Bit, BitOut, LineOut, Port
 
 NDR_BITS = 22  # {tag, LD-ID, DevLoad}
 HEADER_BITS = 23  # {tag, LD-ID, DevLoad, Poison}
@@ -30,70 +30,44 @@ BODY = 32
 """Start of slot 0 after the header of the flit."""
 
 
-def ports() -> Ports:
-    """Return the ports. `drs` is {header, line}; credits are the remaining ones of the host."""
-    return Ports(
-        {
-            "rst_n": 1,
-            "enable": 1,
-            "multi_header": 1,
-            "room_drs": 1,
-            "room_multi": 1,
-            "ndr_count": 3,
-            "ndr0": NDR_BITS,
-            "ndr1": NDR_BITS,
-            "drs_valid": 1,
-            "drs": DRS_BITS,
-            "ndr_credits": 10,
-            "drs_credits": 10,
-            "ak": 1,
-            "req_crd": 4,
-            "data_crd": 4,
-            "flit_ready": 1,
-        },
-        {
-            "ndr_pop": 2,
-            "drs_ready": 1,
-            "drs_sent": 2,
-            "drs_empty": 1,
-            "flit_valid": 1,
-            "flit": LINE,
-            "header": 1,
-            "run": 1,
-        },
-        clocked=True,
-    )
+Ndr = Annotated[Any, Port(NDR_BITS)]
+Credits = Annotated[Any, Port(10)]
+Granted = Annotated[Any, Port(4)]
+Number = Annotated[Any, Port(2, output=True)]
 
 
 @block
 def nf_link_tx_pack(
     clk: Any,
-    rst_n: Any,
-    enable: Any,
-    multi_header: Any,
-    room_drs: Any,
-    room_multi: Any,
-    ndr_count: Any,
-    ndr0: Any,
-    ndr1: Any,
-    drs_valid: Any,
-    drs: Any,
-    ndr_credits: Any,
-    drs_credits: Any,
-    ak: Any,
-    req_crd: Any,
-    data_crd: Any,
-    flit_ready: Any,
-    ndr_pop: Any,
-    drs_ready: Any,
-    drs_sent: Any,
-    drs_empty: Any,
-    flit_valid: Any,
-    flit: Any,
-    header: Any,
-    run: Any,
+    rst_n: Bit,
+    enable: Bit,
+    multi_header: Bit,
+    room_drs: Bit,
+    room_multi: Bit,
+    ndr_count: Annotated[Any, Port(3)],
+    ndr0: Ndr,
+    ndr1: Ndr,
+    drs_valid: Bit,
+    drs: Annotated[Any, Port(DRS_BITS)],
+    ndr_credits: Credits,
+    drs_credits: Credits,
+    ak: Bit,
+    req_crd: Granted,
+    data_crd: Granted,
+    flit_ready: Bit,
+    ndr_pop: Number,
+    drs_ready: BitOut,
+    drs_sent: Number,
+    drs_empty: BitOut,
+    flit_valid: BitOut,
+    flit: LineOut,
+    header: BitOut,
+    run: BitOut,
 ) -> Any:
-    """Two lists, oldest first from bit 0: queued headers, and chunks that have not left."""
+    """Two lists, oldest first from bit 0: queued headers, and chunks that have not left.
+
+    `drs` is {header, line}; credits are the remaining ones of the host.
+    """
     headers = Signal(intbv(0)[MESSAGES * HEADER_BITS :])
     waiting = Signal(intbv(0)[3:])
     chunks = Signal(intbv(0)[MESSAGES * LINE :])

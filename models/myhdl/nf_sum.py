@@ -6,48 +6,32 @@ Spec: controller, second edition §7.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from myhdl import always, block
 
 from models.line_packing import LINE_BITS
-from models.myhdl.ports import Ports
-
-
-def ports(cnt_w: int = 8) -> Ports:
-    """Return the ports.
-
-    `wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number. Only
-    existing views are requested: `wide` and `bytes` exclude each other. `line` follows one clock
-    later.
-    """
-    return Ports(
-        {
-            "en": 1,
-            "wide": 1,
-            "codes_signed": 1,
-            "bytes": 1,
-            "part": 2,
-            "planes": cnt_w * LINE_BITS,
-        },
-        {"line": LINE_BITS},
-        clocked=True,
-    )
+from models.myhdl.ports import Bit, LineOut, Planes, Port
 
 
 @block
 def nf_sum(
     clk: Any,
-    en: Any,
-    wide: Any,
-    codes_signed: Any,
-    bytes: Any,
-    part: Any,
-    planes: Any,
-    line: Any,
+    en: Bit,
+    wide: Bit,
+    codes_signed: Bit,
+    bytes: Bit,
+    part: Annotated[Any, Port(2)],
+    planes: Planes,
+    line: LineOut,
     cnt_w: int = 8,
 ) -> Any:
-    """The counters hold the ones of each bit of the codes; without `en` the line is zero."""
+    """The counters hold the ones of each bit of the codes; without `en` the line is zero.
+
+    `wide`: codes of 8 bits, else of 4; `bytes`: a SUM8 line, else SUM16; `part` is its number. Only
+    existing views are requested: `wide` and `bytes` exclude each other. `line` follows one clock
+    later.
+    """
 
     @always(clk.posedge)
     def show():

@@ -6,51 +6,33 @@ Spec: controller §2 (planes), §3.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from myhdl import Signal, always, block, intbv
 
 from models.line_packing import LINE_BITS
-from models.myhdl.ports import Ports
-
-
-def ports(cnt_w: int = 8) -> Ports:
-    """Return the ports.
-
-    `vote` selects the vote, else count plane `plane`; `contributions` is m, `threshold` is T.
-    `planes` follow one clock later, `line` another; without `en` the line has no meaning.
-    """
-    return Ports(
-        {
-            "en": 1,
-            "vote": 1,
-            "plane": 3,
-            "ternary": 1,
-            "contributions": 7,
-            "tie_minus": 1,
-            "threshold": 8,
-            "planes": cnt_w * LINE_BITS,
-        },
-        {"line": LINE_BITS},
-        clocked=True,
-    )
+from models.myhdl.ports import Bit, LineOut, Planes, Port
 
 
 @block
 def nf_vote(
     clk: Any,
-    en: Any,
-    vote: Any,
-    plane: Any,
-    ternary: Any,
-    contributions: Any,
-    tie_minus: Any,
-    threshold: Any,
-    planes: Any,
-    line: Any,
+    en: Bit,
+    vote: Bit,
+    plane: Annotated[Any, Port(3)],
+    ternary: Bit,
+    contributions: Annotated[Any, Port(7)],
+    tie_minus: Bit,
+    threshold: Annotated[Any, Port(8)],
+    planes: Planes,
+    line: LineOut,
     cnt_w: int = 8,
 ) -> Any:
-    """G_TERNARY: {gate, sign} of element e at bits 2 e + 1 and 2 e. G_BINARY: 1 is negative."""
+    """G_TERNARY: {gate, sign} of element e at bits 2 e + 1 and 2 e. G_BINARY: 1 is negative.
+
+    `vote` selects the vote, else count plane `plane`; `contributions` is m, `threshold` is T.
+    `planes` follow one clock later, `line` another; without `en` the line has no meaning.
+    """
     asked = Signal(bool(0))
     asked_vote = Signal(bool(0))
     asked_plane = Signal(intbv(0)[3:])

@@ -1,11 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of a twin: names and widths of its RTL module."""
+"""Ports of a twin: names and widths of its RTL module, from the annotations of its block."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import inspect
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple, get_origin, get_type_hints
 
 from myhdl import Signal, intbv
+
+LINE_BITS = 512
+
+
+class Port(NamedTuple):
+    """Annotation of a port: its width, ``per_plane`` times CNT_W; an input unless ``output``."""
+
+    width: int = 1
+    output: bool = False
+    per_plane: bool = False
+
+
+Bit = Annotated[Any, Port()]
+Line = Annotated[Any, Port(LINE_BITS)]
+Planes = Annotated[Any, Port(LINE_BITS, per_plane=True)]
+"""Plane p of the counters is bits [512 p + 511 : 512 p]."""
+BitOut = Annotated[Any, Port(output=True)]
+LineOut = Annotated[Any, Port(LINE_BITS, output=True)]
+PlanesOut = Annotated[Any, Port(LINE_BITS, output=True, per_plane=True)]
 
 
 class Ports(NamedTuple):
@@ -13,7 +34,7 @@ class Ports(NamedTuple):
 
     inputs: dict[str, int]
     outputs: dict[str, int]
-    clocked: bool = False
+    clocked: bool
 
     def signals(self) -> dict[str, Any]:
         """Return a signal for each port, initially 0."""
@@ -22,3 +43,15 @@ class Ports(NamedTuple):
             name: Signal(bool(0)) if width == 1 else Signal(intbv(0)[width:])
             for name, width in widths.items()
         }
+
+
+def ports_of(block: Any, parameters: Mapping[str, int]) -> Ports:
+    """Return the ports of a block with these parameters."""
+    hints = get_type_hints(inspect.unwrap(block), include_extras=True)
+    ports = {name: hint for name, hint in hints.items() if get_origin(hint) is Annotated}
+    widths: tuple[dict[str, int], dict[str, int]] = ({}, {})
+    for name, hint in ports.items():
+        (port,) = hint.__metadata__
+        scale = parameters["cnt_w"] if port.per_plane else 1
+        widths[port.output][name] = port.width * scale
+    return Ports(*widths, clocked="clk" in hints)

@@ -35,20 +35,15 @@ def test_columns(crc: Stepper) -> None:
     assert (twin_crc(crc, 1), twin_crc(crc, 1 << 511)) == (0xF053, 0xC47D)
 
 
-def check_flits(stepper: Stepper, count: int, seed: int) -> None:
+NIGHTLY = pytest.mark.nightly("1,000,000 flits, bit by bit in Python")
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(1_000_000, marks=NIGHTLY)])
+def test_flits(crc: Stepper, count: int) -> None:
     """Check random flits, and zero without `en`."""
-    rng = random.Random(seed)
+    rng = random.Random(count)
     for _ in range(count):
         payload = rng.getrandbits(512) & rng.choice((rng.getrandbits(512), (1 << 512) - 1))
         want = Reference.calc(payload.to_bytes(64, "little")[::-1])
-        assert twin_crc(stepper, payload) == want == crc16(payload)
-    assert stepper.inputs("nf_crc16", {"en": 0})["crc"] == 0
-
-
-def test_flits(crc: Stepper) -> None:
-    check_flits(crc, 300, 2)
-
-
-@pytest.mark.nightly("1,000,000 flits, bit by bit in Python")
-def test_a_million_flits(crc: Stepper) -> None:
-    check_flits(crc, 1_000_000, 3)
+        assert twin_crc(crc, payload) == want == crc16(payload)
+    assert crc.inputs("nf_crc16", {"en": 0})["crc"] == 0

@@ -30,9 +30,14 @@ def test_corners(adder: Stepper) -> None:
     check_sums(adder, [(a, b) for a in signed for b in signed])
 
 
-def test_drawn(adder: Stepper) -> None:
-    drawn = Fp32Add(random.Random(1), {})
-    check_sums(adder, [drawn.operands() for _ in range(600)])
+NIGHTLY = pytest.mark.nightly("1,000,000 sums, each of 278 bits in Python")
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(1600, marks=NIGHTLY)])
+def test_drawn(adder: Stepper, rounds: int) -> None:
+    drawn = Fp32Add(random.Random(rounds), {})
+    for _ in range(rounds):
+        check_sums(adder, [drawn.operands() for _ in range(600)])
 
 
 def test_nothing_asked_for(adder: Stepper) -> None:
@@ -42,10 +47,3 @@ def test_nothing_asked_for(adder: Stepper) -> None:
     assert adder.inputs("nf_fp32_add", {"en": 0})["sum"] == 0x40000000
     adder.clock()
     assert adder.inputs("nf_fp32_add", {"en": 1})["sum"] == 0
-
-
-@pytest.mark.nightly("1,000,000 sums, each of 278 bits in Python")
-def test_a_million_sums(adder: Stepper) -> None:
-    drawn = Fp32Add(random.Random(2), {})
-    for _ in range(1000):
-        check_sums(adder, [drawn.operands() for _ in range(1000)])

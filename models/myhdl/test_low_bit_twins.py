@@ -16,7 +16,10 @@ DRAWS = 6
 """Lines per mode in every change; each has several contributions to 512 counters, votes and
 views.
 """
-LONG = 1000
+NIGHTLY = pytest.mark.nightly("a thousand lines a mode, minutes of element by element Python")
+DRAWN = pytest.mark.parametrize(
+    ("draws", "seed"), [(DRAWS, 1), pytest.param(1000, 3, marks=NIGHTLY)], ids=["few", "many"]
+)
 
 
 def contributions(rng: Generator, most: int) -> U8:
@@ -33,7 +36,9 @@ def contributions(rng: Generator, most: int) -> U8:
     return np.asarray(np.where(kept & 1, line, np.where(kept & 2, noise, ends)), np.uint8)
 
 
-def check_votes(mode: Mode, draws: int, seed: int) -> None:
+@DRAWN
+@pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
+def test_votes(mode: Mode, draws: int, seed: int) -> None:
     """Check votes, counts and flags of random lines, with random ties, thresholds and counters."""
     rng = np.random.default_rng(seed)
     for cnt_w in (8, 4, 1):
@@ -59,7 +64,9 @@ def check_votes(mode: Mode, draws: int, seed: int) -> None:
                 assert np.array_equal(datapath.vote(tie == Tie.MINUS, threshold), want.vote[0])
 
 
-def check_sums(mode: Mode, draws: int, seed: int) -> None:
+@DRAWN
+@pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
+def test_sums(mode: Mode, draws: int, seed: int) -> None:
     """Check every view of the sums of random lines, and their planes."""
     rng = np.random.default_rng(seed)
     with Datapath(mode) as datapath:
@@ -78,25 +85,3 @@ def check_sums(mode: Mode, draws: int, seed: int) -> None:
             small = signed and len(sent) <= SUM8_WORKERS
             for j in range(sum8_lines(mode, len(sent)) if small else 0):
                 assert np.array_equal(datapath.sums(j, True, True), want.sum8[j, 0]), f"SUM8 {j}"
-
-
-@pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
-def test_votes(mode: Mode) -> None:
-    check_votes(mode, DRAWS, 1)
-
-
-@pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
-def test_sums(mode: Mode) -> None:
-    check_sums(mode, DRAWS, 2)
-
-
-@pytest.mark.nightly("a thousand lines a mode, minutes of element by element Python")
-@pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
-def test_many_votes(mode: Mode) -> None:
-    check_votes(mode, LONG, 3)
-
-
-@pytest.mark.nightly("a thousand lines a mode, minutes of element by element Python")
-@pytest.mark.parametrize("mode", [Mode.G_INT4, Mode.G_INT8])
-def test_many_sums(mode: Mode) -> None:
-    check_sums(mode, LONG, 4)

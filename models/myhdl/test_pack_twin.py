@@ -15,6 +15,7 @@ from models.myhdl.stepper import Stepper
 from models.myhdl.stimulus import Pack, Values
 
 NAME = "nf_link_tx_pack"
+NIGHTLY = pytest.mark.nightly("100,000 clocks in Python")
 
 
 class Receiver:
@@ -63,9 +64,10 @@ class Receiver:
                 assert message == self.traffic.taken.popleft()
 
 
-def check_traffic(clocks: int, seed: int) -> None:
+@pytest.mark.parametrize("clocks", [500, pytest.param(100_000, marks=NIGHTLY)])
+def test_traffic(clocks: int) -> None:
     with Stepper([Twin(NAME)]) as stepper:
-        host = Receiver(stepper, seed)
+        host = Receiver(stepper, clocks)
         for _ in range(clocks):
             host.clock(host.traffic.draw())
         for _ in range(200):
@@ -74,15 +76,6 @@ def check_traffic(clocks: int, seed: int) -> None:
         assert not host.traffic.taken
         assert not host.traffic.ndrs
         assert host.received > clocks / 4
-
-
-def test_traffic() -> None:
-    check_traffic(500, 1)
-
-
-@pytest.mark.nightly("100,000 clocks in Python")
-def test_long_traffic() -> None:
-    check_traffic(100_000, 2)
 
 
 def test_rate() -> None:
