@@ -16,14 +16,15 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 sys.path.insert(0, str(ROOT))
 os.environ["COLUMNS"] = "100"  # width of the help texts
 
 project = "neuron-fabric"
 copyright = "the authors of neuron-fabric. Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-root_doc = "docs/index"
+root_doc = f"{HERE.name}/index"
 include_patterns = ["*.md", "*/**.md"]
 exclude_patterns = ["build", ".venv", "**/.*", "**/CHANGELOG.md"]
 myst_heading_anchors = 4

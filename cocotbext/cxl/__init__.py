@@ -7,7 +7,7 @@ without cocotb, and all modules but ``cocotbext.cxl.uvm_agent`` without pyuvm.
 
 from __future__ import annotations
 
-from importlib import import_module
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     for module, names in _HOME.items():
         if name in names:
-            return getattr(import_module(f"cocotbext.cxl.{module}"), name)
+            return resolve_name(f"cocotbext.cxl.{module}:{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

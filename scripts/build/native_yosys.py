@@ -8,7 +8,6 @@ SystemVerilog: it starts from the output of `write_rtlil` of the WebAssembly bui
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 
@@ -27,7 +26,8 @@ def program() -> list[str]:
 
 def main(commands: Sequence[str]) -> int:
     """Run the commands; yosys ends this process with its exit code at the first that it rejects."""
-    library = importlib.import_module("pyosys.libyosys")
+    from pyosys import libyosys as library
+
     design = library.Design()
     for command in commands:
         library.run_pass(command, design)

@@ -29,7 +29,6 @@ from scripts.checks import (
     prose,
     randomness,
     rtl_style,
-    text_files,
     tree,
 )
 from scripts.cli.steps import command, run_checks
@@ -81,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         "pipeline is the copy of its source": _pipeline,
         "lock files hold the pins": pins.problems,
         "every pin is used": partial(pins.unused, ROOT, sources),
-        "text has an encoding": partial(text_files.violations, ROOT, sources),
+        "text has an encoding": partial(file_rules.without_encoding, ROOT, sources),
         "all that is random has a seed": partial(randomness.violations, ROOT, sources),
         "class names are unique in a top folder": partial(file_rules.same_class_names, ROOT),
         "prose is plain": partial(prose.violations, ROOT),

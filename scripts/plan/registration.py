@@ -11,9 +11,9 @@ belong to another checkout than this file. `discover.py` starts it and reads its
 from __future__ import annotations
 
 import ast
-import importlib
 import json
 import os
+import pkgutil
 import sys
 import traceback
 from collections.abc import Iterator
@@ -150,7 +150,7 @@ def main(folder: Path, package: str) -> None:
         error = ""
         modules[path] = None
         try:
-            module = modules[path] = importlib.import_module(name)
+            module = modules[path] = pkgutil.resolve_name(f"{name}:")
             if is_test:
                 tests.append(module)
                 found = list(registered(module))

@@ -15,7 +15,7 @@ from scripts.common import process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT
 from scripts.common.records import Edit, FailureKind
-from scripts.prove import affine, counterexample, crc_matrix, float_adder, proof, proving, smtbmc
+from scripts.prove import counterexample, crc_matrix, float_adder, proof, proving, smtbmc
 from scripts.prove.proof import Proof
 
 WRAPPER = "hdl/formal/fv_fifo.sv"
@@ -140,15 +140,15 @@ def netlist(*cells: dict[str, object], y: list[object]) -> dict[str, object]:
 
 def test_matrix_of_words() -> None:
     exclusive = netlist(cell("$xor", [2, 3], [3, 4], [5, 6]), y=[5, 2, 6])
-    assert affine.outputs(exclusive)["y"] == [0b0110, 0b0010, 0b1100]
-    assert crc_matrix.columns(affine.outputs(exclusive)["y"], 3) == [0b011, 0b101, 0b100]
-    with pytest.raises(affine.NotLinear, match="driven by"):
-        affine.outputs(netlist(cell("$and", [2], [3], [5]), y=[5]))
-    with pytest.raises(affine.NotLinear, match="loop"):
-        affine.outputs(netlist(cell("$xor", [5], [3], [5]), y=[5]))
+    assert crc_matrix.outputs(exclusive)["y"] == [0b0110, 0b0010, 0b1100]
+    assert crc_matrix.columns(crc_matrix.outputs(exclusive)["y"], 3) == [0b011, 0b101, 0b100]
+    with pytest.raises(crc_matrix.NotLinear, match="driven by"):
+        crc_matrix.outputs(netlist(cell("$and", [2], [3], [5]), y=[5]))
+    with pytest.raises(crc_matrix.NotLinear, match="loop"):
+        crc_matrix.outputs(netlist(cell("$xor", [5], [3], [5]), y=[5]))
     one = netlist(cell("$xor", [2], ["1"], [5]), y=[5])
-    with pytest.raises(affine.NotLinear, match="no errors"):
-        crc_matrix.columns(affine.outputs(one)["y"], 3)
+    with pytest.raises(crc_matrix.NotLinear, match="no errors"):
+        crc_matrix.columns(crc_matrix.outputs(one)["y"], 3)
 
 
 def test_words_of_a_division() -> None:
@@ -156,10 +156,10 @@ def test_words_of_a_division() -> None:
     doubled = cell("$mul", [2, 3, "0"], ["0", "1"], [5, 6, 7])
     more = cell("$add", [5, 6, 7], ["1"], [8, 9, 10])
     reaches = cell("$ge", [8, 9, 10], ["0", "0", "1"], [11])
-    found = affine.outputs(netlist(doubled, more, reaches, y=[8, 9, 10, 11]))
+    found = crc_matrix.outputs(netlist(doubled, more, reaches, y=[8, 9, 10, 11]))
     assert found["y"] == [1, 0b0010, 0b0100, 0b0100]
-    with pytest.raises(affine.NotLinear):
-        affine.outputs(netlist(cell("$add", [2, 3], [3, 2], [5, 6]), y=[5, 6]))
+    with pytest.raises(crc_matrix.NotLinear):
+        crc_matrix.outputs(netlist(cell("$add", [2, 3], [3, 2], [5, 6]), y=[5, 6]))
 
 
 def test_errors_that_a_matrix_lets_through() -> None:

@@ -7,7 +7,6 @@ imported inside the simulator before cocotb, so it imports nothing of cocotb at 
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -41,7 +40,9 @@ PER_RUN = frozenset(
 
 def rewrite_assertions() -> None:
     """Set up pytest's assertion rewriting once: it takes longer than the rest of the start-up."""
-    manager = importlib.import_module("cocotb.regression").RegressionManager
+    from cocotb.regression import RegressionManager
+
+    manager: Any = RegressionManager
     manager.setup_pytest_assertion_rewriting()
     manager.setup_pytest_assertion_rewriting = staticmethod(lambda: None)
 
@@ -55,8 +56,10 @@ def tests_are_over() -> bool:
 def prepare() -> None:
     """Write the names of the registered tests to the file of `REGISTERED`, and seed for each test
     the generators that cocotb does not know: those of numpy, and of torch where it is loaded."""
-    cocotb: Any = importlib.import_module("cocotb")
-    manager: Any = importlib.import_module("cocotb.regression").RegressionManager
+    import cocotb
+    from cocotb.regression import RegressionManager
+
+    manager: Any = RegressionManager
     start, begin = manager.start_regression, manager._schedule_next_test
 
     def listed(self: Any) -> None:
@@ -73,7 +76,9 @@ def prepare() -> None:
 
 
 def _seed(text: str) -> None:
+    import numpy
+
     seed = zlib.crc32(text.encode())
-    importlib.import_module("numpy").random.seed(seed)
+    numpy.random.seed(seed)
     if "torch" in sys.modules:  # no bench imports it later
         sys.modules["torch"].manual_seed(seed)

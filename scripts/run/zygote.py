@@ -14,8 +14,8 @@ import atexit
 import contextlib
 import ctypes
 import gc
-import importlib
 import os
+import pkgutil
 import signal
 import sys
 from multiprocessing.connection import Connection, wait
@@ -37,7 +37,7 @@ def serve() -> None:
     atexit.register(_end_here, libc, os.getpid())  # registered first, so called last
     for name in os.environ[PRELOAD].split():
         with contextlib.suppress(ImportError):  # the bench that needs it will say so
-            importlib.import_module(name)
+            pkgutil.resolve_name(f"{name}:")
     cocotb_private.rewrite_assertions()
     gc.freeze()  # a collection in a child would copy every page
     libc.fflush(None)  # or each child would write it again

@@ -7,8 +7,10 @@ status), the list of errors that is asserted, the stop at the first mismatch, th
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import cocotb
@@ -21,11 +23,37 @@ from cocotbext.cxl.errors import CxlError
 from cocotbext.cxl.wire.messages import M2SReq, ReqOp
 from models.line_packing import Mode
 from models.regions import VIEW_SELECTORS
-from verif.env import run_metrics
+from verif.coverage.cover_model import FUNCTIONAL, CoverModel
 from verif.env.config import CLOCK_NS, EnvConfig, Profile
 from verif.env.env import NfEnv
 from verif.scoreboard.finding import CheckFailed
 from verif.scoreboard.operations import describe
+
+# Metrics of a test, written to the file that the runner reads.
+
+
+def wanted() -> bool:
+    """Return whether a runner waits for metrics."""
+    return bool(os.environ.get("NF_METRICS"))
+
+
+def leave(model: CoverModel | None, figures: Mapping[str, object]) -> None:
+    """Add the hits of a test to those of earlier tests in the same process, and store its figures.
+
+    Of those named `cycles` the sum is kept: a test with parameters leaves one name several times.
+    """
+    if not wanted():
+        return
+    path = Path(os.environ["NF_METRICS"])
+    old = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    if model is not None:
+        model.add(old.get(FUNCTIONAL, {}))
+        old[FUNCTIONAL] = model.hits()
+    for name, value in figures.items():
+        counts = isinstance(value, int) and name.rpartition(".")[2] == "cycles"
+        old[name] = old.get(name, 0) + value if counts else value
+    path.write_text(json.dumps(old, indent=1), encoding="utf-8")
+
 
 PROFILES = [cocotb.Param(value=profile.value, name=profile.value) for profile in Profile]
 _SETTINGS = "settings"
@@ -188,7 +216,7 @@ class NfBaseTest(uvm_test):
         self._note(name, value)
 
     def _export(self) -> None:
-        if not run_metrics.wanted():
+        if not wanted():
             return
         label = f"{type(self).__name__}-{self.cfg.profile}"
         # A fault of the bench covers nothing of the design.
@@ -198,7 +226,7 @@ class NfBaseTest(uvm_test):
         figures[f"{label}.requests"] = scoreboard.requests
         figures[f"{label}.judged"] = scoreboard.quiescence.judged
         figures[f"{label}.cycles"] = round((get_sim_time("ns") - self.began_ns) / CLOCK_NS)
-        run_metrics.leave(model, figures)
+        leave(model, figures)
 
 
 async def run_negative(test: type[NfBaseTest], expected: str, profile: str = "streaming") -> None:

@@ -7,15 +7,52 @@ nothing: parameters of the build, constants and structures of the packages.
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+import pyslang
+
 from cocotbext.cxl.wire.crc import PAYLOAD_MASK
 from models.parameters import DeviceParams
-from verif.env.rtl_packages import constant, structure
 from verif.parameters import build_parameters
+
+# Constants and types of the packages in hdl/pkg, as slang reads them.
+
+FOLDER = Path(__file__).resolve().parents[2] / "hdl/pkg"
+PACKAGES = ("nf_pkg", "nf_core_pkg", "nf_fp32_pkg", "nf_ram_pkg")
+
+
+@functools.cache
+def _compiled() -> pyslang.ast.Compilation:
+    compilation = pyslang.ast.Compilation()
+    for package in PACKAGES:
+        tree = pyslang.syntax.SyntaxTree.fromFile(str(FOLDER / f"{package}.sv"))
+        compilation.addSyntaxTree(tree)
+    return compilation
+
+
+@functools.cache
+def structure(name: str) -> pyslang.ast.Type:
+    """Return a packed structure of a package; KeyError if there is none."""
+    for package in PACKAGES:
+        found = _compiled().getPackage(package).find(name)
+        if isinstance(found, pyslang.ast.TypeAliasType):
+            return found.canonicalType
+    raise KeyError(f"no package has a structure {name}")
+
+
+@functools.cache
+def constant(name: str) -> int:
+    """Return the value of a localparam of a package; KeyError if there is none."""
+    for package in PACKAGES:
+        found = _compiled().getPackage(package).find(name)
+        if isinstance(found, pyslang.ast.ParameterSymbol):
+            return int(str(found.value))
+    raise KeyError(f"no package has a constant {name}")
+
 
 TOP = Path(__file__).resolve().parents[2] / "hdl/nf_controller.sv"
 ROWS_OF_INJECT = 256

@@ -18,8 +18,8 @@ from cocotbext.cxl.wire.flits import Direction
 from models.parameters import DeviceParams
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.link_points import LinkPoints, LinkStatePoints
+from verif.env.base_test import leave
 from verif.env.config import CLOCK_NS
-from verif.env.run_metrics import leave
 from verif.parameters import build_parameters
 
 _PARAMETERS = {**DeviceParams().as_rtl(), **build_parameters()}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.white_box import WhiteBoxPoints
-from verif.env.run_metrics import leave
+from verif.env.base_test import leave
 from verif.tests.packed_structs import layout, pack
 from verif.tests.regs_testbench import RAISES, RegsBench, regs_test
 

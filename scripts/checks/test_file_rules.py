@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.checks import text_files
+from scripts.checks import file_rules
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from scripts.checks import text_files
     ],
 )
 def test_the_locale_would_decide(source: str) -> None:
-    assert len(text_files.lines(source)) == 1
+    assert len(file_rules.lines_without_encoding(source)) == 1
 
 
 @pytest.mark.parametrize(
@@ -45,4 +45,4 @@ def test_the_locale_would_decide(source: str) -> None:
     ],
 )
 def test_it_would_not(source: str) -> None:
-    assert text_files.lines(source) == []
+    assert file_rules.lines_without_encoding(source) == []
