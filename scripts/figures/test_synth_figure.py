@@ -128,12 +128,12 @@ def test_another_commit_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatc
         raise synth_figure.NotHere(f"commit {commit} is not in this clone")
 
     Tools(monkeypatch, 10.0)
-    monkeypatch.setattr(synth_figure, "filelist", gone)
+    monkeypatch.setattr(synth_figure, "filelist_at", gone)
     found = run("--only", "128 columns")
     name = f"{EARLIER_ENGINE}, ECP5 for short paths"
     wanted = f"{name}: commit {EARLIER_COMMIT} is not in this clone"
     assert wanted in found.left_out
-    monkeypatch.setattr(synth_figure, "filelist", lambda commit: f"at-{commit}.f")
+    monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
     measured = run("--only", "128 columns")
     assert measured.followed == found.followed  # so nothing of the baseline is missed
     assert len(measured.tables[0].rows) == len(found.tables[0].rows) == 1
@@ -149,7 +149,7 @@ class Tools:
         monkeypatch.setattr(yosys, "synthesize", self._synthesize)
         monkeypatch.setattr(synth_figure, "route", self._route)
         monkeypatch.setattr(synth_figure, "installed", lambda: True)
-        monkeypatch.setattr(synth_figure, "filelist", lambda commit: f"at-{commit}.f")
+        monkeypatch.setattr(synth_figure, "filelist_at", lambda commit: f"at-{commit}.f")
 
     def _synthesize(self, top: str, _list: str, target: str, **options: object) -> Mapped:
         effort_s, sliced = options["effort_s"], options["edits"] == (synth_figure.SLICED,)

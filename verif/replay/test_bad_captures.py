@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from neuron_fabric.capture import write_capture
+from neuron_fabric.errors import CaptureError
 from verif.conftest import SignalModel
 from verif.replay.conftest import Command
 from verif.replay.options import RTL_RANGES
@@ -30,7 +32,8 @@ def cut(capture: Path) -> None:
 
 
 def crowd(capture: Path) -> None:
-    write_capture(capture, "crowd", {3: {"t": np.zeros((65, 4), np.float32)}})
+    with suppress(CaptureError):  # the writer reads what it has written
+        write_capture(capture, "crowd", {3: {"t": np.zeros((65, 4), np.float32)}})
 
 
 def large(capture: Path) -> None:
