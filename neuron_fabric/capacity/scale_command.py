@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import itertools
-import resource
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -160,7 +160,7 @@ def run(
     substrate = read_substrate(args.substrate) if args.substrate else shipped()
     if importlib.util.find_spec("torch") is None:
         raise InputError("nf train scale", "torch is not installed", "pip install torch")
-    begin, busy, before = time.perf_counter(), time.process_time(), _peak()
+    begin, busy, before = time.perf_counter(), time.process_time(), peak_memory()
     model, head = model_of(args.model)
     parameters = sketch(model, head)
     profile = profile_of(args.model, parameters, args.route)
@@ -170,7 +170,7 @@ def run(
     cells = [(args.route, workers) for workers in sorted({4, 8, 16, 64, args.workers})]
     say("", *table_lines(substrate, sorted({*BANDWIDTHS, args.gbs}), cells))
     say("", *_traffic(parameters, verdicts, args.route))
-    took, grown = time.perf_counter() - begin, max(0, _peak() - before)
+    took, grown = time.perf_counter() - begin, max(0, peak_memory() - before)
     cpu = time.process_time() - busy
     say("", f"{took:.1f} s ({cpu:.1f} s of CPU), {grown // _MIB} MiB, most of it torch's")
     parts = ((replay, "the step through the RTL"), (hook, "the hook over buckets of this size"))
@@ -338,6 +338,11 @@ def _traffic(
     return out
 
 
-def _peak() -> int:
-    """Return the peak resident memory of this process in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def peak_memory() -> int:
+    """Return the peak resident memory of this process in bytes.
+
+    `ru_maxrss` would begin at that of the process that started this one.
+    """
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    [kib] = re.findall(r"VmHWM:\s+(\d+) kB", status)
+    return 1024 * int(kib)

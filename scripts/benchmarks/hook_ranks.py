@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -25,6 +24,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.calibration.calibrating import LEAST_WARMUP
+from neuron_fabric.capacity.scale_command import peak_memory
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import attach
 from neuron_fabric.monitor.job_plan import Signal
@@ -179,10 +179,7 @@ def _most(work: Callable[[], object]) -> int:
     """Return the peak of resident memory during ``work``."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most of from now on
     work()
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert found is not None
-    return 1024 * int(found[1])
+    return peak_memory()
 
 
 if __name__ == "__main__":

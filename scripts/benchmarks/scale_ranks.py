@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import resource
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric.calibration.calibrating import LEAST_WARMUP
-from neuron_fabric.capacity.scale_command import model_of, profile_of
+from neuron_fabric.capacity.scale_command import model_of, peak_memory, profile_of
 from neuron_fabric.codec import Route
 from neuron_fabric.hook.attachment import assignment, attach
 from neuron_fabric.monitor.job_plan import Signal
@@ -138,7 +137,7 @@ def main(rank: Rank, name: str, route: Route, cap: int) -> None:
         "sent": {key: n for key, n in sent.items() if n},
         "decisions": [[one.step, one.region, one.target] for one in controls.decisions],
         "digest": digest.hexdigest(),
-        "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "memory": peak_memory(),
     }
     every: list[Any] = [None] * rank.world
     dist.all_gather_object(every, left)
