@@ -113,6 +113,7 @@ def test_sixty_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "<svg" in page
 
 
+@pytest.mark.nightly("20 s; sixty steps are calibrated and trained in every change")
 def test_what_is_trained_by_is_verified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,6 +146,7 @@ def test_routes_are_those_of_the_device(tmp_path: Path, capsys: pytest.CaptureFi
         of_device(path, None)
 
 
+@pytest.mark.nightly("30 s; test_train_check calibrates with eight workers in every change")
 def test_real_workers(tmp_path: Path) -> None:
     """Check a complete training and one that stops at step 9; the profile in the script is
     ignored."""

@@ -158,6 +158,7 @@ def test_a_link_is_ours_and_leads_there(tmp_path: Path, monkeypatch: pytest.Monk
         plain_names.plain(folder)
 
 
+@pytest.mark.nightly("20 s of compiler; names are tested above without a build")
 @pytest.mark.parametrize("sim", registry.names())
 def test_builds_in_an_odd_folder(toy: Toy, tmp_path: Path, sim: str) -> None:
     """Sources, build and run below a name with all that make and the shell do not take."""

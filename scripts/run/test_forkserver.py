@@ -96,7 +96,13 @@ def test_servers_end_with_the_runner(toy: Toy) -> None:
         os.kill(server, 0)
 
 
-@SIMS
+@pytest.mark.parametrize(
+    "sim",
+    [
+        pytest.param("verilator", marks=pytest.mark.nightly("30 s of compiler")),
+        "icarus",
+    ],
+)
 def test_waves_and_coverage_start_directly(toy: Toy, sim: str) -> None:
     # The build of test_simulate::test_waves_and_coverage, which need not be compiled twice.
     coverage = registry.get(sim).coverage_file is not None
