@@ -66,13 +66,15 @@ def build(
     dut: Dut = Dut.RTL,
     base: Path = SIM_BUILDS,
     stages: bool = False,
+    quick: bool = False,
 ) -> VerilatedModel | IcarusModel:
     """Compile unless it has been done; BuildError (first error line) or NfError. ``stages``: with
-    the probe that tells when an access passes a stage of the core (Verilator alone)."""
+    the probe that tells when an access passes a stage of the core (Verilator alone). ``quick``:
+    compiled with little optimisation."""
     given = tuple(sorted((parameters or {}).items()))
     spec = BuildSpec(sim, TOP, FILELIST, parameters=given, edits=tuple(edits), dut=dut)
     sources = collect(spec, bound=False)  # bulk replay counts no coverage, and is for speed
-    quick = os.environ.get("NF_BULK_QUICK") == "1"
+    quick = quick or os.environ.get("NF_BULK_QUICK") == "1"
     name = f"bulk-{sim}-{build_key(sources.key)}" + "-quick" * quick + "-stages" * stages
     directory = base / name
     make = _verilator if sim == "verilator" else _icarus

@@ -65,7 +65,7 @@ CHOICES = {
 """Options with a fixed choice: the values, the default first, and the help text."""
 SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 """Keywords of an option that takes several values, and may be repeated."""
-_OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves"}
+_OF_STIMULUS = {"stimulus", "sim", "dut", "timeout", "waves", "quick"}
 _JOURNAL = "the journal lies in the same folder"
 _BULK_ONLY = ("synthetic", "shard", "merge", "resume", "jobs", "cluster")
 
@@ -113,6 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--param", **SEVERAL, metavar="NAME=N", help="RTL parameters that differ from the default")
     add("--timeout", type=seconds, metavar="S", help=TIMEOUT_HELP)
+    add("--quick", action="store_true", help="compile with little optimisation: it starts sooner")
     add("--waves", action="store_true", help="write waves (slower build and run)")
     add("--record", metavar="DIR", help="write a copy of the record of the run to DIR")
     add(
@@ -160,7 +161,8 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
             history; None: those of the project.
     """
     recorded = simulators is None
-    start, simulators = time.monotonic(), simulators or Simulators(dut=Dut(args.dut))
+    start = time.monotonic()
+    simulators = simulators or Simulators(dut=Dut(args.dut), quick=args.quick)
     try:
         check_options(args)
         if args.stimulus:

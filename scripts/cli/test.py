@@ -205,6 +205,7 @@ class Replay:
     route: str
     transport: str
     sim: str
+    quick: bool = False  # compiled with little optimisation
 
     @property
     def who(self) -> str:
@@ -229,7 +230,10 @@ def replays(sims: Sequence[str], full: bool) -> list[Replay]:
     chosen = [one for one in every if full or one.sim == sims[0] or one.route == default]
     slow = {sim for sim in sims if registry.get(sim).compiles_slowly}
     order = TRANSPORTS.index
-    return sorted(chosen, key=lambda x: (x.route != default, order(x.transport), x.sim in slow))
+    chosen.sort(key=lambda one: (one.route != default, order(one.transport), one.sim in slow))
+    # Little is replayed: optimising the bulk transport would take longer than it saves.
+    quick = [one.transport == "bulk" or (one is chosen[0] and one.sim in slow) for one in chosen]
+    return [replace(one, quick=how) for one, how in zip(chosen, quick, strict=True)]
 
 
 def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
@@ -237,11 +241,10 @@ def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
     log = OUT / f"{one.who}-{one.route}.log"
     folder = OUT / "records" / f"{one.who}-{one.route}"
     words = ["replay", shown(CAPTURE), "--sim", one.sim, "--transport", one.transport]
+    words += ["--quick"] * one.quick
     (folder / RECORD).unlink(missing_ok=True)
     words = steps.nf(*words, "--out", one.out, *ROUTES[one.route], "--record", shown(folder))
-    # Little is replayed: optimising the bulk transport would take longer than it saves.
-    quick = ["env", "NF_BULK_QUICK=1", *words]
-    step = steps.run(f"replay {one.route} {one.who}", quick, log, at_end=True)
+    step = steps.run(f"replay {one.route} {one.who}", words, log, at_end=True)
     bulk = "" if one.transport == "signal" else f"-{one.transport}"
     name = f"replay::{one.route}{bulk}"
     try:

@@ -148,6 +148,9 @@ def test_the_first_replay_builds_at_once_and_the_others_are_of_each_route() -> N
     full = nf_test.replays(["verilator", "icarus"], full=True)
     assert len(set(full)) == 2 * len(on_verilator)
     assert nf_test.replays(["icarus"], full=False)[0].who == "icarus"
+    assert not both[0].quick
+    assert not both[1].quick
+    assert nf_test.replays(["verilator"], full=False)[0].quick
 
 
 def test_the_report_has_the_comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

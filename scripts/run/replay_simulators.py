@@ -37,6 +37,7 @@ class Simulators:
         files: Parent folder of the run folders.
         dut: Implementation of the controller.
         command: Command named in the message that is printed during a long build.
+        quick: Whether to compile with little optimisation: it starts sooner and runs slower.
     """
 
     def __init__(
@@ -45,11 +46,13 @@ class Simulators:
         files: Path = FILES,
         dut: Dut = Dut.RTL,
         command: str = "nf replay",
+        quick: bool = False,
     ) -> None:
         self.edits = tuple(edits)
         self.files = files
         self.dut = dut
         self.command = command
+        self.quick = quick
 
     def choose(self, wanted: str) -> tuple[list[str], str | None]:
         """Return the simulators for verilator, icarus or both, and a note if one is left out."""
@@ -96,6 +99,7 @@ class Simulators:
             edits=self.edits,
             dut=self.dut,
             waves=registry.get(sim).wave_format if waves else None,
+            opt="-O0" if self.quick else BuildSpec.opt,
         )
         test = bench.rpartition(".")[2].removesuffix("_bench")
         return run_simulation(RunSpec(build, bench, (test,), **run), runs)
@@ -103,7 +107,7 @@ class Simulators:
     def bulk(self, sim: str, parameters: Mapping[str, int]) -> BulkModel:
         """Build for bulk replay if needed. Raise BuildError if the RTL does not compile."""
         with telling(f"{self.command}: building the design for {sim}"):
-            return bulk_build.build(sim, parameters, self.edits, self.dut)
+            return bulk_build.build(sim, parameters, self.edits, self.dut, quick=self.quick)
 
 
 @dataclass
