@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.aggregated_line import AggregatedLine
 from models.line_packing import Mode
@@ -30,33 +32,28 @@ _CAUSES = {
 }
 
 
+_FLAGS = {
+    "poisoned": "poisoned",
+    "lost": "state lost",
+    "saturated": "saturated",
+    "illegal": "illegal codes",
+}
+
+
 def _workers(numbers: list[int]) -> str:
     """Format ``[0, 1, 2, 5]`` as ``0-2,5``."""
     out: list[str] = []
-    start = previous = -2
-    for number in [*sorted(numbers), -1]:
-        if number == previous + 1:
-            previous = number
-            continue
-        if start >= 0:
-            out.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = number
+    # Numbers that follow each other keep their distance from their place.
+    for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
+        found = [number for _, number in run]
+        out.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
     return ",".join(out) or "none"
 
 
 def _line_state(config: RegionConfig, line: AggregatedLine | None) -> str:
     if line is None:
         return f"line untouched in this epoch (0 of {config.workers} workers)"
-    flags = [
-        name
-        for name, value in (
-            ("poisoned", line.poisoned),
-            ("state lost", line.lost),
-            ("saturated", line.saturated),
-            ("illegal codes", line.illegal),
-        )
-        if value
-    ]
+    flags = [text for name, text in _FLAGS.items() if getattr(line, name)]
     tail = f"; {', '.join(flags)}" if flags else ""
     return f"{len(line.data)} of {config.workers} workers seen ({_workers(list(line.data))}){tail}"
 
