@@ -7,8 +7,9 @@ from itertools import groupby
 
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.aggregated_line import AggregatedLine
+from models.device_state import DeviceState
 from models.line_packing import Mode
-from models.memory import ALL_BYTES, MemoryLine
+from models.memory import ALL_BYTES
 from models.regions import (
     PLANE_SELECTOR,
     RAW_SELECTOR,
@@ -105,17 +106,12 @@ def _effect(
     return f"reads {what}; {'early read, ' if early else ''}{poison}"
 
 
-def explain_access(
-    msg: M2SMessage,
-    access: Access,
-    config: RegionConfig | None,
-    line: AggregatedLine | None,
-    entry: MemoryLine | None,
-    closed: bool = False,
-) -> str:
-    """Explain an access in two lines: decoding, then state and effect. ``config``: that of the
-    region.
-    """
+def explain_access(state: DeviceState, msg: M2SMessage, access: Access) -> str:
+    """Explain an access in two lines: decoding, then state and effect."""
+    region = access.region
+    config = None if region is None else state.config(region)
+    line = None if region is None else state.line_state(region, access.line)
+    closed = region is not None and state.region_status(region).closed
     name = getattr(msg.opcode, "name", f"opcode {int(msg.opcode)}")
     head = f"{name} tag {msg.tag:#06x} ld {msg.ldid} addr {msg.addr:#x}: "
     if config is None:
@@ -133,7 +129,8 @@ def explain_access(
         return f"{head}\nregisters from {access.line * 64:#05x}, compared one by one"
     if access.kind == Kind.DROPPED:
         return f"{head}\na speculative read: dropped, no answer"
-    if entry is not None:
+    if access.memory_line is not None:
+        entry = state.memory.load(access.memory_line)
         what = "IDENTITY backing" if config is not None else "ordinary memory"
         known = "" if entry.known == ALL_BYTES else ", content (partly) undetermined"
         return f"{head}\n{what} line {access.memory_line:#x}, poison {int(entry.poison)}{known}"
