@@ -6,7 +6,7 @@ Counts are in 64-byte lines. Spec: controller §2, second edition §7, §9, §10
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from models.control_window import CONTROL_LINES
 from models.parameters import LINE_ADDRESS_BITS, DeviceParams
@@ -22,6 +22,10 @@ from models.regions import (
 
 def _overlap(start_a: int, size_a: int, start_b: int, size_b: int) -> bool:
     return start_a < start_b + size_b and start_b < start_a + size_a
+
+
+def _window(config: RegionConfig) -> tuple[int, int]:
+    return config.base_line, config.window_lines
 
 
 def check_commit(
@@ -46,7 +50,10 @@ def check_commit(
         return CommitCode.THRESHOLD
     if config.lines_log2 + SELECTOR_BITS > LINE_ADDRESS_BITS:
         return CommitCode.LINES
-    code = _check_window(params, config, others, control_line)
+    windows = [_window(other) for other in others]
+    if control_line:
+        windows.append((control_line, CONTROL_LINES))
+    code = _check_window(params, *_window(config), windows)
     if code is CommitCode.OK:
         code = _check_state(params, config, others)
     if code is CommitCode.OK and config.mode.exact and config.most > params.cnt_max:
@@ -55,17 +62,14 @@ def check_commit(
 
 
 def _check_window(
-    params: DeviceParams, config: RegionConfig, others: Sequence[RegionConfig], control_line: int
+    params: DeviceParams, line: int, size: int, taken: Iterable[tuple[int, int]]
 ) -> CommitCode:
-    """Return the first rule that the window breaks, in the order of the codes."""
-    windows = [(other.base_line, other.window_lines) for other in others]
-    if control_line:
-        windows.append((control_line, CONTROL_LINES))
-    if config.base_line % config.window_lines:
+    """Return the first rule that a window breaks, in the order of the codes."""
+    if line % size:
         return CommitCode.BASE_ALIGN
-    if config.base_line < params.mem_lines:
+    if line < params.mem_lines:
         return CommitCode.WINDOW_MEMORY
-    if any(_overlap(config.base_line, config.window_lines, *window) for window in windows):
+    if any(_overlap(line, size, *window) for window in taken):
         return CommitCode.WINDOW_OVERLAP
     return CommitCode.OK
 
@@ -87,13 +91,6 @@ def _check_state(
 
 def check_move(params: DeviceParams, place: int, regions: Sequence[RegionConfig]) -> CommitCode:
     """Return the code of moving the control window to byte address ``place`` (0: off)."""
-    line = place >> 6
-    if line == 0:
+    if place >> 6 == 0:
         return CommitCode.OK
-    if line % CONTROL_LINES:
-        return CommitCode.BASE_ALIGN
-    if line < params.mem_lines:
-        return CommitCode.WINDOW_MEMORY
-    if any(_overlap(line, CONTROL_LINES, one.base_line, one.window_lines) for one in regions):
-        return CommitCode.WINDOW_OVERLAP
-    return CommitCode.OK
+    return _check_window(params, place >> 6, CONTROL_LINES, map(_window, regions))

@@ -260,16 +260,7 @@ class DeviceModel(DeviceState):
         """Explain an answer in two lines: address decoding, then line state and reason. No side
         effects.
         """
-        access = self.decode(msg, illegal_framing)
-        line = None
-        config = None
-        if access.region is not None:
-            state = self._regions[access.region]
-            config = state.config
-            line = (state.lines or {}).get(access.line)
-        entry = None if access.memory_line is None else self.memory.load(access.memory_line)
-        closed = access.region is not None and self._regions[access.region].closed
-        return explain_access(msg, access, config, line, entry, closed)
+        return explain_access(self, msg, self.decode(msg, illegal_framing))
 
     # -- several orders ---------------------------------------------------------------------------
 
@@ -326,7 +317,6 @@ class DeviceModel(DeviceState):
         assert snap.line is not None
         state = self._regions[region]
         state.move(self._line(region, number), snap.line)
-        assert state.lines is not None
         state.lines[number] = snap.line.copy()
 
 

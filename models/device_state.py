@@ -33,7 +33,7 @@ class _Region:
     config: RegionConfig | None = None
     epoch: int = 0
     code: CommitCode = CommitCode.OK
-    lines: dict[int, AggregatedLine] | None = None
+    lines: dict[int, AggregatedLine] = field(default_factory=dict)
     complete: int = 0
     saturated: int = 0
     illegal: int = 0
@@ -109,7 +109,7 @@ class DeviceState:
         self._commits += 1
         self._configs[region] = config
         generation = target.generation % ((1 << self.params.gen_w) - 1) + 1
-        self._regions[region] = _Region(config=config, epoch=epoch, lines={}, generation=generation)
+        self._regions[region] = _Region(config=config, epoch=epoch, generation=generation)
         start, size = config.state_line, state_lines(config, self.params.cnt_w)
         if config.mode.low_bit:
             self.memory.forget(start, size)
@@ -139,7 +139,7 @@ class DeviceState:
     def _retire(self, region: _Region) -> None:
         """Leave the stored data of the old round of ``region`` in memory."""
         if region.config is not None and region.config.mode == Mode.FP32:
-            for i, line in (region.lines or {}).items():
+            for i, line in region.lines.items():
                 self._flush(region.config, i, line)
 
     def _flush(self, config: RegionConfig, i: int, line: AggregatedLine) -> None:
@@ -242,7 +242,7 @@ class DeviceState:
             if config is None or config.mode != Mode.FP32:
                 continue
             worker, i = divmod(memory_line - config.state_line, config.lines)
-            line = (state.lines or {}).get(i)
+            line = state.lines.get(i)
             if line is not None and line.seen(worker):
                 line.marked.add(worker)
 
@@ -261,7 +261,7 @@ class DeviceState:
 
     def line_state(self, region: int, line: int) -> AggregatedLine | None:
         """Return the state of a line in this epoch, or None if it was not touched."""
-        return (self._region(region).lines or {}).get(line)
+        return self._region(region).lines.get(line)
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -272,7 +272,7 @@ class DeviceState:
 
     def _line(self, region: int, line: int) -> AggregatedLine:
         state = self._region(region)
-        if state.config is None or state.lines is None or not 0 <= line < state.config.lines:
+        if state.config is None or not 0 <= line < state.config.lines:
             raise ValueError(f"region {region} has no line {line}")
         found = state.lines.get(line)
         if found is None:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from cocotbext.cxl.wire.messages import M2SMessage, M2SRwD
 from models.aggregated_line import AggregatedLine
+from models.device_state import DeviceState
 from models.line_packing import Mode
-from models.memory import ALL_BYTES, MemoryLine
+from models.memory import ALL_BYTES
 from models.regions import (
     PLANE_SELECTOR,
     RAW_SELECTOR,
@@ -30,33 +33,28 @@ _CAUSES = {
 }
 
 
+_FLAGS = {
+    "poisoned": "poisoned",
+    "lost": "state lost",
+    "saturated": "saturated",
+    "illegal": "illegal codes",
+}
+
+
 def _workers(numbers: list[int]) -> str:
     """Format ``[0, 1, 2, 5]`` as ``0-2,5``."""
     out: list[str] = []
-    start = previous = -2
-    for number in [*sorted(numbers), -1]:
-        if number == previous + 1:
-            previous = number
-            continue
-        if start >= 0:
-            out.append(str(start) if start == previous else f"{start}-{previous}")
-        start = previous = number
+    # Numbers that follow each other keep their distance from their place.
+    for _, run in groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0]):
+        found = [number for _, number in run]
+        out.append(str(found[0]) if len(found) == 1 else f"{found[0]}-{found[-1]}")
     return ",".join(out) or "none"
 
 
 def _line_state(config: RegionConfig, line: AggregatedLine | None) -> str:
     if line is None:
         return f"line untouched in this epoch (0 of {config.workers} workers)"
-    flags = [
-        name
-        for name, value in (
-            ("poisoned", line.poisoned),
-            ("state lost", line.lost),
-            ("saturated", line.saturated),
-            ("illegal codes", line.illegal),
-        )
-        if value
-    ]
+    flags = [text for name, text in _FLAGS.items() if getattr(line, name)]
     tail = f"; {', '.join(flags)}" if flags else ""
     return f"{len(line.data)} of {config.workers} workers seen ({_workers(list(line.data))}){tail}"
 
@@ -108,17 +106,12 @@ def _effect(
     return f"reads {what}; {'early read, ' if early else ''}{poison}"
 
 
-def explain_access(
-    msg: M2SMessage,
-    access: Access,
-    config: RegionConfig | None,
-    line: AggregatedLine | None,
-    entry: MemoryLine | None,
-    closed: bool = False,
-) -> str:
-    """Explain an access in two lines: decoding, then state and effect. ``config``: that of the
-    region.
-    """
+def explain_access(state: DeviceState, msg: M2SMessage, access: Access) -> str:
+    """Explain an access in two lines: decoding, then state and effect."""
+    region = access.region
+    config = None if region is None else state.config(region)
+    line = None if region is None else state.line_state(region, access.line)
+    closed = region is not None and state.region_status(region).closed
     name = getattr(msg.opcode, "name", f"opcode {int(msg.opcode)}")
     head = f"{name} tag {msg.tag:#06x} ld {msg.ldid} addr {msg.addr:#x}: "
     if config is None:
@@ -136,7 +129,8 @@ def explain_access(
         return f"{head}\nregisters from {access.line * 64:#05x}, compared one by one"
     if access.kind == Kind.DROPPED:
         return f"{head}\na speculative read: dropped, no answer"
-    if entry is not None:
+    if access.memory_line is not None:
+        entry = state.memory.load(access.memory_line)
         what = "IDENTITY backing" if config is not None else "ordinary memory"
         known = "" if entry.known == ALL_BYTES else ", content (partly) undetermined"
         return f"{head}\n{what} line {access.memory_line:#x}, poison {int(entry.poison)}{known}"

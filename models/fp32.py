@@ -2,7 +2,7 @@
 """Ordered binary32 sum of the FP32 path, vectorised.
 
 It uses the float32 addition of this machine, which rounds to nearest even and keeps subnormals
-(IEEE 754); ``models/test_fp32.py`` compares it with integer arithmetic. Spec: controller §4.
+(IEEE 754); ``models/test_fp32.py`` compares it with exact fractions. Spec: controller §4.
 """
 
 from __future__ import annotations

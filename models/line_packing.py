@@ -142,11 +142,15 @@ def _bits_to_lines(bits: U8) -> U8:
     return np.packbits(bits, bitorder="little").reshape(-1, LINE_BYTES)
 
 
-def _lines_to_bits(lines: ArrayLike) -> U8:
+def _of_lines(lines: ArrayLike) -> U8:
     array = np.asarray(lines, dtype=np.uint8)
     if array.ndim == 0 or array.shape[-1] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[n, {LINE_BYTES}], not shape {array.shape}")
-    return np.unpackbits(array.reshape(-1), bitorder="little")
+        raise ValueError(f"lines must be uint8[..., {LINE_BYTES}], not shape {array.shape}")
+    return array
+
+
+def _lines_to_bits(lines: ArrayLike) -> U8:
+    return np.unpackbits(_of_lines(lines).reshape(-1), bitorder="little")
 
 
 def _finite(x: ArrayLike) -> F32:
@@ -222,9 +226,7 @@ def trits_to_lines(trits: ArrayLike) -> U8:
 
 def unpack_tern5(lines: ArrayLike, count: int | None = None) -> I8:
     """Unpack uint8[n, 64] to int8[count] in {-1, 0, +1}; an illegal byte counts as five zeros."""
-    codes = np.asarray(lines, dtype=np.int16)
-    if codes.ndim == 0 or codes.shape[-1] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[n, {LINE_BYTES}], not shape {codes.shape}")
+    codes = _of_lines(lines).astype(np.int16)
     legal = np.where(codes < TERN5_CODES, codes, 0).reshape(-1, 1)
     digits = legal // 3 ** np.arange(TRITS_A_BYTE) % 3
     return np.where(digits == 2, -1, digits).astype(np.int8).reshape(-1)[:count]
@@ -267,9 +269,7 @@ def pack_int(codes: ArrayLike, mode: Mode, signed: bool = True) -> U8:
 def unpack_int(lines: ArrayLike, mode: Mode, signed: bool = True, count: int | None = None) -> I16:
     """Unpack uint8[..., 64] to codes int16[..., 512 / bits]; ``count``: number of codes, flat."""
     low, _ = code_range(mode, signed)
-    array = np.asarray(lines, dtype=np.uint8)
-    if array.ndim == 0 or array.shape[-1] != LINE_BYTES:
-        raise ValueError(f"lines must be uint8[..., {LINE_BYTES}], not shape {array.shape}")
+    array = _of_lines(lines)
     codes = array.astype(np.int16)
     if mode == Mode.G_INT4:
         codes = np.stack((codes & 15, codes >> 4), axis=-1)

@@ -82,14 +82,14 @@ def planes_to_counts(planes: ArrayLike) -> U16:
 
 
 def _result(
-    mode: Mode, vote: U8, exact: U16, mask: Bool, cnt_max: int, illegal: NDArray[np.int64]
+    mode: Mode, vote: U8, exact: U16, counts: U16, mask: Bool, illegal: NDArray[np.int64]
 ) -> LowBitResult:
     return LowBitResult(
         mode=mode,
         vote=vote,
-        counts=_saturated(exact, cnt_max),
+        counts=counts,
         contributions=mask.sum(axis=0).astype(np.uint16),
-        saturated=np.asarray((exact > cnt_max).any(axis=1), dtype=np.bool_),
+        saturated=np.asarray((exact > counts).any(axis=1), dtype=np.bool_),
         illegal=illegal,
     )
 
@@ -128,7 +128,7 @@ def reduce_binary(
     negative = (balance < 0) | ((balance == 0) & (tie == Tie.MINUS) & (m[:, None] > 0))
     vote = np.packbits(negative.astype(np.uint8), axis=1, bitorder="little")
     legal = np.zeros(array.shape[1], dtype=np.int64)
-    return _result(Mode.G_BINARY, vote, exact, mask, cnt_max, legal)
+    return _result(Mode.G_BINARY, vote, exact, counts, mask, legal)
 
 
 def reduce_ternary(
@@ -165,7 +165,7 @@ def reduce_ternary(
     out[:, 0::2] = net <= -threshold
     out[:, 1::2] = np.abs(net) >= threshold
     vote = np.packbits(out, axis=1, bitorder="little")
-    return _result(Mode.G_TERNARY, vote, exact, mask, cnt_max, illegal)
+    return _result(Mode.G_TERNARY, vote, exact, counts, mask, illegal)
 
 
 def reduce_tern5(
@@ -194,4 +194,4 @@ def reduce_tern5(
     counts = np.zeros((n, LINE_BITS), dtype=np.uint16)
     counts[:, : net.shape[1]] = net + m[:, None]
     vote = (net >= threshold).astype(np.int8) - (net <= -threshold).astype(np.int8)
-    return _result(Mode.G_TERN5, trits_to_lines(vote), counts, mask, 255, illegal)
+    return _result(Mode.G_TERN5, trits_to_lines(vote), counts, counts, mask, illegal)

@@ -162,24 +162,6 @@ def test_arrival_order_does_not_matter(seed: int, mode: Mode, cnt_w: int) -> Non
     assert seen[0] == seen[1]
 
 
-def test_completion_and_done() -> None:
-    bench = DeviceFixture(config(workers=2))
-    for line in range(4):
-        bench.write(0, line, ZEROS)
-    assert bench.model.region_status(2).complete_lines == 0
-    for line in range(4):
-        assert not bench.model.region_status(2).done
-        bench.write(1, line, ZEROS)
-        bench.write(1, line, ZEROS)
-        assert bench.model.region_status(2).complete_lines == line + 1
-    assert bench.model.region_status(2).done
-    bench.recommit()
-    status = bench.model.region_status(2)
-    assert (status.done, status.complete_lines, status.committed) == (False, 0, True)
-    assert bench.read(0, 0) == (ZEROS, False)
-    assert bench.count("EARLY_READ") == 1
-
-
 def test_a_refused_commit_leaves_the_region_as_it_was() -> None:
     bench = DeviceFixture(config())
     bench.write(0, 0, ONES)
@@ -243,15 +225,6 @@ def test_opcodes() -> None:
     assert bench.count("UNSUPPORTED") == 5
     assert bench.count("CONTRIBUTION") == 0
     assert isinstance(step(ReqOp.MEM_RD_DATA), S2MDRS)
-
-
-def test_clear_counters() -> None:
-    bench = DeviceFixture(config())
-    bench.write(0, 0, ONES)
-    bench.read(0, 0)
-    bench.model.clear_counters()
-    assert set(bench.model.counters.values()) == {0}
-    assert bench.read(0, 0)[0] == ONES
 
 
 def test_regions_do_not_touch_each_other() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""binary32 addition: numpy, integers and double precision must agree bit for bit."""
+"""binary32 addition: numpy, fractions and double precision must agree bit for bit."""
 
 import functools
 import math
@@ -58,7 +58,7 @@ def exact_sum(values: Iterable[int]) -> int:
 
 # -- tests ---------------------------------------------------------------------------------------
 def compare(a: np.ndarray, b: np.ndarray) -> None:
-    """Compare numpy's sum, the sum by integers, and a float64 sum rounded once (53 >= 2 * 24 +
+    """Compare numpy's sum, the sum by fractions, and a float64 sum rounded once (53 >= 2 * 24 +
     2).
     """
     got = fp32.add_bits(a, b)

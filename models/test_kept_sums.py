@@ -36,33 +36,23 @@ def place(bench: DeviceFixture, worker: int) -> int:
     return bench.config.state_line + worker * bench.config.lines + 1
 
 
-def test_poison_from_before_is_never_clean() -> None:
+@pytest.mark.parametrize("read_before", [False, True])
+@pytest.mark.parametrize("fault", ["poison", "error"])
+def test_a_sum_may_be_clean_if_it_was_read_before_the_fault(fault: str, read_before: bool) -> None:
     bench, total = complete()
-    bench.model.poison_line(place(bench, 2))
+    if read_before:
+        bench.read(0, 1)
+    marked, other = total, b"\xff" * 64
+    if fault == "poison":
+        bench.model.poison_line(place(bench, 2))
+    else:
+        bench.model.read_errors.add(place(bench, 0))
+        marked, other = other, total
     for _ in range(2):
-        assert right(bench, total, poison=True)
-        assert not right(bench, total, poison=False)
-
-
-def test_a_sum_from_before_the_poison_may_be_clean() -> None:
-    bench, total = complete()
-    assert right(bench, total, poison=False)
-    bench.model.poison_line(place(bench, 2))
-    assert right(bench, total, poison=False)
-    assert right(bench, total, poison=True)
-    assert not right(bench, bytes(64), poison=False)
-    bench.write(0, 1, lines(2, 1)[0])
-    assert not right(bench, total, poison=False)
-
-
-def test_a_sum_from_before_the_error_may_be_served() -> None:
-    bench, total = complete()
-    bench.read(0, 1)
-    bench.model.read_errors.add(place(bench, 0))
-    assert right(bench, total, poison=False)
-    assert right(bench, b"\xff" * 64, poison=True)
-    assert not right(bench, total, poison=True)
-    assert not right(bench, b"\xff" * 64, poison=False)
+        assert right(bench, total, poison=False) == read_before
+        assert right(bench, marked, poison=True)
+        assert not right(bench, other, poison=True)
+        assert not right(bench, bytes(64), poison=False)
 
 
 def test_a_raw_line_is_never_kept() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.line_packing import U8, Tie
-from models.reducers import reduce_binary, reduce_ternary
+from models.line_packing import U8
 from neuron_fabric.capacity.cost_model import MOST_WORKERS
 from neuron_fabric.codec import Route, add_planes, count, vote_of
 
@@ -48,15 +47,6 @@ def test_planes_of_groups_are_the_flat_count(seed: int, workers: int, size: int)
         vote, planes = count(lines, route, present=here)
         assert np.array_equal(added, planes)
         assert np.array_equal(vote_of(added, route, here.sum(axis=0)), vote)
-    at = here.all(axis=0)
-    if at.any() and workers <= MOST_WORKERS:  # and that is the models' vote
-        for route, wanted in zip(
-            ROUTES,
-            (reduce_binary(lines, None, Tie.PLUS).vote, reduce_ternary(lines, None, 1).vote),
-            strict=True,
-        ):
-            added = add_planes(in_groups(lines, here, route, size), workers)
-            assert np.array_equal(vote_of(added, route, workers)[at], wanted[at])
 
 
 def test_a_vote_of_votes_is_another() -> None:

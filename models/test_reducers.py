@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.line_packing import U8, Mode, Tie
+from models.line_packing import U8, Mode, Tie, elements_per_line
 from models.reducers import (
     LowBitResult,
     count_planes,
     planes_to_counts,
     reduce_binary,
+    reduce_tern5,
     reduce_ternary,
 )
 
@@ -23,65 +24,69 @@ def field(line: U8, low: int, width: int) -> int:
     return int(line[low // 8]) >> low % 8 & ((1 << width) - 1)
 
 
-def random_lines(seed: int, workers: int, n: int) -> tuple[U8, np.ndarray]:
+def element(line: U8, mode: Mode, e: int) -> int | None:
+    """Return the vote of element e of a line: -1, 0 or +1; None if it is illegal."""
+    if mode == Mode.G_BINARY:
+        return 1 - 2 * field(line, e, 1)
+    if mode == Mode.G_TERNARY:
+        return (0, None, 1, -1)[field(line, 2 * e, 2)]
+    byte = int(line[e // 5])
+    return (0, 1, -1)[byte // 3 ** (e % 5) % 3] if byte < 243 else None
+
+
+def reduced(mode: Mode, lines: U8, present: np.ndarray, option: int, cnt_max: int) -> LowBitResult:
+    if mode == Mode.G_BINARY:
+        return reduce_binary(lines, present, Tie(option % 2), cnt_max)
+    if mode == Mode.G_TERNARY:
+        return reduce_ternary(lines, present, option, cnt_max)
+    return reduce_tern5(lines, present, option)
+
+
+def decided(mode: Mode, counts: list[int], m: int, option: int) -> int:
+    """Return the vote of an element with these counters; ``option``: tie or threshold."""
+    if mode == Mode.G_BINARY:
+        net = 2 * counts[0] - m or (-1 if option % 2 and m else 1)
+        return 1 if net > 0 else -1
+    net = counts[0] - (counts[1] if mode == Mode.G_TERNARY else m)
+    return (net >= option) - (net <= -option)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 9),
+    st.sampled_from([Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5]),
+    st.integers(1, 4),
+    CNT_MAX,
+)
+def test_votes_against_elements(
+    seed: int, workers: int, mode: Mode, option: int, cnt_max: int
+) -> None:
     rng = np.random.default_rng(seed)
-    lines = rng.integers(0, 256, (workers, n, 64), dtype=np.uint8)
-    return lines, rng.random((workers, n)) < rng.random()
-
-
-def check_planes(result: LowBitResult, planes: U8, line: int, bit: int, want: int) -> None:
-    assert result.counts[line, bit] == want
-    got = sum(field(planes[p, line], bit, 1) << p for p in range(8))
-    assert got == want
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 9), st.sampled_from(Tie), CNT_MAX)
-def test_binary_against_elements(seed: int, workers: int, tie: Tie, cnt_max: int) -> None:
-    lines, present = random_lines(seed, workers, 2)
-    result = reduce_binary(lines, present, tie, cnt_max)
-    planes = result.planes
-    for i in range(2):
-        here = [w for w in range(workers) if present[w, i]]
-        lost = False
-        for e in range(512):
-            exact = sum(1 - field(lines[w, i], e, 1) for w in here)
-            c, m = min(exact, cnt_max), len(here)
-            lost |= exact > cnt_max
-            if m == 0:
-                want = 0
-            elif 2 * c == m:
-                want = int(tie)
-            else:
-                want = int(2 * c < m)
-            assert field(result.vote[i], e, 1) == want
-            check_planes(result, planes, i, e, c)
-        assert result.saturated[i] == lost
-        assert result.contributions[i] == len(here)
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 9), st.integers(1, 4), CNT_MAX)
-def test_ternary_against_elements(seed: int, workers: int, threshold: int, cnt_max: int) -> None:
-    lines, present = random_lines(seed, workers, 2)
-    result = reduce_ternary(lines, present, threshold, cnt_max)
-    planes = result.planes
-    for i in range(2):
-        here = [w for w in range(workers) if present[w, i]]
-        lost, illegal = False, 0
-        for e in range(256):
-            codes = [field(lines[w, i], 2 * e, 2) for w in here]
-            plus, minus = codes.count(2), codes.count(3)
-            illegal += codes.count(1)
-            lost |= max(plus, minus) > cnt_max
-            plus, minus = min(plus, cnt_max), min(minus, cnt_max)
-            net = plus - minus
-            want = 2 if net >= threshold else 3 if net <= -threshold else 0
-            assert field(result.vote[i], 2 * e, 2) == want
-            check_planes(result, planes, i, 2 * e, plus)
-            check_planes(result, planes, i, 2 * e + 1, minus)
-        assert result.saturated[i] == lost
+    lines = rng.integers(0, 256, (workers, 2, 64), dtype=np.uint8)
+    present = rng.random((workers, 2)) < rng.random()
+    cnt_max = 255 if mode == Mode.G_TERN5 else cnt_max
+    result = reduced(mode, lines, present, option, cnt_max)
+    for i, planes in enumerate(result.planes.transpose(1, 0, 2)):
+        here = lines[present[:, i], i]
+        wanted: list[int] = []  # counters by column
+        illegal = 0
+        for e in range(elements_per_line(mode)):
+            votes = [element(line, mode, e) for line in here]
+            illegal += votes.count(None)
+            plus, minus = votes.count(1), votes.count(-1)
+            both = [plus, minus] if mode == Mode.G_TERNARY else [plus]
+            exact = [len(here) + plus - minus] if mode == Mode.G_TERN5 else both
+            wanted += exact
+            shown = [min(count, cnt_max) for count in exact]
+            assert element(result.vote[i], mode, e) == decided(mode, shown, len(here), option)
+        assert result.saturated[i] == (max(wanted) > cnt_max)
         assert result.illegal[i] == illegal
+        assert result.contributions[i] == len(here)
+        columns = [min(count, cnt_max) for count in wanted] + [0] * (512 - len(wanted))
+        assert result.counts[i].tolist() == columns
+        for column, count in enumerate(columns):
+            assert sum(field(planes[p], column, 1) << p for p in range(8)) == count
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8))

@@ -38,15 +38,11 @@ def test_devload_is_not_judged() -> None:
         {"data": b""},
     ],
 )
-def test_each_field_of_a_drs(change: dict[str, object]) -> None:
-    actual = replace(DRS, **change)  # type: ignore[arg-type]
-    assert len(StepResult(ACCESS, DRS).differences(actual)) == 1
-
-
-@pytest.mark.parametrize("change", [{"opcode": 1}, {"tag": 8}, {"ldid": 2}, {"meta_value": 2}])
-def test_each_field_of_an_ndr(change: dict[str, int]) -> None:
-    actual = replace(NDR, **change)
-    assert len(StepResult(ACCESS, NDR).differences(actual)) == 1
+def test_each_field(change: dict[str, object]) -> None:
+    for want in (DRS, NDR):
+        if all(hasattr(want, name) for name in change):
+            actual = replace(want, **change)  # type: ignore[arg-type]
+            assert len(StepResult(ACCESS, want).differences(actual)) == 1
 
 
 def test_wrong_kind_missing_and_unasked_answers() -> None:

@@ -23,13 +23,13 @@ def line_of(value: int) -> U8:
     return np.frombuffer(value.to_bytes(LINE_BYTES, "little"), np.uint8)
 
 
-class Datapath:
+class Datapath(Stepper):
     """Counters of one line, with the twins that update and read them."""
 
     def __init__(self, mode: Mode, cnt_w: int = 8) -> None:
         names = ("nf_accumulate", "nf_vote", "nf_sum")
-        self._stepper = Stepper([Twin(name, {"CNT_W": cnt_w}) for name in names])
-        self._mode, self._cnt_w = mode, cnt_w
+        super().__init__([Twin(name, {"CNT_W": cnt_w}) for name in names])
+        self._mode = mode
         self.clear()
 
     def clear(self) -> None:
@@ -39,7 +39,7 @@ class Datapath:
 
     def contribute(self, line: U8) -> None:
         """Add one contribution uint8[64]."""
-        got = self._stepper.inputs(
+        got = self.inputs(
             "nf_accumulate",
             {
                 "en": 1,
@@ -73,10 +73,10 @@ class Datapath:
             "contributions": self.contributions,
             **asked,
         }
-        self._stepper.inputs("nf_vote", values)
-        self._stepper.clock()
-        self._stepper.clock()
-        return line_of(self._stepper.inputs("nf_vote", {})["line"])
+        self.inputs("nf_vote", values)
+        self.clock()
+        self.clock()
+        return line_of(self.inputs("nf_vote", {})["line"])
 
     def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
         """Return line ``part`` of the sums, uint8[64]."""
@@ -88,15 +88,9 @@ class Datapath:
             "part": part,
             "planes": self.planes,
         }
-        self._stepper.inputs("nf_sum", values)
-        self._stepper.clock()
-        return line_of(self._stepper.inputs("nf_sum", {})["line"])
-
-    def __enter__(self) -> Datapath:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stepper.__exit__(*error)
+        self.inputs("nf_sum", values)
+        self.clock()
+        return line_of(self.inputs("nf_sum", {})["line"])
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ MyHDL has one simulator per process, so all twins that run at the same time shar
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 from myhdl import Simulation, block, delay, instance
 
@@ -36,7 +36,7 @@ class Stepper:
         self._simulation = Simulation(*blocks, _heartbeat())
         self._settle()
 
-    def __enter__(self) -> Stepper:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:

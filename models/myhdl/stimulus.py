@@ -23,20 +23,29 @@ Values = dict[str, int]
 class Stimulus(ABC):
     """Inputs of one module; ``parameters`` are those of the RTL."""
 
+    latency = 0
+    """Clocks from inputs to their outputs, which nothing resets."""
+
     def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
         self.rng = rng
         self.cnt_w = parameters.get("CNT_W", 8)
+        self.recent: deque[Values] = deque(maxlen=self.latency + 1)
 
-    @abstractmethod
     def draw(self) -> Values:
         """Return the inputs of the next clock."""
+        self.recent.append(self.values())
+        return self.recent[-1]
+
+    @abstractmethod
+    def values(self) -> Values:
+        """Draw the inputs of one clock."""
 
     def answered(self, outputs: Values) -> None:  # noqa: B027 - few have a state
         """Take the outputs, before the edge that ends the clock."""
 
     def meant(self, inputs: Values) -> bool:
-        """Return whether the outputs are defined for these inputs."""
-        return True
+        """Return whether the outputs are defined at these inputs."""
+        return len(self.recent) > self.latency
 
     def told(self, inputs: Values, outputs: Values) -> Values:
         """Return the defined outputs."""
@@ -62,7 +71,7 @@ class Stimulus(ABC):
 class Accumulate(Stimulus):
     """Contributions of every mode to random counters."""
 
-    def draw(self) -> Values:
+    def values(self) -> Values:
         ternary, ones = self.rng.choice(((0, 0), (1, 0), (0, 1)))
         return {
             "en": self.rng.random() < 0.9,
@@ -79,15 +88,12 @@ class Accumulate(Stimulus):
 class Vote(Stimulus):
     """Votes and planes of random counters of at most 64 workers' bits, with m close to ties."""
 
-    def __init__(self, rng: random.Random, parameters: Mapping[str, int]) -> None:
-        super().__init__(rng, parameters)
-        self._asked = deque([False] * 3, 3)
+    latency = 2
 
-    def draw(self) -> Values:
+    def values(self) -> Values:
         bound = self.rng.choice((2, 8, 16, 65))
-        self._asked.append(self.rng.random() < 0.9)
         return {
-            "en": self._asked[-1],
+            "en": self.rng.random() < 0.9,
             "vote": self.rng.random() < 0.8,
             "plane": self.rng.randrange(8),
             "ternary": self.rng.getrandbits(1),
@@ -98,19 +104,15 @@ class Vote(Stimulus):
         }
 
     def meant(self, inputs: Values) -> bool:
-        return self._asked[0]  # a line belongs to what was asked two clocks ago
+        return super().meant(inputs) and bool(self.recent[0]["en"])
 
 
 class Sum(Stimulus):
     """Views of the sums of random counters."""
 
-    drawn = 0
+    latency = 1
 
-    def meant(self, inputs: Values) -> bool:
-        return self.drawn > 1  # a line belongs to the clock before, and nothing is reset
-
-    def draw(self) -> Values:
-        self.drawn += 1
+    def values(self) -> Values:
         wide, bytes_ = self.rng.choice(((0, 0), (1, 0), (0, 1)))
         return {
             "en": self.rng.random() < 0.9,
@@ -125,7 +127,7 @@ class Sum(Stimulus):
 class Crc(Stimulus):
     """Random flits."""
 
-    def draw(self) -> Values:
+    def values(self) -> Values:
         return {"en": self.rng.random() < 0.9, "payload": self.line()}
 
 
@@ -137,15 +139,11 @@ class Fp32Add(Stimulus):
     rounded.
     """
 
-    drawn = 0
+    latency = 1
 
-    def draw(self) -> Values:
+    def values(self) -> Values:
         a, b = self.operands()
-        self.drawn += 1
         return {"en": self.rng.random() < 0.9, "a": a, "b": b}
-
-    def meant(self, inputs: Values) -> bool:
-        return self.drawn > 1  # a sum belongs to the clock before, and nothing is reset
 
     def operands(self) -> tuple[int, int]:
         """Return two 32-bit patterns."""
@@ -181,7 +179,7 @@ class Pack(Stimulus):
         self.multi = False
         self._busy = [0.0, 0.0, 0.0]  # NDR, DRS, credits
 
-    def draw(self) -> Values:
+    def values(self) -> Values:
         rng = self.rng
         if self.clocks % 64 == 0:
             self._busy = [rng.choice((0.0, 0.3, 0.7, 1.0)) for _ in range(3)]
