@@ -208,7 +208,7 @@ class Check:
                 "received": dict(rt.received),
                 "tail": tail,
                 "decisions": decisions,
-                "state": str(rt.controls.mode),
+                "state": str(rt.controls.state.mode),
                 "log": log.name if variant != FP32 else None,
                 "signals_off": sorted(map(str, off)),
             }
