@@ -238,6 +238,7 @@ class FlipTrafficSequence(FlipSequence):
         self.sizes = rams(self.hw)
         del self.sizes["RETRY"]  # only read on a link with faults: test_link_ram_flips
         self.last: dict[str, int] = {}
+        self.flipped = 0  # words
         self.stained = False
         modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
         self.configs = [self.layout.region(mode, 3, 4) for mode in modes]
@@ -309,6 +310,7 @@ class FlipTrafficSequence(FlipSequence):
         rows = min(size.rows, self.choice((4, size.rows)))
         row = self.choice([row for row in range(rows) if row != self.last.get(ram)])
         self.last[ram] = row
+        self.flipped += 1
         await self.flip(ram, row, self.draw_flips(ram, self.double))
 
     async def burst(self, count: int) -> None:

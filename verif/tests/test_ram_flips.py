@@ -40,7 +40,7 @@ class FlipTrafficTest(NfBaseTest):
         run, board = self.run, self.env.scoreboard
         assert isinstance(board, LenientScoreboard)
         await self.env.host.drain()
-        flips = sum(run.flipped.values())
+        flips = run.flipped
         self.figure("flips", flips)
         self.figure("counted", run.total[0])
         self.figure("corrected", run.total[1])
