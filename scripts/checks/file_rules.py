@@ -1,20 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules for every source file: a licence line, class names that are unique in a top folder, and an
-encoding for each text.
+"""Rules for every source file: a licence line, class names that are unique in a top folder, an
+encoding for each text, and git through one module.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 from scripts.checks import tree
+from scripts.common import git
 
 SUFFIXES = (".py", ".sv", ".svh", ".cpp", ".h", ".sh")
 _NO_TEXT = frozenset({"os", "tarfile", "gzip", "zipfile"})  # whose `open` gives bytes
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
+_GIT = ("scripts/common/git.py", "scripts/common/test_git.py")
+"""The one place, and its test, which holds examples of forbidden calls."""
+_STARTS = (
+    r"\b(?:run|Popen|call|check_call|check_output|p?open|system|getoutput|getstatusoutput|split"
+    r"|which|create_subprocess_\w+|exec[lv]p|spawn[lv]p)\("
+)
+# The program as a word of a list, a tuple or a call, a command line that begins with it, a library.
+_GIT_IN_PYTHON = re.compile(
+    rf"(?:{_STARTS}|(?<!\w)\(|(?<![\w\])}}])\[|,)\s*[\"'](?:[^\"'\s]*/)?git[\"']"
+    rf"|{_STARTS}\s*f?[\"'](?:env |exec |[^\"'\s]*/)*git\s"
+    r"|^\s*(?:import|from) (?:git|pygit2|dulwich)\b",
+    re.MULTILINE,
+)
+_GIT_IN_SHELL = re.compile(
+    r"(?:^(?:\s*- )?(?:\s*run: )?|[;&|(`@]|\b(?:then|do|else|exec|env|if|while|!)\s)\s*git\s"
+    r"+[a-z-]",
+    re.MULTILINE,
+)
+_SHELL_COMMENT = re.compile(r"(?:^|(?<=\s))#.*", re.MULTILINE)
 
 
 def without_licence(root: Path) -> list[str]:
@@ -85,3 +106,21 @@ def _lacks(call: ast.Call, is_file: bool) -> bool:
     words = [ast.unparse(word) for word in call.args[not method :]]
     mode = given.get("mode", words[0] if words else "'r'")
     return mode.strip("'rwaxt+") == ""
+
+
+def git_elsewhere(root: Path) -> list[str]:
+    """Return calls of git outside `scripts/common/git.py`, which alone keeps it in this checkout."""
+    out: list[str] = []
+    for path in git.files(root):
+        name = path.relative_to(root).as_posix()
+        shell = path.suffix in (".sh", ".yml", ".yaml") or path.name in ("Makefile", "run")
+        if name in _GIT or not (shell or path.suffix == ".py"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        if "git" not in text:
+            continue
+        text = _SHELL_COMMENT.sub("", text) if shell else text
+        found = (_GIT_IN_SHELL if shell else _GIT_IN_PYTHON).finditer(text)
+        lines = {tree.line_of(text, one.end() - 1) for one in found}
+        out += [f"{name}:{line}: runs git: use scripts.common.git" for line in lines]
+    return sorted(out)

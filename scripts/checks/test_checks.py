@@ -18,7 +18,6 @@ from scripts.checks import (
     env_table,
     file_rules,
     generated_tables,
-    git_calls,
     rtl_style,
     tree,
 )
@@ -250,7 +249,12 @@ def test_checks_see_tracked_files_alone(tmp_path: Path, monkeypatch: pytest.Monk
     assert tree.files(tmp_path) == [tmp_path / "neuron_fabric/codec/pack.py"]
     for rule in (
         *(file_rules.without_licence, file_rules.same_class_names),
-        *(env_table.violations, doc_links.violations, rtl_style.violations, git_calls.violations),
+        *(
+            env_table.violations,
+            doc_links.violations,
+            rtl_style.violations,
+            file_rules.git_elsewhere,
+        ),
     ):
         assert rule(tmp_path) == [], rule
     calls: list[str] = []

@@ -154,9 +154,9 @@ def test_a_sample_without_a_commit(
 
 
 def test_git_is_run_in_one_place(tmp_path: Path) -> None:
-    from scripts.checks import git_calls
+    from scripts.checks import file_rules
 
-    assert git_calls.violations(ROOT) == []
+    assert file_rules.git_elsewhere(ROOT) == []
     sources = {
         "list.py": 'subprocess.run(["git", "log"])',
         "tuple.py": 'words = (*first, "/usr/bin/git", "log")',
@@ -179,7 +179,7 @@ def test_git_is_run_in_one_place(tmp_path: Path) -> None:
     }
     for name, source in {**sources, **fine}.items():
         (tmp_path / name).write_text(source, encoding="utf-8")
-    found = {line.partition(":")[0] for line in git_calls.violations(tmp_path)}
+    found = {line.partition(":")[0] for line in file_rules.git_elsewhere(tmp_path)}
     assert found == set(sources)
 
 
