@@ -109,7 +109,7 @@ def _lacks(call: ast.Call, is_file: bool) -> bool:
 
 
 def git_elsewhere(root: Path) -> list[str]:
-    """Return calls of git outside `scripts/common/git.py`, which alone keeps it in this checkout."""
+    """Return calls of git outside `scripts/common/git.py`, which alone keeps it in order."""
     out: list[str] = []
     for path in git.files(root):
         name = path.relative_to(root).as_posix()
