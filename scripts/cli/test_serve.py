@@ -42,7 +42,7 @@ def test_who_builds(
 ) -> None:
     """The line for a person who waits names the command that was typed."""
 
-    def build(*_: object) -> None:
+    def build(*_: object, **__: object) -> None:
         time.sleep(0.01)
         raise BuildError("no compiler")
 

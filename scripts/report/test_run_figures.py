@@ -13,7 +13,7 @@ from scripts.report import run_figures
 # Figures of section 8 of the controller's specification, by how their row begins: the name by which
 # a test reports it, or None for one that a command measures.
 MEASURED = {
-    "low-bit datapath latency": "contribution_latency_cycles",
+    "low-bit datapath latency": "_latency_cycles",
     "initiation interval": "back_to_back_on_one_line",
     "write rate on slot hits": "lines_per_flit_time",
     "vote read rate on slot hits": "lines_per_flit_time",
