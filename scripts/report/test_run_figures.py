@@ -58,7 +58,7 @@ def test_a_figure_of_the_specification_is_measured_by_a_test_or_a_command() -> N
         assert name in tests
     said = {
         "verif/testplan/features.yaml": "`nf measure figures timing` measures the exposed overhead",
-        "README.md": "clocks over plain memory (`nf measure figures timing`)",
+        "docs/measurements.md": "clocks over plain memory (`nf measure figures timing`)",
     }
     for file, sentence in said.items():
         assert sentence in " ".join((ROOT / file).read_text(encoding="utf-8").split())
