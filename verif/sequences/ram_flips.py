@@ -239,6 +239,7 @@ class FlipTrafficSequence(FlipSequence):
         del self.sizes["RETRY"]  # only read on a link with faults: test_link_ram_flips
         self.last: dict[str, int] = {}
         self.flipped = 0  # words
+        self.total = [0, 0]  # errors and corrections that the device counted
         self.stained = False
         modes = (Mode.G_BINARY, Mode.FP32, Mode.G_TERNARY)[: self.hw.regions]
         self.configs = [self.layout.region(mode, 3, 4) for mode in modes]
@@ -275,6 +276,8 @@ class FlipTrafficSequence(FlipSequence):
         flips = len(drawn) * (1 + self.double)
         assert bad + corrected <= flips, f"{bad} errors, {corrected} corrections, {flips} flips"
         assert self.double or not self.secded or not bad, f"{bad} errors of one bit each"
+        self.total[0] += bad
+        self.total[1] += corrected
         seen = self.losses()
         assert bad or self.stained or not seen, f"{seen} poisoned responses, but no error counted"
         # Ordinary memory keeps the poison of a damaged write until the line is written again.
