@@ -15,6 +15,7 @@ FULL_STROBE = (1 << 64) - 1
 class Background(enum.Enum):
     """Content of lines that were never written, which a device must not take for its state."""
 
+    ZEROS = "zeros"
     ONES = "ones"
     GARBAGE = "garbage"
 

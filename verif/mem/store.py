@@ -22,6 +22,8 @@ class MemStore:
 
     def background_line(self, line: int) -> int:
         """Return the content of a line that was never written; it is the same for every call."""
+        if self.background is Background.ZEROS:
+            return 0
         if self.background is Background.ONES:
             return _ALL_ONES
         return random.Random(self.seed << 48 | line).getrandbits(LINE_BITS)
