@@ -21,7 +21,7 @@ async def counts(test: NfBaseTest) -> None:
         await CountSequence(test.env, mode=mode).run()
 
 
-@nf_test(shows="test_saturation::saturation")
+@nf_test()
 async def saturation(test: NfBaseTest) -> None:
     """Four planes stop at 15 and set the region's flag; seven count 64 workers."""
     await saturate(test)
