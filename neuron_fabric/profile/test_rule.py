@@ -63,9 +63,10 @@ def sample(steps: int = 4) -> Samples:
     mean2 = np.tile([100.0, 1.0, 1.0], (steps, 1))
     sums = {
         way: {
-            "dot": mean2 * (np.array(cosines) + 0.01 * np.arange(steps)[:, None]),
+            # Decoded values are twice as large: no cosine depends on that.
+            "dot": 2 * mean2 * (np.array(cosines) + 0.01 * np.arange(steps)[:, None]),
             "mean2": mean2,
-            "decoded2": mean2,
+            "decoded2": 4 * mean2,
             "zeros": np.zeros((steps, 3)),
         }
         for way, cosines in COSINES.items()
