@@ -15,7 +15,7 @@ _OURS = {"capture_hook": "is captured already", "bucket_hook": "has a profile al
 # Attributes of DistributedDataParallel that no hook of ours works with; the mesh with no votes.
 _UNSUPPORTED = {
     "mixed_precision": (
-        "mixed_precision of DDP reduces by a hook of its own",
+        "mixed_precision of DDP installs another hook",
         "use torch.autocast",
     ),
     "skip_all_reduce_unused_params": (

@@ -100,16 +100,16 @@ class _Names:
         )
 
     def faults(self, node: Any, by_pytest: bool) -> Iterator[str]:
-        """Yield what is wrong with a node by itself: an import, a name, or a call."""
+        """Yield the faults of one node: an import, a name or a call."""
         if isinstance(node, ast.Import | ast.ImportFrom):
             module = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
             for name in (module + one.name for one in node.names):
                 if _below(name, _REFUSED):
                     yield f"{name} cannot be seeded; draw from a generator with a seed"
                 if _below(name, ("hypothesis",)) and not by_pytest:
-                    yield "hypothesis draws by itself; use it in tests of pytest alone"
+                    yield "hypothesis draws without our seed; use it in tests of pytest alone"
                 if name in ("random.*", "numpy.random.*"):
-                    yield f"from {module[:-1]} import *: name what is imported"
+                    yield f"from {module[:-1]} import *: list the names"
         elif _below(name := self.meaning(node), _REFUSED):
             yield f"{name} cannot be seeded; draw from a generator with a seed"
         elif isinstance(node, ast.Call):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capture`: runs a training script with capture on, and tells what a capture holds.
+"""`nf capture`: runs a training script with capture on, and prints the content of a capture.
 
 examples:
   nf capture --steps 3,60 train              an example of the project, captured
   nf capture --workers 8 --layers 'fc.*' -- train.py --lr 1  your own script
-  nf capture check build/captures/train      is it whole, what is in it
+  nf capture check build/captures/train      check it and print its content
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "measure synth": "map the RTL with yosys; print cells and memories",
     },
     "this checkout": {
-        "doctor": "print every tool with its version, and what is missing",
+        "doctor": "print every tool with its version, and the missing ones",
         "clean": "remove old builds, or everything that was generated",
         "completion": "print the completion script of a shell",
     },

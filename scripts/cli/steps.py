@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steps of a verb, run one after the other: functions that return what is wrong (`run_checks`), or
+"""Steps of a verb, run one after the other: functions that return faults (`run_checks`), or
 commands in child processes, whose output is printed and whose counts are kept (`run`)."""
 
 from __future__ import annotations

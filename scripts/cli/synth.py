@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf measure synth`: does the RTL elaborate and map to cells (yosys, read_slang)?
 
-Areas side by side, and what is in them: `nf measure figures synth`.
+`nf measure figures synth` compares areas and breaks them down by module.
 
 examples:
   nf measure synth                                   the default build

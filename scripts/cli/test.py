@@ -169,14 +169,14 @@ def regress(args: argparse.Namespace) -> int:
     examples:
       nf regress                                 replay on both simulators, run each test once
       nf regress --sim verilator --jobs 2        the same on one of them
-      nf regress --full                          all combinations, as in the night (20 minutes)
+      nf regress --full                          every route and test on every simulator
     """
     start = time.monotonic()
     sims, missing = registry.choose(args.sim)
     if missing:
         say(missing)
     todo = replays(sims, args.full)
-    if len(sims) > 1:
+    if len(sims) > 1 and args.jobs > 1:
         say(f"first a replay on {todo[0].sim}, which builds at once; {sims[0]} builds meanwhile")
     with ThreadPoolExecutor(max_workers=args.jobs) as pool:
         work = [pool.submit(_replay, one) for one in todo]

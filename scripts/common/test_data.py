@@ -130,6 +130,8 @@ def test_plan(write: Write, tmp_path: Path, tests: list[TestCase]) -> None:
         (("one",), "icarus", "small"),
         (("one",), "verilator", "default"),
     ]
+    once = testplan.expand(plan, chosen, replace(left, once=True))
+    assert [(s.tests, s.build.sim, s.build_name) for s in once] == [(("one",), "icarus", "default")]
     narrow = replace(options, seeds=(1,), narrow=plan.suite("skips").narrow)
     one_value = testplan.expand(plan, [tests[2]], narrow)
     assert [(s.tests, s.build.sim) for s in one_value] == [(("renamed/n=1",), "verilator")]

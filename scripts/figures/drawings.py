@@ -2,7 +2,7 @@
 """Drawings of the documents, each made from captured gradients, models or accepted figures.
 
     python -m scripts.figures.drawings            write the drawings
-    python -m scripts.figures.drawings --check    hold them and the length of README.md
+    python -m scripts.figures.drawings --check    check them and the length of README.md
 
 `docs/front.svg` shows one vote of 8 workers: 16 elements of one parameter of the shipped capture,
 packed by the line format and voted on by the reference model. `docs/line-formats.svg` shows which
@@ -47,6 +47,7 @@ CYCLE_S, WORKER_S = 8.0, 0.6  # length of the animation; time between two worker
 TOP, ROW = 84, 26  # height of the first worker's row and of each row, in pixels
 BITS = 32  # of a line, in `docs/line-formats.svg`
 Values = npt.NDArray[np.float32]
+LATENCY = 300  # of memory, in clocks
 _NETWORK = "ResNet-18 (CIFAR stem, 10 classes)"
 _STYLE = f"""<style>
 text {{ font: 14px Helvetica, Arial, sans-serif; fill: {INK} }}
@@ -125,17 +126,18 @@ def _figures() -> list[str]:
     known = baseline.read()
     vote = f"{_NETWORK}, G_BINARY vote, head in FP32: payload both ways, % of FP32"
     share = known["traffic"][vote]
-    timing = known["timing"]
+    timing, alone = known["timing"], f"one at a time at {LATENCY}: clocks"
     extra = [
-        timing[f"G_BINARY, contribution, {which}, one at a time at 300: clocks over plain memory"]
+        timing[f"G_BINARY, contribution, {which}, {alone} over plain memory"]
         for which in ("second of 8 workers", "last of 64 workers")
     ]
+    plain = timing[f"plain memory, contribution, second of 8 workers, {alone}"]
     return [
         f"Bytes: {share:.2f} % of FP32 both ways (ResNet-18 for CIFAR-10, 8 workers, scales and "
         "head in FP32 included).",
         f"Clocks: {extra[0]:g} to {extra[1]:g} more than plain memory for a contribution that "
         "misses (2nd of 8 to last of 64 workers),",
-        "of 311 at a memory latency of 300. Both are measured in the RTL: docs/measurements.md.",
+        f"which takes {plain:.0f} at a memory latency of {LATENCY}. Set-up: docs/measurements.md.",
     ]
 
 

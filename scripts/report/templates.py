@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jinja2 templates of all reports: the pages in HTML, JUnit XML and UCIS XML.
 
-HTML is escaped by itself. A template of XML passes each value through `attribute` (which adds the
+Jinja2 escapes HTML. A template of XML passes each value through `attribute` (which adds the
 quotes) or `content`: XML 1.0 cannot contain all characters, not even escaped, and a log may.
 """
 

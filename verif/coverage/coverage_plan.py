@@ -94,7 +94,7 @@ def class_of(name: str, value: int) -> str:
 
 
 def _names(text: str) -> Iterable[str]:
-    """Return the names that a pattern stands for."""
+    """Return the names that a pattern expands to."""
     fixed = _PATTERN.split(text)[::4]
     parts = [
         codes(one[3]) if one[3] else [str(n) for n in range(int(one[1]), int(one[2]) + 1)]

@@ -812,7 +812,7 @@ class _Generator(Draws):
 
     def close(self, live: LiveRegion) -> None:
         """Close the round of a region, so that the rest of its work is late."""
-        loaded = live.overlap == "loaded"  # else too many orders of what is in flight
+        loaded = live.overlap == "loaded"  # else requests in flight have too many orders
         background = loaded and self.rng.random() < 0.5
         name = f"REGION[{live.number}].CTRL"
         self.add(Do.SET, name=name, value=1, idle=not loaded, background=background)

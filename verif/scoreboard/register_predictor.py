@@ -118,7 +118,7 @@ ALL_LOOKUPS = "ENGINE"
 SETTLED = 8
 """Clocks around a read within which a commit under way must show in STATUS.COMMIT_BUSY."""
 Reading = Generator[None, int, str | None]
-"""Check of one read: gets the data when the read ends, and returns what is wrong with it."""
+"""Check of one read: gets the data when the read ends, and returns its faults."""
 Rule = Callable[[Register], Reading]
 
 
