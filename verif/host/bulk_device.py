@@ -178,10 +178,8 @@ class IcarusDevice:
         seed: int,
         start: Start,
         memory: MemoryTiming = USUAL_MEMORY,
-        record: Path | None = None,
     ) -> None:
-        """Start the process. Raise BulkFault if the link does not come up. ``record`` is a file for
-        the inputs of every cycle since reset, most significant byte first."""
+        """Start the process. Raise BulkFault if the link does not come up."""
         self._log = log
         self._memory = os.memfd_create("nf-bulk")
         os.ftruncate(self._memory, FIGURES_BYTES + mmap.PAGESIZE)
@@ -191,10 +189,8 @@ class IcarusDevice:
         files = (commands_in, answers_out, self._memory)
         timing = (memory.latency, memory.beat, memory.stall)
         numbers = ",".join(map(str, (*files, mem_lines_log2, seed & 0xFFFFFFFF, *timing)))
-        recorded = {} if record is None else {"NF_BULK_RECORD": str(record)}
         with log.open("ab") as out:
-            more = {"NF_BULK": numbers, **recorded}
-            self._process = start(command, out, cwd=".", more=more, pass_fds=files)
+            self._process = start(command, out, cwd=".", more={"NF_BULK": numbers}, pass_fds=files)
         os.close(commands_in)
         os.close(answers_out)
         self._commands = os.fdopen(commands_out, "w", buffering=1, encoding="utf-8")

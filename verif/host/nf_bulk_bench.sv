@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The controller and a clock for simulators that load a VPI module: $nf_bulk takes the outputs of
 // every clock and gives the inputs of the next (nf_pins.h, nf_pins.sv).
-//
-// With +inputs=FILE nobody computes anything: the inputs of every clock come from a file that a
-// bulk run has recorded, most significant byte first, and the simulation ends with it.
 
 `default_nettype none
 
@@ -16,31 +13,16 @@ module nf_bulk_bench
 
   nf_pins u_pins (.clk, .to_device, .from_device);
 
-  // The outputs are those before the edge, the inputs change after it.
-  reg [8*1024-1:0] inputs;
-  integer          file, count;
-  reg              recorded;
-
   initial begin
     clk       = 1'b0;
     to_device = '0;
     next      = '0;
-    file      = 0;
-    recorded  = $value$plusargs("inputs=%s", inputs);
-    if (recorded) begin
-      file = $fopen(inputs, "rb");
-      if (file == 0) $fatal(1, "nf_bulk_bench: cannot read the inputs");
-    end
     forever #1 clk = !clk;
   end
 
+  // The outputs are those before the edge, the inputs change after it.
   always @(posedge clk) begin
-    if (recorded) begin
-      count = $fread(next, file);
-      if (count != TO_BITS / 8) $finish;
-    end else begin
-      $nf_bulk(from_device, next);
-    end
+    $nf_bulk(from_device, next);
     to_device <= next;
   end
 endmodule

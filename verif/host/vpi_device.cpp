@@ -3,8 +3,7 @@
 //
 // Blocks come from another process: a line of text over a pipe says how large the arrays are, which
 // lie in shared memory; a line goes back when the block is done. Environment: NF_BULK (file numbers
-// of both pipes and of the memory, log2 of the device's lines, seed, the three of nf_memory),
-// NF_BULK_RECORD (a file).
+// of both pipes and of the memory, log2 of the device's lines, seed, the three of nf_memory).
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -27,10 +26,6 @@ class Server {
       : host_(lines_log2, seed, timing), commands_(fdopen(commands, "r")), answers_(answers),
         memory_(memory) {
     map();
-    if (const char* path = std::getenv("NF_BULK_RECORD")) record_ = std::fopen(path, "wb");
-  }
-  ~Server() {
-    if (record_) std::fclose(record_);
   }
 
   void clock(const s_vpi_vecval* values) {
@@ -42,7 +37,6 @@ class Server {
     }
     if (unknown && to_.phy_up) check_known(values);
     host_.clock(from_, to_);
-    if (record_) record();
     if (host_.busy()) return;
     if (late_ && !host_.fault()) {
       --late_;
@@ -115,15 +109,6 @@ class Server {
     vpi_control(vpiFinish, 0);
   }
 
-  // Most significant byte first, as $fread wants it.
-  void record() {
-    uint8_t bytes[4 * kToWords];
-    for (size_t i = 0; i < sizeof bytes; ++i) {
-      bytes[sizeof bytes - 1 - i] = static_cast<uint8_t>(inputs()[i / 4] >> (8 * (i % 4)));
-    }
-    std::fwrite(bytes, sizeof bytes, 1, record_);
-  }
-
   Host host_;
   std::FILE* commands_;
   int answers_, memory_;
@@ -132,7 +117,6 @@ class Server {
   int late_ = kLate;
   FromDevice from_{};
   ToDevice to_{};
-  std::FILE* record_ = nullptr;
 };
 
 std::unique_ptr<Server> server;
