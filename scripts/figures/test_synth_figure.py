@@ -20,7 +20,6 @@ from scripts.figures import baseline, synth_figure
 from scripts.figures.result_file import Cell, Measured, Table
 from scripts.figures.synth_figure import Route
 
-NOWHERE = Path("nowhere")
 LOW_BIT = "low-bit datapath"
 FIRST = "low-bit datapath without integer sums"
 ENGINE = "engine, 128 columns, 16 slots"
