@@ -492,7 +492,7 @@ REFUSED: list[tuple[str, Change, str]] = [
     (
         "mixed precision of DDP",
         lambda call: setattr(call.model, "mixed_precision", 1),
-        "mixed_precision of DDP reduces by a hook of its own; use torch.autocast",
+        "mixed_precision of DDP installs another hook; use torch.autocast",
     ),
     (
         "steps that hooks do not see",
