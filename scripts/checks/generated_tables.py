@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, tree
+from scripts.checks import audit, pins, tree
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -207,6 +207,21 @@ def _evidence(root: Path, _: str) -> Rows:
     yield "things that the device shows, each with its checkers", str(len(rows)), "`nf check`"
 
 
+def _systems(root: Path, _: str) -> Rows:
+    """Containers of the pipeline, each with its Python."""
+    yield "system", "Python"
+    text = (root / "ci" / "github.yml").read_text(encoding="utf-8")
+    yield from re.findall(r'\{image: "(\S+)", python: "(\S+)"\}', text)
+
+
+def _pins(root: Path, file: str) -> Rows:
+    """Packages of a list, each with its pin, its condition and its reason."""
+    yield "package", "version", "only where", "use"
+    for pin in pins.read(root / file)[0].values():
+        why = pin.why.removeprefix("not imported: ")
+        yield pin.name, pin.version, pin.marker and f"`{pin.marker}`", why
+
+
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
     "package-mutants": _package_mutants,
@@ -218,5 +233,7 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "coverage": _coverage,
     "bytes": _bytes,
     "evidence": _evidence,
+    "systems": _systems,
+    "pins": _pins,
     "audit": lambda root, _: audit.rows(root),
 }

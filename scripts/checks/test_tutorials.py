@@ -34,9 +34,7 @@ def test_commands_print_what_the_page_says(page: Path, tmp_path: Path) -> None:
         pytest.skip("icarus is not installed")
     if "import torch" in text:
         pytest.importorskip("torch", reason="torch is not installed: see requirements-torch.txt")
-    tutorials.copy_tree(tmp_path)
-    steps = tutorials.steps_of(page)
-    assert list(tutorials.problems(steps, tutorials.run(steps, tmp_path))) == []
+    assert list(tutorials.problems(*tutorials.execute(page, tmp_path))) == []
 
 
 def test_every_tutorial_is_tested() -> None:

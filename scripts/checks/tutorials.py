@@ -167,6 +167,16 @@ def run(steps: Sequence[Step], place: Path, **more: str) -> list[Ended]:
     return results
 
 
+def execute(page: Path, place: Path, **more: str) -> tuple[list[Step], list[Ended]]:
+    """Copy the tree to `place`, run a page there, and return its steps and their results.
+
+    Pages of the start install the packages; the others find them installed.
+    """
+    steps = steps_of(page)
+    copy_tree(place, installed=page.parent.name != "start")
+    return steps, run(steps, place, **more)
+
+
 def problems(steps: Sequence[Step], results: Sequence[Ended]) -> Iterator[str]:
     """Yield faults of a page: line, command, and what differs."""
     if not steps:
@@ -227,10 +237,8 @@ def main(words: Sequence[str]) -> int:
     bad = False
     for name in words:
         page = Path(name).resolve()
-        steps = steps_of(page)
         with tempfile.TemporaryDirectory(prefix="nf-tree-") as folder:
-            copy_tree(Path(folder), installed=page.parent.name != "start")
-            results = run(steps, Path(folder), CCACHE_DISABLE="1")
+            steps, results = execute(page, Path(folder), CCACHE_DISABLE="1")
         for step, result in zip(steps, results, strict=False):
             say(f"$ {step.command}", *result.lines, f"# {result.seconds:.1f} s", flush=True)
         if found := list(problems(steps, results)):
