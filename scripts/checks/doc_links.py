@@ -25,7 +25,9 @@ _MODULE = re.compile(rf"(?:{_PACKAGES})(?:\.\w+)+")
 _PATH = re.compile(rf"(?<![\w/.<-])(?:{_FOLDERS})/[\w.*/-]+(?![\w<{{])")
 _FILE = re.compile(r"[\w*-][\w.*/-]*\.(?:py|svh?|md|cpp|h|ya?ml|sh|rdl|f|vlt|toml|svg|lock|xsd)")
 # A user has it, or a build makes it.
-_MADE = frozenset({"train.py", "nf_pins.h", "nf_pins.sv", "nf_types.h", "cxl_wire.h"})
+_MADE = frozenset(
+    {"train.py", "verif/tests/test_mine.py", "nf_pins.h", "nf_pins.sv", "nf_types.h", "cxl_wire.h"}
+)
 
 
 def violations(root: Path) -> list[str]:

@@ -119,7 +119,7 @@ def test_times_and_seconds_are_written_into_the_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("```console\n$ a\ntook 1 s\n...\n$ b  # 7 s\n```\n", encoding="utf-8")
     steps = tutorials.steps_of(page)
-    ended = [tutorials.Ended(0, ["took 2.5 s", "x"], 8.7), tutorials.Ended(0, [], 0.1)]
+    ended = [tutorials.StepResult(0, ["took 2.5 s", "x"], 8.7), tutorials.StepResult(0, [], 0.1)]
     assert [step.command for step in steps] == ["a", "b"]
     tutorials.write(page, steps, ended)
     assert page.read_text(encoding="utf-8") == (

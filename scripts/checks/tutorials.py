@@ -43,7 +43,7 @@ _ENDED = re.compile(r"\x1e(\d+)\n.*\n(\d+)m([\d.]+)s (\d+)m([\d.]+)s\n")
 
 
 @dataclass
-class Step:
+class PageStep:
     """File to write or command to run.
 
     Attributes:
@@ -58,7 +58,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Ended:
+class StepResult:
     """Result of a step: its exit code, its output and its processor time in seconds."""
 
     code: int
@@ -72,14 +72,14 @@ def pages(root: Path = ROOT) -> list[Path]:
     return [path for path in found if path.parent.name == "tutorials" or steps_of(path)]
 
 
-def steps_of(page: Path) -> list[Step]:
+def steps_of(page: Path) -> list[PageStep]:
     """Return the steps of a page in order.
 
     Raises:
         NfError: a console block does not begin with a command.
     """
     text = page.read_text(encoding="utf-8")
-    out: list[Step] = []
+    out: list[PageStep] = []
     for fence in _FENCE.finditer(text):
         kind, body = fence.groups()
         first = tree.line_of(text, fence.start()) + 1
@@ -87,17 +87,17 @@ def steps_of(page: Path) -> list[Step]:
             file, content = caption[1], body[caption.end() :]
             folder = Path(file).parent
             write = f"mkdir -p {folder} && cat >{file} <<'END-OF-FILE'\n{content}END-OF-FILE"
-            out.append(Step(first, write, []))
+            out.append(PageStep(first, write, []))
         elif kind == "console":
             out += _commands(page, first, body.splitlines())
     return out
 
 
-def _commands(page: Path, first: int, lines: Sequence[str]) -> list[Step]:
-    out: list[Step] = []
+def _commands(page: Path, first: int, lines: Sequence[str]) -> list[PageStep]:
+    out: list[PageStep] = []
     for number, line in enumerate(lines, first):
         if found := _COMMAND.match(line):
-            out.append(Step(number, found[1], []))
+            out.append(PageStep(number, found[1], []))
         elif out:
             out[-1].output.append(line)
         else:
@@ -130,14 +130,14 @@ def copy_tree(place: Path, installed: bool = True) -> None:
             file.write_bytes(data.replace(str(ROOT).encode(), str(place).encode()))
 
 
-def run(steps: Sequence[Step], place: Path, **more: str) -> list[Ended]:
+def run(steps: Sequence[PageStep], place: Path, **more: str) -> list[StepResult]:
     """Run steps in one shell in `place` until one fails, and return the results.
 
     Their environment is that of tools, with `more` added and without another build folder.
     """
     env = {k: v for k, v in tool_environment.tools(more).items() if k != "NF_BUILD"}
     script = []
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
+    for step, after in zip(steps, [*steps[1:], None], strict=False):
         may_fail = after is not None and after.command == "echo $?"
         script += [
             step.command,
@@ -154,20 +154,20 @@ def run(steps: Sequence[Step], place: Path, **more: str) -> list[Ended]:
             finally:
                 child.kill()
         pieces = _ENDED.split(log.read_text(encoding="utf-8", errors="replace"))
-    results: list[Ended] = []
+    results: list[StepResult] = []
     before = 0.0
     for at in range(0, len(pieces) - 1, 6):
         text, code, *used = pieces[at : at + 6]
         user_m, user_s, system_m, system_s = map(float, used)
         total = 60 * (user_m + system_m) + user_s + system_s
-        results.append(Ended(int(code), text.splitlines(), total - before))
+        results.append(StepResult(int(code), text.splitlines(), total - before))
         before = total
     if len(results) < len(steps) and not (results and results[-1].code):
-        results.append(Ended(-1, pieces[-1].splitlines(), 0.0))
+        results.append(StepResult(-1, pieces[-1].splitlines(), 0.0))
     return results
 
 
-def execute(page: Path, place: Path, **more: str) -> tuple[list[Step], list[Ended]]:
+def execute(page: Path, place: Path, **more: str) -> tuple[list[PageStep], list[StepResult]]:
     """Copy the tree to `place`, run a page there, and return its steps and their results.
 
     Pages of the start install the packages; the others find them installed.
@@ -177,7 +177,7 @@ def execute(page: Path, place: Path, **more: str) -> tuple[list[Step], list[Ende
     return steps, run(steps, place, **more)
 
 
-def problems(steps: Sequence[Step], results: Sequence[Ended]) -> Iterator[str]:
+def problems(steps: Sequence[PageStep], results: Sequence[StepResult]) -> Iterator[str]:
     """Yield faults of a page: line, command, and what differs."""
     if not steps:
         yield "1: no command: a tutorial has at least one ```console block"
@@ -220,7 +220,7 @@ def compare(wanted: Sequence[str], lines: Sequence[str]) -> tuple[list[str], str
     return out, "" if gap or place == len(lines) else f"prints {lines[place]!r} too"
 
 
-def write(page: Path, steps: Sequence[Step], results: Sequence[Ended]) -> None:
+def write(page: Path, steps: Sequence[PageStep], results: Sequence[StepResult]) -> None:
     """Write the processor time of each command, and the seconds that it printed, into a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
     for step, result in zip(steps, results, strict=True):
