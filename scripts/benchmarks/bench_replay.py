@@ -41,10 +41,10 @@ from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.gradient_source import HeldLines, SyntheticSource
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Plan, plan_step
 from verif.replay.runner import peak_mebibytes
-from verif.replay.source import HeldLines, SyntheticSource
 
 HELP = "bulk replay against the model alone and against signal level: speed, start, memory"
 WORKERS = 8

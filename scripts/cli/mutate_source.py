@@ -31,7 +31,7 @@ from scripts.mutation.mutant_outcome import ALIVE, RESULTS, MutantOutcome, Store
 from scripts.mutation.run_mutants import UNKNOWN_S, Candidate, MutantRuns
 from scripts.plan import mutants, testplan
 from scripts.plan.discover import discover, select
-from scripts.plan.order import Memory
+from scripts.plan.run_order import Memory
 from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS

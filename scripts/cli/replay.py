@@ -35,12 +35,12 @@ from scripts.farm.replay_run import run_replay, run_stimulus, write_history
 from scripts.run.replay_simulators import Simulators
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay import options as replay_options
+from verif.replay.gradient_source import NETWORKS
 from verif.replay.job import Shard, make_replay
 from verif.replay.options import ReplayOptions, parse_parameters
 from verif.replay.result import check_out, check_steps, hold
 from verif.replay.runner import merge
-from verif.replay.source import NETWORKS
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 WORKERS = 8
 CHOICES = {

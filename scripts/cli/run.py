@@ -38,9 +38,9 @@ from scripts.common.paths import TESTPLAN, TESTS
 from scripts.common.records import SOLVER, RunRecord, RunSpec
 from scripts.farm import cluster
 from scripts.farm.schedule import RunProgress, line_of, run_all
-from scripts.plan import order, selection, testplan
+from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies
-from scripts.plan.order import Memory, Reason
+from scripts.plan.run_order import Memory, Reason
 from scripts.record.database import History, Recorder
 from scripts.report import recorded, run_figures
 from scripts.report.invocation import revision
@@ -214,9 +214,9 @@ def _plan_again(args: argparse.Namespace) -> list[RunSpec]:
 
 
 def _dry_run(specs: list[RunSpec]) -> int:
-    memory, prints = Memory.read_if_any(), order.fingerprints(specs)
-    for spec in order.arrange(specs, memory, prints):
-        why, took = order.reason(spec, memory, prints[spec.id]), memory.seconds(spec)
+    memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
+    for spec in run_order.arrange(specs, memory, prints):
+        why, took = run_order.reason(spec, memory, prints[spec.id]), memory.seconds(spec)
         notes = [] if why is Reason.KNOWN else [why.name.lower()]
         notes += [] if took is None else [f"about {took:.1f} s"]
         line = f"{spec.name} {spec.build.sim} {spec.build_name} seed {spec.seed}"
@@ -265,7 +265,7 @@ def execute(
     run_folders.tree()
     paths.writable(paths.RUNS)
     at_once = farm.slots if farm else jobs or process.cores()
-    memory, prints = Memory.read_if_any(), order.fingerprints(specs)
+    memory, prints = Memory.read_if_any(), run_order.fingerprints(specs)
     expected = {spec.id: took for spec in specs if (took := memory.seconds(spec)) is not None}
     say(*tool_environment.kept_out(), file=sys.stderr)
     command = secret_values.command()
@@ -281,7 +281,7 @@ def execute(
         progress.finished(record)
 
     records = run_all(
-        order.arrange(specs, memory, prints),
+        run_order.arrange(specs, memory, prints),
         at_once,
         came,
         fail_fast=fail_fast,

@@ -26,10 +26,10 @@ from scripts.run.replay_simulators import Simulators, stimulus_command
 from scripts.run.workers import rank_run
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.bulk.bulk_transport import BulkTransport
+from verif.replay.gradient_source import SyntheticSource
 from verif.replay.job import planned
 from verif.replay.options import EPOCH_LINES_LOG2, SLOW_LINES_LOG2, ReplayOptions
 from verif.replay.runner import Runner
-from verif.replay.source import SyntheticSource
 
 EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
   nf train scale gpt-1.3b --hook             the hook over all its buckets, by 4 gloo ranks

@@ -15,7 +15,7 @@ from models.line_packing import Mode, lines_needed
 from models.parameters import DeviceParams
 from neuron_fabric.capture import TensorSpec
 from neuron_fabric.codec.routes import Route
-from neuron_fabric.reducers.server_session import BucketShape
+from neuron_fabric.reducers.server_client import BucketShape
 from neuron_fabric.reducers.server_wire import PartShape, Submit
 from scripts.build import bulk_build
 from scripts.cli.main import make_parser

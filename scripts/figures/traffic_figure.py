@@ -23,8 +23,8 @@ from scripts.common import data
 from scripts.common.arguments import up_to
 from scripts.common.paths import ROOT
 from scripts.figures.result_file import Cell, Column, Line, Measured, Plot, Table, set_up
+from verif.replay.gradient_source import resnet18
 from verif.replay.plan import layer_of
-from verif.replay.source import resnet18
 
 # Networks as tables of tensor shapes, with the role of each tensor: head, embedding, norm, bias.
 

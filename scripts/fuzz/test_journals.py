@@ -10,7 +10,7 @@ import pytest
 
 from scripts.fuzz import journals
 from verif.replay import journal
-from verif.replay.source import CaptureSource
+from verif.replay.gradient_source import CaptureSource
 
 CASES, SEED = 60, 1
 

@@ -19,7 +19,7 @@ from scripts.common.errors import NfError
 from scripts.common.records import Dut, RunSpec
 from scripts.plan import depends, testplan
 from scripts.plan.discover import TestCase, discover, select
-from scripts.plan.order import Memory, fingerprints
+from scripts.plan.run_order import Memory, fingerprints
 from scripts.plan.testplan import Options, Plan, Suite
 from scripts.record.database import History, Key, keys_of
 

@@ -24,7 +24,7 @@ from scripts.common.records import (
     Verdict,
     Waves,
 )
-from scripts.plan.order import Memory
+from scripts.plan.run_order import Memory
 from scripts.record.database import History, Recorder, keys_of
 
 BUILD = BuildSpec("icarus", "toy", "toy.f")

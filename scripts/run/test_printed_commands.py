@@ -108,7 +108,7 @@ def test_every_hint_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
     hints = sorted(_printed(_HINT))
     assert ("scripts/plan/discover.py", "nf list") in hints
-    assert ("neuron_fabric/reducers/server_session.py", "nf serve --socket {}") in hints
+    assert ("neuron_fabric/reducers/server_client.py", "nf serve --socket {}") in hints
     monkeypatch.setattr(OneLineParser, "error", refuse)
     for file, hint in hints:
         words = shlex.split(hint.replace("{}", "1"))[1:]
@@ -236,7 +236,7 @@ def test_a_missed_mutant_of_the_package(broken: Project) -> None:
             "  - id: toy-text\n    why: nobody looks\n    file: neuron_fabric/errors.py\n"
             "    old: from __future__ import annotations\n"
             "    new: 'from __future__ import annotations  # toy'\n"
-            "    tests: ['models/test_step_result.py::test_devload_is_not_judged']\n",
+            "    tests: ['models/test_expected_response.py::test_devload_is_not_judged']\n",
             encoding="utf-8",
         )
         code, out = broken.nf("test", "--only", "mutate", "--seed", "3")

@@ -11,9 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from models.aggregated_line import AggregatedLine
+from models.expected_response import ExpectedResponse
 from models.line_packing import Mode
 from models.regions import Cause, Kind, RegionConfig
-from models.step_result import StepResult
 from verif.coverage.cover_model import CoverModel
 from verif.coverage.coverage_plan import Judged
 from verif.coverage.engine_points import (
@@ -98,7 +98,7 @@ class NfCoverage(Observer):
         self.capacity.op(op)
 
     def judged(
-        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: StepResult
+        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: ExpectedResponse
     ) -> None:
         access = op.access
         config = self.device.config(access.region)

@@ -13,9 +13,7 @@ from models.line_packing import Mode, lines_needed
 from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError
 from verif.replay.epoch import EpochLines, Key
-from verif.replay.options import ReplayOptions, any_steps, parse_steps
-from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
-from verif.replay.source import (
+from verif.replay.gradient_source import (
     NETWORKS,
     CaptureSource,
     CodeRounding,
@@ -23,6 +21,8 @@ from verif.replay.source import (
     SyntheticSource,
     route_warnings,
 )
+from verif.replay.options import ReplayOptions, any_steps, parse_steps
+from verif.replay.plan import Plan, RegionUse, assign_routes, parse_routes, plan_step
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from neuron_fabric.capture.layout import MAX_STEP
 from neuron_fabric.errors import CaptureError
 from verif.mem.memory_timing import USUAL_MEMORY, MemoryTiming
 from verif.replay.plan import Sums
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 EPOCH_LINES_LOG2 = 11
 """Lines per worker and route of a bulk epoch: 1 MiB of contributions with 8 workers."""

@@ -19,11 +19,11 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Busy, Lock
 from neuron_fabric.output import check_output, in_the_way
 from verif.replay.epoch import Key, extents
+from verif.replay.gradient_source import elements_of
 from verif.replay.job import Replay, StepPlan
 from verif.replay.journal import Journal
 from verif.replay.plan import Extent, Lines, RegionUse
-from verif.replay.source import elements_of
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     OUTPUTS,
     output_shape,
     outputs_from_lines,

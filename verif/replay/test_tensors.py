@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from models.line_packing import Mode
 from verif.conftest import expected_outputs
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     outputs_from_lines,
     pack_tensor,
     ternary_threshold,

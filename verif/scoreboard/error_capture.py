@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from models.expected_response import AccessError
 from models.regions import Cause
-from models.step_result import AccessError
 from verif.scoreboard.operations import Op
 
 NOTHING = AccessError(Cause.NONE, False, 0, 0, 0, 0)

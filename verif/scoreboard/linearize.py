@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from models.aggregated_line import AggregatedLine
 from models.device import DeviceModel, Snapshot
 from models.device_state import COUNTERS
+from models.expected_response import Difference, ExpectedResponse
 from models.regions import Kind
-from models.step_result import Difference, StepResult
 from verif.scoreboard.operations import Op
 
 Counts = tuple[int, ...]
@@ -52,11 +52,11 @@ class State:
     own: Counts = ZERO
     low: Counts = ZERO
     high: Counts = ZERO
-    came: tuple[State, Op, StepResult] | None = None
+    came: tuple[State, Op, ExpectedResponse] | None = None
 
-    def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]]:
+    def steps(self) -> list[tuple[Op, AggregatedLine, AggregatedLine, ExpectedResponse]]:
         """Return the operations on a path to this state, each with the line before and after it."""
-        out: list[tuple[Op, AggregatedLine, AggregatedLine, StepResult]] = []
+        out: list[tuple[Op, AggregatedLine, AggregatedLine, ExpectedResponse]] = []
         state = self
         while state.came is not None:
             before, op, expected = state.came
@@ -85,7 +85,7 @@ class Failure:
     """First operation that no order explains."""
 
     op: Op
-    expected: StepResult
+    expected: ExpectedResponse
     differences: list[Difference]
     explain: str
     applied: int = 0

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from models.aggregated_line import AggregatedLine
+from models.expected_response import ExpectedResponse
 from models.regions import RegionConfig
-from models.step_result import StepResult
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit
 
@@ -17,7 +17,7 @@ class Observer:
         """Receive an answered operation; `config`: the region whose window holds its address."""
 
     def judged(
-        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: StepResult
+        self, op: Op, before: AggregatedLine, after: AggregatedLine, expected: ExpectedResponse
     ) -> None:
         """Receive an operation on a line, the line before and after it, and the expected answer.
 

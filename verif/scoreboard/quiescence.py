@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from models.aggregated_line import AggregatedLine
 from models.device import MEMORY_KEY, DeviceModel
 from models.device_state import COUNTERS
+from models.expected_response import ExpectedResponse
 from models.line_packing import Mode
 from models.memory import UNKNOWN_LINE, MemoryLine
 from models.regions import RegionConfig, state_lines
-from models.step_result import StepResult
 from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either
 from verif.scoreboard.operations import Op
@@ -153,7 +153,7 @@ class Quiescence:
     mismatch: Callable[[linearize.Failure], None]
     committed: Callable[[int, Commit, int], None]
     doubted: Callable[[Op], None]
-    observed: Callable[[Op, AggregatedLine, AggregatedLine, StepResult], None]
+    observed: Callable[[Op, AggregatedLine, AggregatedLine, ExpectedResponse], None]
     judged: int = 0
     raced: int = 0
     unjudged: int = 0

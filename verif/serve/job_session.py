@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from models.line_packing import Mode
-from neuron_fabric.reducers.server_session import IN_TURN, WORDS, SharedLines, Word, bytes_of
+from neuron_fabric.reducers.server_client import IN_TURN, WORDS, SharedLines, Word, bytes_of
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Done,

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from neuron_fabric.lock import Busy, Lock
-from neuron_fabric.reducers.server_session import Word
+from neuron_fabric.reducers.server_client import Word
 from neuron_fabric.reducers.server_wire import (
     Ask,
     Bye,

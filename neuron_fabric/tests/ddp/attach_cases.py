@@ -33,7 +33,7 @@ from neuron_fabric.capture.writer import CaptureFolder
 from neuron_fabric.codec import Route
 from neuron_fabric.ddp import capture_hook
 from neuron_fabric.errors import AttachError
-from neuron_fabric.hook import refusal
+from neuron_fabric.hook import attach_checks
 from neuron_fabric.hook.training_session import TrainingSession
 from neuron_fabric.monitor import log as monitor_log
 from neuron_fabric.profile import fingerprint, sketch
@@ -139,7 +139,7 @@ class Training:
 
     def attach(self, **words: Any) -> TrainingSession:
         """Attach the profile of this training."""
-        with patched(refusal, "say_warning", self.lines.append):
+        with patched(attach_checks, "say_warning", self.lines.append):
             session = attach(self.model, self.path, **{**self.words, **words})
         assert session is not None
         return session
@@ -176,7 +176,7 @@ def call_of(ranks: Ranks, workers: int, change: Change = lambda call: None) -> T
 def refused(ranks: Ranks, workers: int, change: Change, sentence: str) -> None:
     """Every rank ends with code 2, and one of them says the sentence once."""
     lines: list[str] = []
-    with patched(refusal, "say_warning", lines.append):
+    with patched(attach_checks, "say_warning", lines.append):
         call = call_of(ranks, workers, change)
         ranks.ends(lambda: attach(call.model, call.path, **call.words))
     said = [line for lines in ranks.gather(workers, lines) for line in lines]
@@ -189,7 +189,7 @@ def after_it(ranks: Ranks, workers: int) -> None:
     """Another hook is registered after a profile was attached."""
     call = call_of(ranks, workers)
     session = call.attach()
-    with patched(refusal, "say_warning", lambda line: None):
+    with patched(attach_checks, "say_warning", lambda line: None):
         ranks.ends(lambda: call.model.register_comm_hook(None, allreduce_hook))
     session.close()
 
@@ -379,7 +379,7 @@ def conditions(ranks: Ranks, workers: int) -> None:
     def expect(change: Change, sentence: str, trains: bool = False) -> None:
         call = call_of(ranks, workers, change)
         session = call.attach()
-        with patched(refusal, "say_warning", call.lines.append):
+        with patched(attach_checks, "say_warning", call.lines.append):
             for sync in (False, True) if trains else ():
                 call.model.require_backward_grad_sync = sync
                 call.model(torch.randn(9, 128)).square().mean().backward()
@@ -544,7 +544,7 @@ def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]]
             one = Training(ranks_, "-".join((do.__name__, *options)), **options)
             with (
                 patched(ddp, "warn", one.lines.append),
-                patched(refusal, "say_warning", one.lines.append),
+                patched(attach_checks, "say_warning", one.lines.append),
             ):
                 do(one)
 
@@ -838,7 +838,7 @@ def wrapped(ranks_: Ranks, workers: int, way: str) -> None:
     def wrap(net: Any) -> Any:
         return DistributedDataParallel(net, **one.options)
 
-    with patched(refusal, "say_warning", one.lines.append):
+    with patched(attach_checks, "say_warning", one.lines.append):
         one.model = WRAPPED[way](Net(), wrap)
         session = one.attach(strict=True, env=one.env())
     assert session is not None

@@ -16,7 +16,8 @@ from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
 from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
-from verif.replay.epoch import EpochLines, traffic
+from verif.replay.epoch import EpochLines
+from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")
 _ADDRESS = {name: register.address for name, register in REG_MAP.expand().items()}
@@ -56,13 +57,9 @@ class EpochBlock:
             apart: Each worker writes all its lines before the next begins.
         """
         rng = np.random.default_rng((seed, work.step, work.number))
-        order = [
-            rng.permuted(np.tile(np.arange(work.plan.workers), (use.lines, 1)), axis=1)
-            for use in work.uses
-        ]
         # Small chunks, so that the device sums one chunk while the next is written.
         chunk = work.lines if apart else max(1, work.plan.params.slots // 16)
-        lines = traffic(work, chunk, order, apart).ops
+        lines = traffic(work, chunk, permuted_workers(work, rng), apart).ops
         parts = [register_ops(Kind.REG_WRITE, [(_ADDRESS["CTRL"], 1)])]
         names: list[tuple[int, str]] = []
         for use in work.uses:

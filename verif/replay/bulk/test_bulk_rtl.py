@@ -25,10 +25,10 @@ from verif.replay.bulk.epoch_block import EpochBlock
 from verif.replay.check import Mismatch
 from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
+from verif.replay.gradient_source import SyntheticSource, resnet18
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import plan_step
-from verif.replay.source import SyntheticSource, resnet18
-from verif.replay.tensors import TERNARY_RATIO
+from verif.replay.tensor_lines import TERNARY_RATIO
 
 SIMS = [sim for sim in registry.names() if registry.get(sim).available()]
 

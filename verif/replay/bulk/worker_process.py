@@ -18,10 +18,10 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
 from verif.replay.bulk.bulk_transport import STIMULUS_FILE, BulkTransport
+from verif.replay.gradient_source import HeldLines, SyntheticSource
 from verif.replay.job import Piece, Replay
 from verif.replay.journal import Journal
 from verif.replay.runner import drive, peak_mebibytes
-from verif.replay.source import HeldLines, SyntheticSource
 
 LINES_FILE, RESULT_FILE = "lines.journal", "result.json"
 _AGAIN = "replay it again"

@@ -21,9 +21,9 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.output import write_text
 from neuron_fabric.typed import typed
 from verif.replay.epoch import EpochLines, Key
+from verif.replay.gradient_source import changed
 from verif.replay.job import Replay, make_replay
 from verif.replay.options import ReplayOptions
-from verif.replay.source import changed
 
 SESSION = "NF_REPLAY_JOB"
 """Environment variable with the name of the job file, for the bench."""

@@ -22,10 +22,10 @@ from scripts.common.paths import TESTPLAN
 from scripts.common.records import RunSpec
 from scripts.conftest import QUICK, RECORD, Toy
 from scripts.farm import schedule
-from scripts.plan import order, selection, testplan
+from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
 from scripts.plan.discover import discover
-from scripts.plan.order import Memory, Reason
+from scripts.plan.run_order import Memory, Reason
 from scripts.record.database import History, keys_of
 from scripts.record.test_history import record, spec
 from scripts.run import simulate
@@ -40,9 +40,9 @@ def test_failed_then_changed_then_new_then_longest() -> None:
         green=frozenset((keys_of(one)[0], "same") for one in (slow, quick, red)),
     )
     prints = {one.id: "same" for one in (slow, quick, new, edited, red)}
-    got = order.arrange([quick, new, slow, edited, red], memory, prints)
+    got = run_order.arrange([quick, new, slow, edited, red], memory, prints)
     assert [one.name for one in got] == [one.name for one in (red, edited, new, slow, quick)]
-    assert order.reason(replace(red, seed=2), memory, "same") is Reason.KNOWN
+    assert run_order.reason(replace(red, seed=2), memory, "same") is Reason.KNOWN
     assert memory.seconds(spec("slow", "quick")) == 10.0
     assert memory.seconds(spec("slow", "new")) is None
 
@@ -53,7 +53,7 @@ def test_a_missing_build_is_started_early(toy: Toy, tmp_path: Path) -> None:
         for test in ("one", "two")
         for sim in ("icarus", "verilator")
     ]
-    got = order.arrange(names, Memory(), {}, tmp_path)
+    got = run_order.arrange(names, Memory(), {}, tmp_path)
     assert [one.build.sim for one in got[:2]] == ["verilator", "icarus"]
     assert sorted(one.id for one in got) == sorted(one.id for one in names)
 
@@ -159,7 +159,7 @@ def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:
     assert len(plan(TEST, "--changed")) == 1  # never green
     history.add(number, one, record(one), "other files")
     assert len(plan(TEST, "--changed")) == 1
-    history.add(number, one, record(one), order.fingerprints([one])[one.id])
+    history.add(number, one, record(one), run_order.fingerprints([one])[one.id])
     with pytest.raises(selection.NothingToDo, match="no file"):
         plan(TEST, "--changed")
 

@@ -27,7 +27,13 @@ from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
 from verif.replay.options import Rounding
 from verif.replay.plan import Extent, RegionUse, RoutePattern, layer_of
-from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_shared, pack_stretch, threshold_of
+from verif.replay.tensor_lines import (
+    SUM_PIECE,
+    absolute_sum,
+    pack_shared,
+    pack_stretch,
+    threshold_of,
+)
 
 # -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
 
