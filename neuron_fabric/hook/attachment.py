@@ -38,9 +38,9 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
-from neuron_fabric.hook.conditions import told as told_conditions
-from neuron_fabric.hook.conditions import watch_untold
 from neuron_fabric.hook.lost_ranks import Peers, watch
+from neuron_fabric.hook.training_conditions import told as told_conditions
+from neuron_fabric.hook.training_conditions import watch_untold
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of

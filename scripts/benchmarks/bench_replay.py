@@ -39,9 +39,9 @@ from verif.host.bulk_device import VerilatedDevice, VerilatedModel
 from verif.mem.memory_timing import LATENCIES, MemoryTiming
 from verif.replay.bulk.bulk_transport import stream
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.gradient_source import HeldLines, SyntheticSource
+from verif.replay.line_check import judge
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import Plan, plan_step
 from verif.replay.runner import peak_mebibytes

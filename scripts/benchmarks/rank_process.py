@@ -20,7 +20,7 @@ from torch import nn
 
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, Profile, sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 
 
 @dataclass(frozen=True)

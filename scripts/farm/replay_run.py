@@ -44,7 +44,7 @@ from scripts.run.simulate import save
 from verif.replay.bulk.bulk_transport import BulkTransport
 from verif.replay.job import Replay
 from verif.replay.runner import Runner, Transport
-from verif.replay.stimulus import STIMULUS, Stimulus
+from verif.replay.stimulus_file import STIMULUS, Stimulus
 
 Run = tuple[RunSpec, RunRecord]
 

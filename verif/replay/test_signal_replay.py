@@ -18,7 +18,7 @@ from scripts.common.records import FailureKind, RunRecord
 from verif.conftest import SignalModel, StepResult, gradients, record
 from verif.replay.conftest import MIX, SHIPPED, Command, check_file, check_files
 from verif.replay.plan import Extent
-from verif.replay.stimulus import Read, Stimulus
+from verif.replay.stimulus_file import Read, Stimulus
 
 Signal = Command[SignalModel]
 

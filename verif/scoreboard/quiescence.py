@@ -22,7 +22,7 @@ from verif.scoreboard import linearize
 from verif.scoreboard.control_requests import either
 from verif.scoreboard.operations import Op
 from verif.scoreboard.pending import Commit, Doubt, Item, PendingLine, doubt_of, of_region
-from verif.scoreboard.potential import potential
+from verif.scoreboard.possible_effects import potential
 
 # What a commit leaves in the memory that the region owned, or now owns.
 #

@@ -19,7 +19,7 @@ from models.device_state import COUNTERS
 from models.nf_regs import REG_MAP
 from models.regions import READ_KINDS, Access, Kind, RegionConfig
 from verif.mem.memory_config import MemBeat
-from verif.scoreboard.capacity import CapacityCheck
+from verif.scoreboard.capacity_check import CapacityCheck
 from verif.scoreboard.checkers_off import switched_off
 from verif.scoreboard.control_requests import ControlRequests
 from verif.scoreboard.devload import DevLoadRule
@@ -30,7 +30,7 @@ from verif.scoreboard.memory_port import COUNTED, MemoryPort
 from verif.scoreboard.observer import Observer
 from verif.scoreboard.operations import Op, describe, describe_near, window_of
 from verif.scoreboard.pending import Commit
-from verif.scoreboard.potential import potential
+from verif.scoreboard.possible_effects import potential
 from verif.scoreboard.quiescence import Quiescence
 from verif.scoreboard.ram_faults import RamFaults
 from verif.scoreboard.ranges import Cleared, Span

@@ -28,8 +28,8 @@ from neuron_fabric.errors import CaptureError
 from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel, DeviceGone, IcarusModel
 from verif.host.c_interface import Block, Kind, register_ops
 from verif.replay.bulk.epoch_block import EpochBlock, LinePlaces
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import judge
 from verif.replay.options import EPOCH_LINES_LOG2, ReplayOptions
 from verif.replay.plan import Extent, Placement, Plan, RegionUse, log2_up, one_size, selectors
 from verif.serve.served_bucket import OF_VOTES, Counts, ServedBucket, Stretch

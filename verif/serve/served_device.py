@@ -14,7 +14,7 @@ from models.parameters import DeviceParams
 from models.regions import RegionConfig
 from neuron_fabric.codec import Route, sum_kind
 from neuron_fabric.errors import LineError
-from verif.replay.check import expected_lines
+from verif.replay.line_check import expected_lines
 from verif.replay.plan import Lines, RegionUse, selectors
 from verif.serve.served_bucket import Counts, ServedBucket
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from neuron_fabric.capture import write_capture
 from verif.parameters import device_params
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
 from verif.replay.job import make_replay
+from verif.replay.line_check import judge
 from verif.replay.options import ReplayOptions
 from verif.replay.signal.replay_bench import ReplayTest
 from verif.replay.signal.replay_sequence import ReplaySequence

@@ -19,10 +19,10 @@ from models.line_packing import LINE_BYTES, U8
 from verif.host.bulk_device import BulkDevice, BulkFault
 from verif.host.c_interface import OP, Block, Kind
 from verif.replay.bulk.epoch_block import EpochBlock, commit_ops
-from verif.replay.check import Mismatch, expected_lines, first_value, judge
+from verif.replay.line_check import Mismatch, expected_lines, first_value, judge
 from verif.replay.options import ReplayOptions
 from verif.replay.plan import Lines
-from verif.replay.stimulus import CommitOperation, Operation, Read, Stimulus, Write
+from verif.replay.stimulus_file import CommitOperation, Operation, Read, Stimulus, Write
 from verif.replay.traffic_order import LDIDS
 
 Open = Callable[[], BulkDevice]

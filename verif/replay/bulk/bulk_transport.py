@@ -21,10 +21,10 @@ from verif.host.bulk_device import BulkDevice, BulkFault, BulkModel
 from verif.host.c_interface import ANSWERED, DEVLOAD_SHIFT, Figures, Kind
 from verif.replay.bulk.bisect import bisect, epoch_operations
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch
 from verif.replay.epoch import Key
+from verif.replay.line_check import Mismatch
 from verif.replay.runner import Driven, ReplayStop, Transport
-from verif.replay.stimulus import Stimulus
+from verif.replay.stimulus_file import Stimulus
 
 STIMULUS_FILE = "stimulus.json"
 METRICS_FILE = "metrics.json"

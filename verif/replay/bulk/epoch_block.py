@@ -15,8 +15,8 @@ from models.line_packing import LINE_BYTES, U8
 from models.nf_regs import REG_MAP
 from models.regions import CommitCode, RegionConfig
 from verif.host.c_interface import ANSWERED, POISON, Block, Kind, register_ops
-from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.traffic_order import permuted_workers, traffic
 
 _CODE = REG_MAP.region_register("STATUS").field("CODE")

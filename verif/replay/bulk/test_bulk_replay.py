@@ -23,7 +23,7 @@ from verif.coverage.cover_model import FUNCTIONAL
 from verif.coverage.cover_points import NfCoverage
 from verif.replay.conftest import BULK, MIX, Command, check_files, step_files
 from verif.replay.runner import Progress
-from verif.replay.stimulus import CommitOperation, Read, Stimulus, Write
+from verif.replay.stimulus_file import CommitOperation, Read, Stimulus, Write
 
 Bulk = Command[BulkModel]
 

@@ -22,10 +22,10 @@ from scripts.run.replay_simulators import Simulators
 from verif.conftest import nf_replay
 from verif.replay.bulk.bisect import arrival
 from verif.replay.bulk.epoch_block import EpochBlock
-from verif.replay.check import Mismatch
 from verif.replay.conftest import BULK, MIX, SHIPPED, check_files
 from verif.replay.epoch import EpochLines
 from verif.replay.gradient_source import SyntheticSource, resnet18
+from verif.replay.line_check import Mismatch
 from verif.replay.options import EPOCH_LINES_LOG2
 from verif.replay.plan import plan_step
 from verif.replay.tensor_lines import TERNARY_RATIO

@@ -27,7 +27,7 @@ from verif.replay.conftest import Command, check_files
 from verif.replay.job import Piece, Shard, make_replay
 from verif.replay.journal import MAGIC, Journal
 from verif.replay.options import ReplayOptions
-from verif.replay.stimulus import Stimulus
+from verif.replay.stimulus_file import Stimulus
 
 ROUTES = ("a*=G_BINARY", "t*=G_TERNARY", "*=FP32")
 Bulk = Command[BulkModel]

@@ -16,8 +16,8 @@ import cocotb
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.mem.memory_timing import MemoryTiming
-from verif.replay.check import judge
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import judge
 from verif.replay.signal.replay_sequence import ReplaySequence
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
 

@@ -25,8 +25,8 @@ from cocotbext.cxl.wire.messages import (
 from models.line_packing import LINE_BYTES
 from models.regions import CommitCode
 from verif.host.c_interface import Kind
-from verif.replay.check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.epoch import EpochLines
+from verif.replay.line_check import COST, COUNTERS, counter_problems, region_problems
 from verif.replay.plan import RegionUse
 from verif.replay.traffic_order import shuffled_workers, traffic
 

@@ -17,7 +17,7 @@ from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
 from verif.env.env import NfEnv
-from verif.replay.stimulus import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
+from verif.replay.stimulus_file import STIMULUS, CommitOperation, Operation, Read, Stimulus, Write
 
 
 class StimulusSequence(CxlMemSequence):
