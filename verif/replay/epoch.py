@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One epoch of a replay: contributions of every worker, returned lines, and order of the traffic.
+"""Epoch of a replay: contributions of every worker, returned lines, and order of the traffic.
 
 Lines are sent in chunks of which two fit into the slot pool. While the contributions of one chunk
 are sent, the previous chunk is read. Within a line the workers follow each other (slot hits), in
@@ -29,10 +29,17 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class EpochLines:
-    """Lines of the regions of an epoch.
+    """Epoch with the lines that are sent and returned.
 
-    ``sent`` holds uint8[W, n, 64] per use. The transport fills ``returned`` uint8[m, 64]: for each
-    use and each of its selectors the lines that it reads.
+    Attributes:
+        step: Training step.
+        number: Number of the epoch in the step, from 0.
+        epoch: Value of EPOCH with which it is committed.
+        plan: Plan of the step.
+        uses: Uses of regions.
+        sent: Contributions uint8[W, n, 64] of each use.
+        returned: Lines uint8[m, 64], filled by the transport: for each use, and each of its
+            selectors, the lines that it reads.
     """
 
     step: int
@@ -45,7 +52,14 @@ class EpochLines:
 
     @staticmethod
     def read(source: LineSource, plan: Plan, key: Key, epoch: int) -> EpochLines:
-        """Read the lines of an epoch from a source; it is committed as ``epoch``."""
+        """Read the lines of an epoch from a source.
+
+        Args:
+            source: Source of the lines.
+            plan: Plan of the step.
+            key: (step, number of the epoch in the step).
+            epoch: Value of EPOCH with which it is committed.
+        """
         step, number = key
         uses = plan.epoch(number)
         sent = []
@@ -58,31 +72,35 @@ class EpochLines:
 
     @property
     def key(self) -> Key:
-        """Return the place in the replay."""
+        """Return (step, number of the epoch in the step)."""
         return self.step, self.number
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker."""
+        """Return the number of lines per worker."""
         return sum(use.lines for use in self.uses)
 
     @property
     def writes(self) -> int:
-        """Return the contributions of all workers."""
+        """Return the number of contributions of all workers."""
         return self.lines * self.plan.workers
 
     @property
     def got(self) -> tuple[Lines, ...]:
-        """Return views of ``returned``, one per use."""
+        """Return the returned lines of each use, as views of ``returned``."""
         return views(self.uses, self.returned)
 
     def extents(self) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-        """Iterate over the returned lines by extent; the arrays are views."""
+        """Yield each extent with its use of a region and its returned lines, as views of
+        ``returned``.
+        """
         return extents(self.uses, self.returned)
 
 
 def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
-    """Split the returned lines uint8[m, 64] of an epoch by use."""
+    """Split the returned lines uint8[m, 64] of an epoch by use of a region; the results are
+    views.
+    """
     out, at = [], 0
     for use in uses:
         count = len(use.selectors)
@@ -93,7 +111,12 @@ def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
 
 
 def extents(uses: tuple[RegionUse, ...], returned: U8) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-    """Split the returned lines uint8[m, 64] of an epoch by extent."""
+    """Yield each extent of an epoch with its use of a region and its returned lines, as views.
+
+    Args:
+        uses: Uses of regions in the epoch.
+        returned: Returned lines uint8[m, 64].
+    """
     for use, got in zip(uses, views(uses, returned)):
         at = 0
         for extent in use.extents:
@@ -104,11 +127,13 @@ def extents(uses: tuple[RegionUse, ...], returned: U8) -> Iterator[tuple[Extent,
 # -- order of the operations, for both transports ----------------------------------------------
 @dataclass(frozen=True)
 class Traffic:
-    """Operations OP[n] in order, and their batches.
+    """Operations of an epoch in order, and their batches.
 
-    A write carries line ``line`` of ``sent`` uint8[k, 64]. A read fills a line of
-    ``EpochLines.returned`` and waits for the first ``after`` operations. ``batch`` int64[n] numbers
-    the groups that are issued together: the contributions of a chunk, or the reads of a line.
+    Attributes:
+        ops: OP[n]. A write carries line ``line`` of the concatenated ``sent``; a read fills line
+            ``line`` of ``EpochLines.returned`` and waits for the first ``after`` operations.
+        batch: int64[n], numbers of groups that are issued together: the contributions of a chunk,
+            or the reads of a line.
     """
 
     ops: NDArray[Any]
@@ -116,8 +141,10 @@ class Traffic:
 
 
 def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
-    """Return the position of every line of each use in the interleaved order, counted from 0: each
-    region is spread evenly from first to last."""
+    """Return the position of every line of each use in the interleaved order, counted from 0.
+
+    The lines of each region are spread evenly from first to last.
+    """
     keys = np.concatenate([(np.arange(use.lines) + 0.5) / use.lines for use in uses])
     place = np.empty(len(keys), np.int64)
     place[np.argsort(keys, kind="stable")] = np.arange(len(keys))
@@ -127,11 +154,11 @@ def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
 def traffic(
     work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]], apart: bool = False
 ) -> Traffic:
-    """Return the traffic of an epoch.
+    """Return the operations of an epoch: contributions and reads, in order.
 
     Args:
         work: Epoch.
-        chunk: Lines written before the previous chunk is read.
+        chunk: Number of lines that are written before the previous chunk is read.
         workers: int[n, W] per use: order of the workers in each line.
         apart: The first worker of that order writes all lines of a chunk before the second begins.
     """
@@ -166,7 +193,13 @@ def traffic(
 
 
 def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
-    """Return the contributions to each line, OP[n, W]."""
+    """Return the contributions to each line of a use, OP[n, W].
+
+    Args:
+        use: Use of a region.
+        who: int[n, W], order of the workers in each line.
+        first_sent: Number of lines before those of this use in the lines to send.
+    """
     lines, workers = who.shape
     ops = operations(lines * workers, Kind.WRITE).reshape(lines, workers)
     index = np.arange(lines)[:, None]
@@ -177,7 +210,12 @@ def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
 
 
 def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
-    """Return the reads of each line, OP[n, selectors]."""
+    """Return the reads of each line of a use, OP[n, selectors].
+
+    Args:
+        use: Use of a region.
+        first_got: Number of lines before those of this use in the returned lines.
+    """
     lines, count = use.lines, len(use.selectors)
     ops = operations(lines * count, Kind.READ).reshape(lines, count)
     index = np.arange(lines)[:, None]
@@ -190,6 +228,8 @@ def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
 def _addresses(
     config: RegionConfig, selector: NDArray[Any], line: NDArray[Any]
 ) -> NDArray[np.uint64]:
-    """Return the byte addresses of (selector, line) pairs in the window of a region."""
+    """Return the byte addresses in the window of a region for selectors and line indices
+    (broadcast).
+    """
     offset = (selector.astype(np.uint64) << np.uint64(config.lines_log2)) + line.astype(np.uint64)
     return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal-level traffic of a step of a replay, and checks of registers."""
+"""Signal-level traffic of one step of a replay, and checks of registers."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 
 class ReplaySequence(CxlMemSequence):
-    """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
-    ``figures`` and ``problems`` as in `runner.Driven`."""
+    """Sequence that drives one step of a replay on the sequencer of the CXL agent.
+
+    It fills in the returned lines of the epochs ``works``; ``figures`` and ``problems`` are those
+    of `runner.Driven`.
+    """
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
         super().__init__("replay")
@@ -96,8 +99,10 @@ class ReplaySequence(CxlMemSequence):
             await self._check_region(use)
 
     def _workers(self, work: EpochLines, chunk: int) -> list[NDArray[Any]]:
-        """Draw the order of the workers in each line of each use, line by line in interleaved
-        order."""
+        """Draw the order of the workers in each line of each use of a region, int[n, W] per use.
+
+        The order is drawn line by line in the order in which the lines are sent.
+        """
         count = work.plan.workers
         order = np.empty((work.lines, count), np.int64)
         workers: list[int] = []
@@ -138,5 +143,5 @@ class ReplaySequence(CxlMemSequence):
 
 
 def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
-    """Return addresses and LD-IDs."""
+    """Return the addresses and the LD-IDs of operations OP[n], as lists."""
     return ops["address"].tolist(), ops["ldid"].tolist()
