@@ -47,7 +47,7 @@ _NAMES = {register.address: name for name, register in REG_MAP.expand().items()}
 # -- signal level -------------------------------------------------------------------------------
 @dataclass
 class StepResult:
-    """Results of one step of a replay at signal level, before damage by a test.
+    """Results of one step of a replay at signal level, which `SignalModel.spoil` may change.
 
     Attributes:
         works: Epochs with the returned lines.

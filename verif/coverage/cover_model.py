@@ -18,7 +18,7 @@ CHEAP = 10  # `at_least` of a bin that every run of its test hits: once would be
 
 
 def _no_action(text: str) -> None:
-    """Ignore hits of illegal bins."""
+    """Do nothing; the default of `on_illegal`."""
 
 
 @dataclass(slots=True)

@@ -159,12 +159,12 @@ class Judged:
 
     @property
     def mode(self) -> str:
-        """Name of the mode of the region."""
+        """Return the name of the mode of the region."""
         return self.config.mode.name
 
     @property
     def writes(self) -> bool:
-        """True for a contribution, False for a read."""
+        """Return True for a contribution, False for a read."""
         return self.op.access.kind is Kind.CONTRIBUTION
 
 

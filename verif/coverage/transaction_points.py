@@ -79,7 +79,7 @@ class TransactionPoints(Points):
     """Cover points of requests: opcodes, LD-IDs, refusals, poison, byte enables, selectors and
     races.
 
-    Sampled by `op` and `unmapped`; `placed` sets where the regions are.
+    Sampled by `op` and `unmapped`; `placed` sets where the state areas of the regions are.
     """
 
     def __init__(self, model: CoverModel) -> None:
@@ -89,7 +89,7 @@ class TransactionPoints(Points):
         self._mem_lines = 0
 
     def placed(self, configs: Sequence[RegionConfig | None], params: DeviceParams) -> None:
-        """Record the windows and state areas of all regions after an accepted commit.
+        """Record the state areas of all regions after an accepted commit.
 
         Args:
             configs: Committed descriptor by region; None without one.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host facade of sequences: issue a request, wait for its answer, wait for all.
+"""Host of sequences: sends a request, waits for its response, waits for all responses.
 
-Requests go through the sequencer of the CXL agent; answers are the driver's. Checking is not done
-here: the scoreboard has its own view, from the monitor.
+Requests go through the sequencer of the CXL agent; responses are those that the driver received.
+Checking is not done here: the scoreboard has its own view, from the monitor.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ PERIOD = 200
 
 
 class IrqMonitor(uvm_component):
-    """Monitor of the interrupt pin; set `dut` and `predictor` before the run phase."""
+    """Monitor that checks the level of the interrupt pin; set `dut` and `predictor` before the run
+    phase.
+    """
 
     dut: Any
     predictor: RegisterPredictor

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subordinate side of the device-memory port.
 
-One loop, one step a clock. When nothing is pending it sleeps until the device raises a VALID, so
-that an idle memory costs nothing. AXI gives no order between reads and writes, nor between IDs:
-the moment at which a write lands and at which a read samples is therefore drawn at random inside
-the window that the protocol leaves open, and a device that relies on luck is found out.
+One loop does one step per cycle. When nothing is pending it sleeps until the device raises a VALID,
+so that an idle memory costs no simulation time. AXI gives no order between reads and writes, nor
+between IDs: the moment at which a write takes effect and at which a read samples is therefore drawn
+at random within what the protocol leaves open, so that a device which relies on one order fails.
 """
 
 from __future__ import annotations

@@ -208,9 +208,9 @@ class AxiLiteMonitor(pyuvm.uvm_component):
 
 
 class AxiLiteAgent(pyuvm.uvm_agent):
-    """Register agent. Set `dut` (the design) before the build phase.
+    """Agent of the register bus; set `dut` (the design) before the build phase.
 
-    `sequencer` takes `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
+    `sequencer` accepts `AxiLiteItem`s, `monitor.ap` publishes `AxiLiteAccess`es.
     """
 
     dut: Any
@@ -227,5 +227,5 @@ class AxiLiteAgent(pyuvm.uvm_agent):
         self.driver.seq_item_port.connect(self.sequencer.seq_item_export)
 
     def finish(self) -> list[str]:
-        """Return the errors of the whole run."""
+        """Report unanswered accesses, and return the findings of the whole run."""
         return self.monitor.finish()

@@ -78,7 +78,7 @@ class Shard:
     of: int = 1
 
     def takes(self, piece: Piece) -> bool:
-        """Return whether a piece belongs to this shard."""
+        """Return whether a piece of the replay belongs to this shard."""
         return (piece.number - 1) % self.of == self.number - 1
 
 

@@ -89,7 +89,15 @@ def write_step(
 def _outputs(
     replay: Replay, step: int, extent: Extent, use: RegionUse, lines: Lines
 ) -> dict[str, NDArray[Any]]:
-    """Return the flat outputs of the lines of an extent, without the scales of sums."""
+    """Return the outputs of an extent from its returned lines, flat and by suffix; no "scale".
+
+    Args:
+        replay: The replay.
+        step: Training step.
+        extent: Part of a tensor.
+        use: Use of the region that carried it.
+        lines: Returned lines.
+    """
     route, workers = use.route, replay.source.workers
     first, count = elements_of(extent, route)
     if not route.bits:

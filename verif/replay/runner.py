@@ -470,7 +470,7 @@ class Runner:
         waiting = list(replay.steps)
 
         def show() -> None:
-            """Print each step once its last piece is done, in the order of the steps."""
+            """Print the line of each step whose last piece is done, in the order of the steps."""
             while waiting and undone[waiting[0].step] <= 0:
                 one = waiting.pop(0)
                 if one.step in done.figures:

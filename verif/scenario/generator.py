@@ -1058,7 +1058,8 @@ class _Generator(Draws):
                 live.begin(self.weights, self.rng, self.params.slots)
 
     def end(self) -> None:
-        """Append a last read of up to 8 lines of each region, and end long initialisations.
+        """Append a last read of up to 8 lines of each aggregating region, and end long
+        initialisations.
 
         A region of more than LONG lines is committed again with one line.
         """

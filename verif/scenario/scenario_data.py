@@ -104,13 +104,12 @@ class Operation:
         idle: Wait until every request is answered.
         background: Let a commit or register access go on while the next operations follow.
         memory: Behaviour of the memory from now on.
-        read_error_rate: Probability of an error of a read, until the next operation of this kind.
+        read_error_rate: Probability of an error of a read, until the next FAULTS operation.
         write_error_rate: The same for a write.
-        read_errors: Lines of memory whose reads fail until the next operation of this kind.
+        read_errors: Lines of memory whose reads fail, until the next FAULTS operation.
         write_errors: The same for writes.
         poisoned: Lines of host data that the medium poisons.
-        spoilt: Lines of the device's records that it poisons, until the next operation of this
-            kind.
+        spoilt: Lines of the device's records that it poisons, until the next FAULTS operation.
     """
 
     do: Do

@@ -80,8 +80,8 @@ class LinkState:
 
     @property
     def faulty(self) -> bool:
-        """Return whether a flit was lost, a retry requested by the device, or the physical layer
-        retrained.
+        """Return whether a flit to the device was damaged, the device has requested a retry, or
+        phy_up fell.
 
         From then on some counts are ranges.
         """

@@ -16,7 +16,7 @@ class Observer:
     """Observer whose methods do nothing; a subclass overrides those that it needs."""
 
     def answered(self, op: Op, config: RegionConfig | None) -> None:
-        """Receive an answered request, before it is judged if others on its line are in flight.
+        """Receive a request with its response; it need not be judged yet.
 
         Args:
             op: Request with its response.

@@ -195,16 +195,16 @@ class Scoreboard:
         on_error: Callable[[str], None] = lambda _text: None,
         memory_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Start with the state after reset.
+        """Start with the state of the device after reset.
 
         Args:
-            model: device model, which gives the expected answers.
-            regions: number of regions.
-            budget: steps after which the search for an order of racing operations gives up.
-            clock: returns the present clock; by default every event counts as one clock.
-            observer: receives the results, for coverage.
-            on_error: called with each finding.
-            memory_busy: returns whether a transfer on the memory port is in progress.
+            model: Device model, which gives the expected responses.
+            regions: Number of regions.
+            budget: Steps after which the search for an order of racing operations gives up.
+            clock: Returns the present cycle; by default every event counts as one cycle.
+            observer: Receives the results, for coverage.
+            on_error: Called with each finding.
+            memory_busy: Returns whether a transfer on the memory port is in progress.
         """
         self.model = model
         self.now = 0

@@ -126,7 +126,10 @@ def _commits(block: EpochBlock) -> list[CommitOperation]:
 
 
 def _drive(operations: list[Operation], open_device: Open) -> U8:
-    """Drive operations one at a time on a fresh device; return the lines read, uint8[n, 64]."""
+    """Drive operations in order on a fresh device; return the lines read, uint8[n, 64].
+
+    A read waits until all operations before it are answered; a write does not wait.
+    """
     parts: list[NDArray[Any]] = []
     sent: list[U8] = []
     reads = 0
