@@ -106,7 +106,7 @@ class SignalModel(_Modelled):
 
 
 def record(sim: str, passed: bool, cause: str = "it says so") -> RunRecord:
-    """Return the record of a simulator process, passed or failed for `cause`."""
+    """Return a `RunRecord`, as of a simulator process that passed, or failed for `cause`."""
     kind = None if passed else FailureKind.MISMATCH
     return RunRecord(
         *("replay", "replay", sim, 1, "default", (), passed, kind, cause),

@@ -28,7 +28,17 @@ _BOUND = re.compile(r"(above )?(\d+)")
 
 
 class PlanEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Entry of a cover point in `plan.toml`; the header of that file describes the fields."""
+    """Entry of a cover point in `plan.toml`.
+
+    Attributes:
+        reason: Statement of what a hole would leave untested.
+        test: Test that is meant to hit the bins.
+        at_least: Number of hits that each bin needs in the merged nightly suite.
+        bins: Names of the bins, or patterns.
+        illegal: Names whose hit fails the test.
+        axes: Values by name of the axis, for a cross; a string names a list of [codes].
+        never: Combinations of axis values that have no bin.
+    """
 
     reason: str
     test: str

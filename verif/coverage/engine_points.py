@@ -50,11 +50,11 @@ def _poison(poisoned: bool) -> str:
 
 
 class EnginePoints(Points):
-    """Cover points of operations on lines of the first-edition modes, sampled by `judged` and
-    `register`.
+    """Cover points of operations on lines of modes G_BINARY, G_TERNARY and FP32.
 
-    The place of a line's state in this epoch is one axis: it has 'never left' its slot, is
-    'fetched' for the first operation after a write-back, and 'back' for later ones.
+    Sampled by `judged` and `register`. The place of a line's state in this epoch is one axis: it
+    has 'never left' its slot, is 'fetched' for the first operation after a write-back, and 'back'
+    for later ones.
     """
 
     def __init__(self, model: CoverModel) -> None:

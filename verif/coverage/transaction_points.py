@@ -30,8 +30,9 @@ DATA_OPCODES = codes("DATA_OPCODES")
 
 
 def own_points(mode: Mode) -> bool:
-    """Return whether a mode has separate points (the integer modes, G_TERN5) and is left out of
-    others.
+    """Return whether a mode (an integer mode, or G_TERN5) has separate cover points.
+
+    It is then left out of the common ones, because it shares the path of another mode.
     """
     return mode.bits > 0 or mode is Mode.G_TERN5
 

@@ -24,7 +24,13 @@ NO_CODE = ""
 
 
 class PlannedPoint(PlanEntry, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """White-box cross in `white_box.toml`; the header of that file describes the fields."""
+    """Entry of a white-box cross in `white_box.toml`.
+
+    Attributes:
+        name: Name of the point.
+        module: Path of the cover module in the design.
+        array: Name of the counters in it, without `_hits`.
+    """
 
     name: str
     module: str

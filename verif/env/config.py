@@ -61,7 +61,7 @@ class EnvConfig:
         order_budget: Steps after which the search for an order of racing requests gives up.
         check_counters: Whether counters are compared at the end.
         parts: Classes that a negative twin replaces.
-        shape_link: Called with the settings of the host link partner, to change them.
+        shape_link: Called with the settings of the host side of the link, to change them.
     """
 
     profile: Profile = Profile.STREAMING

@@ -26,7 +26,9 @@ from verif.env.config import EnvConfig, Profile
 
 
 def cxl_config(cfg: EnvConfig) -> CxlConfig:
-    """Return the settings of the host link partner for a traffic profile, with link-level retry."""
+    """Return the settings of the host side of the link for a traffic profile, with link-level
+    retry.
+    """
     seed = cfg.seed * 2 + 1
     if cfg.profile is Profile.STREAMING:
         config = CxlConfig.dense(seed)

@@ -38,7 +38,7 @@ class BulkFault(Exception):
 
 
 class DeviceGone(BulkFault):
-    """Kill of the simulator process by a signal, which is not the device's fault."""
+    """Loss of the simulator process by SIGKILL or SIGTERM, which is not the device's fault."""
 
 
 class BulkDevice(Protocol):

@@ -181,8 +181,9 @@ class MemResponder(uvm_component):
         read.sampled = [self.store.read(read.line + k) for k in range(read.beats)]
 
     def read_fails(self, line: int) -> bool:
-        """Return whether a beat of a read, of line `line`, is answered with an error; drawn by the
-        rate.
+        """Return whether a beat of a read, of line `line`, is answered with an error.
+
+        It is if the line is one of `read_error_lines`, or by a draw with `read_error_rate`.
         """
         cfg = self.cfg
         return line in cfg.read_error_lines or (
@@ -233,8 +234,9 @@ class MemResponder(uvm_component):
 
     # -- writes -------------------------------------------------------------------------------
     def write_fails(self, lines: range) -> bool:
-        """Return whether the write of a burst of lines is answered with an error; drawn by the
-        rate.
+        """Return whether the write of a burst of lines is answered with an error.
+
+        It is if a line is one of `write_error_lines`, or by a draw with `write_error_rate`.
         """
         cfg = self.cfg
         return any(line in cfg.write_error_lines for line in lines) or (

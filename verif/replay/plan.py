@@ -73,8 +73,8 @@ def selectors(route: Mode, config: RegionConfig, device: DeviceParams) -> tuple[
         device: Parameters of the device.
 
     Returns:
-        For votes and FP32 the result (0) and the count planes in use; for integer codes the count
-        planes in use and the sum views.
+        For votes the result (0) and the count planes in use, for FP32 the result; for integer codes
+        the count planes in use and the sum views.
     """
     planes = planes_kept(config.workers, device.cnt_w) if route.low_bit else 0
     counts = tuple(range(PLANE_SELECTOR, PLANE_SELECTOR + planes))
@@ -237,12 +237,13 @@ class Placement:
     def place(self, modes: Sequence[Mode], logs: Sequence[int]) -> tuple[RegionConfig, ...]:
         """Return descriptors of regions that are active together, region 0 first.
 
-        The device accepts them in this order, and each of them again with fewer lines. Low-bit
-        state areas come first: each is a whole number of records, so all of them stay aligned.
-        Windows are placed above the memory, the largest first, which keeps each naturally aligned.
+        The device accepts them in this order, and each of them again with fewer lines. State areas
+        are placed in this order too: a low-bit one is a whole number of records, so all stay
+        aligned if these come first. Windows are placed above the memory, the largest first, which
+        keeps each naturally aligned.
 
         Args:
-            modes: Mode of each region.
+            modes: Mode of each region, low-bit ones first.
             logs: Size of each region, log2 of its lines.
 
         Raises:

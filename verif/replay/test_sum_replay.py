@@ -22,7 +22,9 @@ each_sums = pytest.mark.parametrize("sums", ["views", "planes"])
 
 @each_sums
 def test_sums_with_votes(signal: Signal, capture: Path, sums: str) -> None:
-    """Check sums, means and scales of codes of 4 and 8 bits, in one capture with votes."""
+    """Check sums, means and scales of 4-bit and 8-bit codes, in a replay with other tensors by
+    vote.
+    """
     words = ("--steps", 3, "--sim", "both", *INTS, "--sums", sums)
     assert "0 mismatches" in signal.passes(*words, "--out", signal.out).last
     found = check_file(signal.out, capture, 3)

@@ -99,8 +99,9 @@ class LiveRegion:
         return self.config.mode.low_bit or not self.raced
 
     def write_limit(self, line: int) -> int:
-        """Return the limit of requests in flight on a line for a contribution; lower once it was
-        read.
+        """Return the limit of requests in flight on a line for a contribution.
+
+        It is `limit`, but 2 instead of no limit once the line was read: few may queue after a read.
         """
         return LIMITS["loaded"] if not self.limit and line in self.read else self.limit
 

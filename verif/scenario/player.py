@@ -24,7 +24,7 @@ from verif.sequences.base import NfSequence
 
 
 def configure(cfg: EnvConfig, scenario: Scenario) -> None:
-    """Set memory and host link of a run's configuration as the scenario says."""
+    """Set memory and link settings of a run's configuration to those of the scenario."""
     apply_memory(cfg.mem, scenario.memory)
     cfg.mem.background = Background(scenario.background)
     cfg.shape_link = lambda link: apply_link(link, scenario.link)
@@ -41,7 +41,9 @@ def apply_memory(target: MemConfig, memory: Memory) -> None:
 
 
 def apply_link(target: CxlConfig, link: Link) -> None:
-    """Copy the link settings of a scenario into the host link partner's, before it is built."""
+    """Copy the link settings of a scenario into those of the host side, before the host is
+    built.
+    """
     pack = target.link.pack
     pack.dense, pack.empty_weight = link.dense, link.empty_weight
     target.idle_rate = link.idle_rate

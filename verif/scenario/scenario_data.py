@@ -53,7 +53,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Settings of the host's link partner; fields as in `cocotbext.cxl.config`."""
+    """Settings of the host side of the link; fields as in `cocotbext.cxl.config`."""
 
     dense: bool = True
     empty_weight: float = 0.5
@@ -161,7 +161,7 @@ class Scenario:
         regions: Descriptors.
         operations: Operations in order.
         memory: Behaviour of the memory at the start.
-        link: Settings of the host's link partner.
+        link: Settings of the host side of the link.
         background: Content of memory lines that were never written (`Background`).
         version: Version of the format.
     """

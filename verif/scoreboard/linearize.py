@@ -80,7 +80,7 @@ class State:
 
 @dataclass(slots=True)
 class Bucket:
-    """Possible states after the same set of operations, with equal ones merged."""
+    """Set of possible states after the same operations, with equal states merged."""
 
     states: dict[Hashable, State] = field(default_factory=dict)
 
