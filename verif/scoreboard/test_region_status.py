@@ -105,8 +105,9 @@ def test_done_counts_once_a_round(times: int) -> None:
 
 @pytest.mark.parametrize("mask", [0xFFFE, 0xFFFF])
 def test_a_refusal_that_races_with_a_commit(mask: int) -> None:
-    """Check a refused write that races with a commit: judged if the commit refuses it too, else
-    open.
+    """Check a refused write that races with a commit.
+
+    It is judged if the new descriptor refuses it as well, else the count of REFUSED stays open.
     """
     closed = dataclasses.replace(BINARY, ld_mask=0xFFFE)
     bench = Bench(closed)
