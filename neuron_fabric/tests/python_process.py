@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python processes that tests start."""
+"""Helper of tests that run Python in another process."""
 
 from __future__ import annotations
 

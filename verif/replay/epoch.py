@@ -18,10 +18,17 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class EpochLines:
-    """Lines of the regions of an epoch.
+    """Epoch with the lines that are sent and returned.
 
-    ``sent`` holds uint8[W, n, 64] per use. The transport fills ``returned`` uint8[m, 64]: for each
-    use and each of its selectors the lines that it reads.
+    Attributes:
+        step: Training step.
+        number: Number of the epoch in the step, from 0.
+        epoch: Value of EPOCH with which it is committed.
+        plan: Plan of the step.
+        uses: Uses of regions.
+        sent: Contributions uint8[W, n, 64] of each use.
+        returned: Lines uint8[m, 64], filled by the transport: for each use, and each of its
+            selectors, the lines that it reads.
     """
 
     step: int
@@ -34,7 +41,14 @@ class EpochLines:
 
     @staticmethod
     def read(source: LineSource, plan: Plan, key: Key, epoch: int) -> EpochLines:
-        """Read the lines of an epoch from a source; it is committed as ``epoch``."""
+        """Read the lines of an epoch from a source.
+
+        Args:
+            source: Source of the lines.
+            plan: Plan of the step.
+            key: (step, number of the epoch in the step).
+            epoch: Value of EPOCH with which it is committed.
+        """
         step, number = key
         uses = plan.epoch(number)
         sent = []
@@ -47,31 +61,35 @@ class EpochLines:
 
     @property
     def key(self) -> Key:
-        """Return the place in the replay."""
+        """Return (step, number of the epoch in the step)."""
         return self.step, self.number
 
     @property
     def lines(self) -> int:
-        """Return the lines per worker."""
+        """Return the number of lines per worker."""
         return sum(use.lines for use in self.uses)
 
     @property
     def writes(self) -> int:
-        """Return the contributions of all workers."""
+        """Return the number of contributions of all workers."""
         return self.lines * self.plan.workers
 
     @property
     def got(self) -> tuple[Lines, ...]:
-        """Return views of ``returned``, one per use."""
+        """Return the returned lines of each use, as views of ``returned``."""
         return views(self.uses, self.returned)
 
     def extents(self) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-        """Iterate over the returned lines by extent; the arrays are views."""
+        """Yield each extent with its use of a region and its returned lines, as views of
+        ``returned``.
+        """
         return extents(self.uses, self.returned)
 
 
 def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
-    """Split the returned lines uint8[m, 64] of an epoch by use."""
+    """Split the returned lines uint8[m, 64] of an epoch by use of a region; the results are
+    views.
+    """
     out, at = [], 0
     for use in uses:
         count = len(use.selectors)
@@ -82,7 +100,12 @@ def views(uses: tuple[RegionUse, ...], returned: U8) -> tuple[Lines, ...]:
 
 
 def extents(uses: tuple[RegionUse, ...], returned: U8) -> Iterator[tuple[Extent, RegionUse, Lines]]:
-    """Split the returned lines uint8[m, 64] of an epoch by extent."""
+    """Yield each extent of an epoch with its use of a region and its returned lines, as views.
+
+    Args:
+        uses: Uses of regions in the epoch.
+        returned: Returned lines uint8[m, 64].
+    """
     for use, got in zip(uses, views(uses, returned)):
         at = 0
         for extent in use.extents:

@@ -28,11 +28,13 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Traffic:
-    """Operations OP[n] in order, and their batches.
+    """Operations of an epoch in order, and their batches.
 
-    A write carries line ``line`` of ``sent`` uint8[k, 64]. A read fills a line of
-    ``EpochLines.returned`` and waits for the first ``after`` operations. ``batch`` int64[n] numbers
-    the groups that are issued together: the contributions of a chunk, or the reads of a line.
+    Attributes:
+        ops: OP[n]. A write carries line ``line`` of the concatenated ``sent``; a read fills line
+            ``line`` of ``EpochLines.returned`` and waits for the first ``after`` operations.
+        batch: int64[n], numbers of groups that are issued together: the contributions of a chunk,
+            or the reads of a line.
     """
 
     ops: NDArray[Any]
@@ -68,8 +70,10 @@ def permuted_workers(work: EpochLines, rng: np.random.Generator) -> list[NDArray
 
 
 def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
-    """Return the position of every line of each use in the interleaved order, counted from 0: each
-    region is spread evenly from first to last."""
+    """Return the position of every line of each use in the interleaved order, counted from 0.
+
+    The lines of each region are spread evenly from first to last.
+    """
     keys = np.concatenate([(np.arange(use.lines) + 0.5) / use.lines for use in uses])
     place = np.empty(len(keys), np.int64)
     place[np.argsort(keys, kind="stable")] = np.arange(len(keys))
@@ -79,11 +83,11 @@ def mixed(uses: Sequence[RegionUse]) -> list[Ints]:
 def traffic(
     work: EpochLines, chunk: int, workers: Sequence[NDArray[Any]], apart: bool = False
 ) -> Traffic:
-    """Return the traffic of an epoch.
+    """Return the operations of an epoch: contributions and reads, in order.
 
     Args:
         work: Epoch.
-        chunk: Lines written before the previous chunk is read.
+        chunk: Number of lines that are written before the previous chunk is read.
         workers: int[n, W] per use: order of the workers in each line.
         apart: The first worker of that order writes all lines of a chunk before the second begins.
     """
@@ -118,7 +122,13 @@ def traffic(
 
 
 def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
-    """Return the contributions to each line, OP[n, W]."""
+    """Return the contributions to each line of a use, OP[n, W].
+
+    Args:
+        use: Use of a region.
+        who: int[n, W], order of the workers in each line.
+        first_sent: Number of lines before those of this use in the lines to send.
+    """
     lines, workers = who.shape
     ops = operations(lines * workers, Kind.WRITE).reshape(lines, workers)
     index = np.arange(lines)[:, None]
@@ -129,7 +139,12 @@ def _writes(use: RegionUse, who: NDArray[Any], first_sent: int) -> NDArray[Any]:
 
 
 def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
-    """Return the reads of each line, OP[n, selectors]."""
+    """Return the reads of each line of a use, OP[n, selectors].
+
+    Args:
+        use: Use of a region.
+        first_got: Number of lines before those of this use in the returned lines.
+    """
     lines, count = use.lines, len(use.selectors)
     ops = operations(lines * count, Kind.READ).reshape(lines, count)
     index = np.arange(lines)[:, None]
@@ -142,6 +157,8 @@ def _reads(use: RegionUse, first_got: int) -> NDArray[Any]:
 def _addresses(
     config: RegionConfig, selector: NDArray[Any], line: NDArray[Any]
 ) -> NDArray[np.uint64]:
-    """Return the byte addresses of (selector, line) pairs in the window of a region."""
+    """Return the byte addresses in the window of a region for selectors and line indices
+    (broadcast).
+    """
     offset = (selector.astype(np.uint64) << np.uint64(config.lines_log2)) + line.astype(np.uint64)
     return np.uint64(config.base) + offset * np.uint64(LINE_BYTES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signal-level traffic of a step of a replay, and checks of registers."""
+"""Signal-level traffic of one step of a replay, and checks of registers."""
 
 from __future__ import annotations
 
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 
 class ReplaySequence(CxlMemSequence):
-    """Sequence of one step on the sequencer of the CXL agent. It fills in the returned lines;
-    ``figures`` and ``problems`` as in `runner.Driven`."""
+    """Sequence that drives one step of a replay on the sequencer of the CXL agent.
+
+    It fills in the returned lines of the epochs ``works``; ``figures`` and ``problems`` are those
+    of `runner.Driven`.
+    """
 
     def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
         super().__init__("replay")
@@ -126,5 +129,5 @@ class ReplaySequence(CxlMemSequence):
 
 
 def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
-    """Return addresses and LD-IDs."""
+    """Return the addresses and the LD-IDs of operations OP[n], as lists."""
     return ops["address"].tolist(), ops["ldid"].tolist()
