@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,8 @@ class ModelDevice:
         self.counted = Figures()
 
     def run(self, block: Block) -> None:
-        for index, op in enumerate(block.ops):
+        for index in _late_reads(block):
+            op = block.ops[index]
             address, line, ldid = int(op["address"]), int(op["line"]), int(op["ldid"])
             value = 0
             if op["kind"] == Kind.WRITE:
@@ -211,6 +212,23 @@ class ModelDevice:
 
     def close(self) -> None:
         pass
+
+
+def _late_reads(block: Block) -> Iterator[int]:
+    """Yield the operations of a block by index, each read as late as `OP.after` allows.
+
+    The device promises no order between overlapping requests to a line.
+    """
+    waiting: list[int] = []
+    for index, op in enumerate(block.ops):
+        if op["kind"] == Kind.READ:
+            waiting.append(index)
+            continue
+        if waiting and (op["kind"] != Kind.WRITE or op["after"] > waiting[0]):
+            yield from waiting
+            waiting.clear()
+        yield index
+    yield from waiting
 
 
 class BulkModel(_Modelled):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of `attach`: trainings by a profile and a substrate, what it refuses, and captures.
+"""Cases of `attach` over real gloo ranks: trainings by a profile, refusals, captures.
 
-A refusal is one line for all ranks, and exit code 2 on each. A capture reports what it loses, and
-the training goes on.
+A refusal prints one line for all ranks and ends each of them with exit code 2. A capture that
+cannot write a step says which step is lost, and the training goes on. `test_runtime_laws` runs the
+cases.
 """
 
 from __future__ import annotations
@@ -163,7 +164,8 @@ class Training:
         self.ranks.ends(lambda: attach(self.model, env=known), code)
 
     def attach(self, **words: Any) -> TrainingSession:
-        """Attach the profile of this training."""
+        """Attach the profile of this rank, with ``words`` as further arguments; return the session.
+        """
         with patched(attach_checks, "say_warning", self.lines.append):
             session = attach(self.model, self.path, **{**self.words, **words})
         assert session is not None
@@ -393,7 +395,8 @@ def _sgd(momentum: float) -> Any:
 
 
 def _valid_for(*names: str) -> Change:
-    """Write these conditions, or all, into the profile."""
+    """Return a change that adds the named conditions (none: all) as ``valid_for`` to the profile.
+    """
     lines = [f"{name} = {VALID[name]}" for name in names or VALID]
     return _text("[phases.warmup]", "\n".join(["[valid_for]", *lines, "[phases.warmup]"]))
 
@@ -595,7 +598,12 @@ NO_SPACE = OSError(28, "No space left on device")
 
 
 def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]], Any]:
-    """Register a case over one training of two workers with these options of DDP."""
+    """Return a decorator that registers a function of one `Training` of two workers as a case.
+
+    Args:
+        name: Name of the case.
+        **options: Options of DistributedDataParallel.
+    """
 
     def register(do: Callable[[Training], None]) -> Callable[[Training], None]:
         def run(ranks_: Ranks, workers: int) -> None:
@@ -614,7 +622,10 @@ def job_case(name: str, **options: Any) -> Callable[[Callable[[Training], None]]
 
 @job_case("a capture beneath a profile")
 def beneath_a_profile(one: Training) -> None:
-    """The capture holds the gradients of each worker, not the votes."""
+    """Check that a capture with a profile holds each worker's own FP32 gradients.
+
+    They are not the reduced ones, although the routes are low-bit.
+    """
     session = one.attach(env=one.env())
     plain = Training(one.ranks, "plain")
     with plain.model.no_sync():
@@ -690,7 +701,8 @@ def on_one_rank_alone(one: Training) -> None:
 
 @job_case("a capture attach on one rank alone")
 def attach_on_one_rank_alone(one: Training) -> None:
-    """The other rank calls it too late."""
+    """Check that rank 0 exits with a line if rank 1 does not call `attach` in ``LATE_S`` seconds.
+    """
     if one.ranks.rank == 0:
         with patched(ranks, "LATE_S", 0.2):
             one.capture(code=2)
@@ -715,7 +727,10 @@ def other_steps(one: Training) -> None:
 
 @job_case("a capture other folders")
 def other_folders(one: Training) -> None:
-    """Refuse machines without a common folder, except for the ranks of one machine."""
+    """Check that ranks with different capture folders are refused, unless one rank is captured.
+
+    With NF_CAPTURE_RANKS=1 rank 1 alone is captured, so that no common folder is needed.
+    """
     own = {"NF_CAPTURE_DIR": str(one.folder / f"c{one.ranks.rank}")}
     with patched(writer, "SHOWN_S", 0.1):
         one.capture(own, code=2)
@@ -727,7 +742,7 @@ def other_folders(one: Training) -> None:
 
 @job_case("a capture no folder to write")
 def no_folder_to_write(one: Training) -> None:
-    """One rank cannot write where the lead can."""
+    """Check that `attach` exits on all ranks, and names rank 1, if only rank 1 cannot write."""
     full = patched(tempfile, "TemporaryFile", side_effect=NO_SPACE)
     with full if one.ranks.rank == 1 else nullcontext():
         one.capture(code=2)

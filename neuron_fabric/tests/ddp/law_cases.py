@@ -282,7 +282,10 @@ def shadows(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 
 @law("ordered sums do not depend on neighbours", 4)
 def neighbours(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Compare FP32 gradients with other neighbours and buckets; the twin adds them by a ring."""
+    """Check that ``ordered`` FP32 gradients do not depend on the bucket or its low-bit parameters.
+
+    The twin sums along a ring.
+    """
     path, names = "ring" if wrong else "ordered", ("c.weight", *FULL_SIZE)
     seen = [
         _gradients(ranks, workers, only(routes, "ab"), *names, steps=3, cap_mb=cap_mb, fp32=path)
@@ -346,9 +349,9 @@ def _with_first(value: float, gradient: torch.Tensor) -> torch.Tensor:
 @law("not finite where DDP is not", 2)
 @law("codes: not finite where DDP is not", 2, routes=CODES)
 def not_finite(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Parameters that are not finite are those of plain DDP, and NaN throughout.
+    """Check that plain DDP's parameters are not finite, and low-bit ones of them are all NaN.
 
-    The twins: a worker says nothing of it; a worker packs 0 in its place.
+    The twins hide the value: the worker's scale is sent as a number, or 0 is packed in its place.
     """
 
     def zeros(view: torch.Tensor) -> Any:
@@ -386,9 +389,10 @@ def fallback(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool =
 @law("sent and kept is what came in", 3)
 @law("codes: sent and kept is what came in", 3, routes=CODES)
 def conserved(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Decoded gradients and the mean residual add up to the mean gradients, whatever the routes.
+    """Check that decoded gradients and the mean residual add up to the mean gradients.
 
-    The twin loses the residual at a change to FP32.
+    Ten steps change between routes with feedback and FP32. The twin drops the residual at a change
+    to FP32.
     """
     one, other = routes.fed
     order = [one, other, one, FULL, one, other, FULL, other, one, one]
@@ -443,7 +447,11 @@ def resumed(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = 
 @law("parts under no_sync are one backward", 3)
 @law("codes: parts under no_sync are one backward", 3, routes=CODES)
 def in_parts(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """Weights and inputs are integers, so that sums of gradients are exact in any order."""
+    """Check that a batch in three parts, two under no_sync, has the gradients of one backward.
+
+    Weights and inputs are integers, so that sums are exact in any order. The twin synchronizes each
+    part.
+    """
     seen = []
     for parts in (1, 3):
         job = Job(ranks, workers, routes.mixed, linear=True, lr=0)
@@ -512,7 +520,7 @@ def unused(ranks: Ranks, workers: int) -> None:
 
 
 def _signs(gradient: torch.Tensor) -> torch.Tensor:
-    """Return the binary vote of one worker alone, with its scale."""
+    """Return a worker's decoded binary vote: the mean magnitude, with each element's sign."""
     scale = torch.tensor(np.float32(gradient.double().abs().mean().item()))
     return torch.where(gradient < 0, -scale, scale)
 
@@ -667,7 +675,8 @@ def bytes_of(ranks: Ranks, workers: int) -> None:
 
 # -- lost buckets and errors ----------------------------------------------------------------------
 class LossyReducer:
-    """Reducer that loses the buckets of some steps."""
+    """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given steps.
+    """
 
     def __init__(self, own: TorchReducer, steps: Sequence[int]) -> None:
         self.own, self.steps = own, steps
@@ -690,7 +699,10 @@ class LossyReducer:
 @law("a lost bucket is that of DDP", 2)
 @law("codes: lost buckets are those of DDP", 2, routes=CODES)
 def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: bool = False) -> None:
-    """With two workers, whose sums have one order, a lost bucket has the gradients of DDP."""
+    """Check that lost buckets have DDP's gradients bit by bit on both ranks, and are reported.
+
+    Two workers have one order of sums. The twin ignores the loss.
+    """
     instead = (lambda *args: None) if wrong else BucketRouter._lost
     for fp32 in FP32_PATHS:
         with patched(BucketRouter, "_lost", instead):

@@ -141,9 +141,9 @@ class Ranks:
         self._compare(_bits(got), _bits(wanted), "")
 
     def same(self, workers: int, values: Values) -> None:
-        """Record the first of this rank's parameters whose bits differ from rank 0's.
+        """Compare this rank's tensors bit by bit with rank 0's; record the first that differs.
 
-        Each of the first ``workers`` ranks calls it with its parameters.
+        Each of the first ``workers`` ranks must call it.
         """
         mine = _bits(values)
         self._compare(mine, self.gather(workers, mine)[0], " of rank 0")
