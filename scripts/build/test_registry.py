@@ -52,7 +52,7 @@ def test_no_other_file_names_a_simulator() -> None:
 
 
 def test_a_named_simulator_is_seen() -> None:
-    assert mentions('"""Verilator is fine."""\nif sim == "icarus": toolchain.find_verilator()') == [
+    assert mentions('"""Verilator is fine."""\nif sim == "icarus": x.find_verilator()') == [
         "icarus",
         "find_verilator",
     ]

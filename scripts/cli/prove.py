@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.cli.completion import with_completer
 from scripts.common import paths, process, run_folders, secret_values
 from scripts.common.arguments import add_jobs

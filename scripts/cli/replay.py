@@ -24,7 +24,8 @@ from typing import Any
 
 from models.line_packing import Tie
 from models.regions import MAX_WORKERS
-from neuron_fabric.errors import CaptureError, one_line, say, telling
+from neuron_fabric.errors import CaptureError, say, telling
+from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.common.arguments import DUT_HELP, DUTS, TIMEOUT_HELP, given, positive, seconds, up_to
 from scripts.common.errors import BuildError, OptionError

@@ -19,7 +19,7 @@ from neuron_fabric.errors import CaptureError
 from neuron_fabric.lock import Lock
 from scripts.cli.main import main
 from scripts.common.paths import ROOT
-from scripts.common.toolchain import package_version
+from scripts.common.tool_versions import package_version
 from scripts.run import workers
 
 needs_torch = pytest.mark.skipif(

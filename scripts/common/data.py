@@ -18,7 +18,7 @@ import jsonschema
 import yaml
 
 from neuron_fabric.data import DataError, DataLimits, parse_json, read_json, read_text
-from neuron_fabric.errors import one_line
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import SCHEMAS, shown

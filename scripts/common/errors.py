@@ -6,7 +6,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from neuron_fabric.errors import LineError, one_line
+from neuron_fabric.errors import LineError
+from neuron_fabric.printable import one_line
 
 
 class NfError(LineError):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.build import registry, verilator
-from scripts.common import plain_names, process, toolchain
+from scripts.common import plain_names, process, tool_versions
 from scripts.common.paths import ROOT
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
@@ -178,4 +178,4 @@ def test_verilator_behind_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(verilator, "find", lambda: str(link / "bin" / "verilator"))
     env = verilator.environment()
     words = [str(link / "bin" / "verilator"), "--getenv", "VERILATOR_ROOT"]
-    assert toolchain.first_line(words, env) == str(link)
+    assert tool_versions.first_line(words, env) == str(link)

@@ -23,7 +23,7 @@ from typing import Any
 
 from neuron_fabric import output
 from scripts.build import registry
-from scripts.common import process, run_folders, toolchain
+from scripts.common import process, run_folders, tool_versions
 from scripts.common.paths import BUILD, RUNS
 from scripts.common.records import RunRecord, RunSpec
 from scripts.farm.work import Work, not_run
@@ -35,7 +35,7 @@ Variables = tuple[tuple[str, str], ...]
 def versions() -> dict[str, str]:
     """Return the versions that must be the same for a build and the machine that runs it."""
     python = ".".join(str(part) for part in sys.version_info[:2])
-    return {"Python": python, "cocotb": toolchain.package_version("cocotb") or "none"}
+    return {"Python": python, "cocotb": tool_versions.package_version("cocotb") or "none"}
 
 
 def serve(request: dict[str, Any]) -> dict[str, Any]:

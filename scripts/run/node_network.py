@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from neuron_fabric.errors import one_line
+from neuron_fabric.printable import one_line
 from scripts.common import process
 from scripts.common.errors import NfError
 

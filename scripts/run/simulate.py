@@ -25,7 +25,7 @@ from neuron_fabric.errors import say
 from scripts.build import registry, twins
 from scripts.build.build_cache import Built, build_directory
 from scripts.build.build_cache import build as build_design
-from scripts.common import run_folders, tool_environment, toolchain
+from scripts.common import run_folders, tool_environment, tool_versions
 from scripts.common.errors import BuildError, NfError
 from scripts.common.paths import RUNS, SIM_BUILDS, shown
 from scripts.common.process import Finished
@@ -178,7 +178,7 @@ def _environment(spec: RunSpec, folder: Path, built: Built) -> dict[str, str]:
     }
     if spec.build.dut is not Dut.RTL and spec.build.edits:
         env["NF_TWINS"] = str(built.directory / "src" / twins.FOLDER)
-    found = toolchain.libpython()
+    found = tool_versions.libpython()
     if found:
         env["LIBPYTHON_LOC"] = found
     env.update(dict(spec.env))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from verif.env.base_test import NfBaseTest
 from verif.sequences import int_codes
-from verif.sequences.events import CodesEventSequence
+from verif.sequences.rare_events import CodesEventSequence
 from verif.tests.decorator import faulty, nf_test
 from verif.tests.faulty_parts import misreading
 

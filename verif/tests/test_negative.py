@@ -21,7 +21,6 @@ from verif.mem.responder import MemResponder
 from verif.sequences.aggregate import AggregateSequence, IdentitySequence
 from verif.sequences.descriptors import DescriptorErrorSequence
 from verif.sequences.epochs import EpochOtherSequence, EpochSameSequence
-from verif.sequences.events import EarlyReadSequence, EventSequence
 from verif.sequences.eviction import EvictionSequence, GarbageSequence
 from verif.sequences.memory_faults import (
     MemoryErrorSequence,
@@ -30,6 +29,7 @@ from verif.sequences.memory_faults import (
 )
 from verif.sequences.mixed import MixedRegionsSequence, PlainMemorySequence
 from verif.sequences.protection import ProtectionSequence
+from verif.sequences.rare_events import EarlyReadSequence, EventSequence
 from verif.tests import faulty_parts as faulty
 from verif.tests.decorator import pyuvm_class
 

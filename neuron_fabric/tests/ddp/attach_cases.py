@@ -164,7 +164,8 @@ class Training:
         self.ranks.ends(lambda: attach(self.model, env=known), code)
 
     def attach(self, **words: Any) -> TrainingSession:
-        """Attach the profile of this rank, with ``words`` as further arguments; return the session.
+        """Attach the profile of this rank, with ``words`` as further arguments; return the
+        session.
         """
         with patched(attach_checks, "say_warning", self.lines.append):
             session = attach(self.model, self.path, **{**self.words, **words})
@@ -395,7 +396,8 @@ def _sgd(momentum: float) -> Any:
 
 
 def _valid_for(*names: str) -> Change:
-    """Return a change that adds the named conditions (none: all) as ``valid_for`` to the profile.
+    """Return a change that adds the named conditions (none: all) as ``valid_for`` to the
+    profile.
     """
     lines = [f"{name} = {VALID[name]}" for name in names or VALID]
     return _text("[phases.warmup]", "\n".join(["[valid_for]", *lines, "[phases.warmup]"]))
@@ -645,7 +647,8 @@ def beneath_a_profile(one: Training) -> None:
 
 @job_case("a capture resumed")
 def resumed(one: Training) -> None:
-    """Check that after load_state_dict a capture numbers its steps from that of the checkpoint on.
+    """Check that after load_state_dict a capture numbers its steps from that of the checkpoint
+    on.
     """
     before = Training(one.ranks, "checkpoint")
     first, second = before.attach(env={}), one.attach(env=one.env())
@@ -701,7 +704,8 @@ def on_one_rank_alone(one: Training) -> None:
 
 @job_case("a capture attach on one rank alone")
 def attach_on_one_rank_alone(one: Training) -> None:
-    """Check that rank 0 exits with a line if rank 1 does not call `attach` in ``LATE_S`` seconds.
+    """Check that rank 0 exits with a line if rank 1 does not call `attach` in ``LATE_S``
+    seconds.
     """
     if one.ranks.rank == 0:
         with patched(ranks, "LATE_S", 0.2):
@@ -781,7 +785,8 @@ def of_a_manifest_that_cannot_be_written(one: Training) -> None:
 
 @job_case("a capture without its folder")
 def without_its_folder(one: Training) -> None:
-    """Check that steps are lost while the folder is missing or a file, and captured again after it.
+    """Check that steps are lost while the folder is missing or a file, and captured again after
+    it.
     """
     one.capture()
     one.step(2)
@@ -825,7 +830,8 @@ def of_a_folder_that_goes_bad(one: Training) -> None:
 
 @job_case("a capture in another folder")
 def in_another_folder(one: Training) -> None:
-    """Check that a relative capture folder is kept when the script changes its working directory.
+    """Check that a relative capture folder is kept when the script changes its working
+    directory.
     """
     with chdir(one.folder):
         one.capture(one.env(NF_CAPTURE_DIR="c"))

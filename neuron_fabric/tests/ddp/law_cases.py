@@ -71,7 +71,8 @@ class RouteSet:
         return self.of_region
 
     def walk(self, step: int) -> Mapping[str, PhaseRoute]:
-        """Return a route for each region, drawn with ``step`` as the seed: the same on all ranks.
+        """Return a route for each region, drawn with ``step`` as the seed: the same on all
+        ranks.
         """
         draw = np.random.default_rng(step)
         return {region: self.kinds[int(draw.integers(len(self.kinds)))] for region in "abc"}
@@ -204,7 +205,8 @@ class Variant:
     cap_mb: float = 0.008
 
     def train(self, job: Job) -> Values:
-        """Train four steps and return the weights; where unused parameters are allowed, some are.
+        """Train four steps and return the weights; where unused parameters are allowed, some
+        are.
         """
         unused = "find_unused_parameters" in self.options
         for step in range(4):
@@ -675,7 +677,8 @@ def bytes_of(ranks: Ranks, workers: int) -> None:
 
 # -- lost buckets and errors ----------------------------------------------------------------------
 class LossyReducer:
-    """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given steps.
+    """Wrapper of a TorchReducer that reduces a bucket, then raises BucketLost in the given
+    steps.
     """
 
     def __init__(self, own: TorchReducer, steps: Sequence[int]) -> None:
@@ -723,7 +726,8 @@ def lost_is_ddp(ranks: Ranks, workers: int, routes: RouteSet = VOTES, wrong: boo
 
 @law("a lost bucket leaves residuals", 3)
 def residuals_stay(ranks: Ranks, workers: int, wrong: bool = False) -> None:
-    """Check that a lost bucket, which is sent in FP32, keeps its residuals; the twin clears them.
+    """Check that a lost bucket, which is sent in FP32, keeps its residuals; the twin clears
+    them.
     """
 
     def forgets(router: BucketRouter, votes: Any, others: Any) -> None:

@@ -35,7 +35,8 @@ LARGE = {"words.weight", "up.weight", "down.weight", "head.weight"}
 
 
 class CaseNet(nn.Module):
-    """Embedding whose rows are partly unused, two linear layers, a norm, and a head of 20 classes.
+    """Embedding whose rows are partly unused, two linear layers, a norm, and a head of 20
+    classes.
     """
 
     def __init__(self) -> None:

@@ -307,7 +307,8 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
 def test_the_agreement_of_a_worker(
     seed: int, route: Route, size: int, workers: int, net: bool
 ) -> None:
-    """Check that up to 4,096 elements the agreement is the exact one, with those of the last line.
+    """Check that up to 4,096 elements the agreement is the exact one, with those of the last
+    line.
     """
     found, want = agreed(seed, route, size, workers, net)
     assert found == pytest.approx(want, abs=1e-9)

@@ -283,7 +283,8 @@ def test_nothing_is_left_of_a_model(tmp_path: Path, hook: str) -> None:
 
 @pytest.mark.parametrize("hook", ["profile", "both"])
 def test_a_closed_training_is_no_garbage(tmp_path: Path, hook: str) -> None:
-    """Check that a closed session is freed with its last reference, without the garbage collector.
+    """Check that a closed session is freed with its last reference, without the garbage
+    collector.
     """
     gc.collect()
     gc.disable()
