@@ -10,6 +10,6 @@ from scripts.farm import cluster
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait long for a farm; tests without one set their own time-outs."""
+    """Set long time-outs for schedulers and workers; tests of the time-outs set their own."""
     monkeypatch.setattr(cluster, "_CONNECT_S", 120)
     monkeypatch.setattr(cluster, "_WORKERS_S", 300)
