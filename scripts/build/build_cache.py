@@ -49,7 +49,7 @@ class Built:
 
 
 def build_directory(spec: BuildSpec, base: Path = SIM_BUILDS) -> tuple[Path, Sources]:
-    """Return the folder of the build of a spec, named by the hash of its sources, and the sources."""
+    """Return the folder of the build of a spec, named by a hash of its sources; and these."""
     sources = collect(spec)
     return base / f"{spec.sim}-{spec.top}-{sources.key}", sources
 

@@ -20,7 +20,7 @@ def version() -> str | None:
 
 
 def program() -> list[str]:
-    """Return the start of a command line that runs this module; yosys commands are appended to it."""
+    """Return the start of a command line that runs this module; append yosys commands to it."""
     return [sys.executable, "-m", "scripts.build.native_yosys"]
 
 

@@ -126,7 +126,7 @@ def _own_text(sim: str) -> str:
 
 
 def write_copy(sources: Sources, target: Path) -> None:
-    """Write the texts of a design, after edits, below `target`, in the same folders as in the tree."""
+    """Write the texts of a design, after edits, below `target`, with the paths of the tree."""
     for name, text in sources.texts.items():
         path = target / name
         path.parent.mkdir(parents=True, exist_ok=True)

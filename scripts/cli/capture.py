@@ -184,7 +184,7 @@ def _script(name: str) -> Path:
 
 
 def _free_folder(stem: str) -> Path:
-    """Return `build/captures/STEM`, with a number appended if it exists, locked for this command."""
+    """Return `build/captures/STEM`, with a number appended if it exists; lock it."""
     for number in count(1):
         path = CAPTURES / (stem if number == 1 else f"{stem}-{number}")
         if not path.exists():

@@ -135,7 +135,7 @@ def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCove
 
 
 def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
-    """Return an error line for each waiver that is not needed, since its point or bin was reached."""
+    """Return an error line for each waiver that is not needed: its point or bin was reached."""
     hit = cover.waived_but_hit if cover else ()
     return [
         *(f"waiver not needed: {text}" for text in (code.unneeded if code else ())),
@@ -272,7 +272,7 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _reached(merged: Merged) -> set[str]:
-    """Return the covered functional bins and code points as texts; bits of a signal count singly."""
+    """Return the covered functional bins and code points as texts, each bit of a signal singly."""
     found = {f"functional {point} / {name}" for point, name in merged.bins}
     counted = code_coverage.count(merged)
     for place, hits in counted.counts.items() if counted else ():

@@ -86,7 +86,10 @@ class ProofWorkers:
     farm: cluster.Farm | None = None
 
     def proved(self, one: Proof, folder: Path, shown_as: str = "") -> RunRecord:
-        """Try a proof, with its files in a separate folder below ``folder``."""
+        """Execute a proof and return its record; its files are in a separate folder of ``folder``.
+
+        `shown_as` is the name of the build in the record, for a mutant; "" for the default.
+        """
         if self.farm is None:
             return proving.run(one, folder, shown_as)
         spec = replace(one.spec, build_name=shown_as) if shown_as else one.spec

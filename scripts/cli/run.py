@@ -331,7 +331,7 @@ def _stamped(files: Iterable[Path]) -> Stamps:
 
 
 def changed(before: Stamps) -> frozenset[Path]:
-    """Return the files whose time or size differs from `before`, and new test and testplan files."""
+    """Return the files whose time or size differs from `before`, and new tests and testplans."""
     now = _stamped({*before, *TESTPLAN.glob("*.yaml"), *TESTS.glob("test_*.py")})
     return frozenset(
         path for path in before.keys() | now.keys() if before.get(path) != now.get(path)

@@ -139,7 +139,7 @@ def _chosen(names: Sequence[str], only: Sequence[str], what: str) -> list[str]:
 
 
 def _short_replays(sim: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield name and command of the replay steps of `nf test`: the default route on each simulator."""
+    """Yield (name, command) of the replay steps of `nf test`: the default route, each simulator."""
     OUT.mkdir(parents=True, exist_ok=True)
     for one in registry.choose(sim)[0]:
         out = OUT / f"test-{one}.safetensors"
@@ -213,7 +213,7 @@ class Replay:
 
     @property
     def who(self) -> str:
-        """Start of the names of its result files: the simulator, with "-bulk" for that transport."""
+        """Start of the names of its result files: the simulator, with "-bulk" for bulk."""
         return self.sim if self.transport == "signal" else f"{self.sim}-{self.transport}"
 
     @property

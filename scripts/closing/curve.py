@@ -106,7 +106,7 @@ def comparison(close: ClosureCurve, plain: ClosureCurve) -> str:
 
 @dataclass(frozen=True)
 class OpenBin:
-    """A coverage bin that was not closed: its point, hits and goal, and the test meant to close it."""
+    """A coverage bin that was not closed, its hits and goal, and the test meant to close it."""
 
     point: str
     name: str

@@ -214,7 +214,7 @@ class Policy:
         return NextRun(variant, self._toward(self.tests[variant.test], bins), target)
 
     def _variants(self) -> dict[RunVariant, list[Bin]]:
-        """Return all variants that may run next, each with the open bins that it is meant to hit."""
+        """Return all variants that may run next, each with the open bins that it should hit."""
         named: dict[str, list[Bin]] = {test: [] for test in self.tests}
         out: dict[RunVariant, list[Bin]] = defaultdict(list)
         for n in np.flatnonzero(self.progress.open):

@@ -67,7 +67,7 @@ def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str
 
 
 def version_number(line: str) -> str:
-    """Return the first word with a digit and a dot in a version line, else its first 28 characters."""
+    """Return the first word with a digit and a dot in a line, else its first 28 characters."""
     for word in line.replace("(", " ").replace(")", " ").split():
         if "." in word and any(c.isdigit() for c in word):
             return word

@@ -74,7 +74,7 @@ class CodeWaiver:
         return self._source.search(text) is not None
 
     def fits(self, place: Place, text: str) -> bool:
-        """Return whether the waiver covers a point of its file; `text` is the point's source line."""
+        """Return whether the waiver covers a point of its file; `text` is the point's line."""
         if place.kind != self.kind or not self.fits_text(text):
             return False
         name, edge = place.name, ""
@@ -121,7 +121,7 @@ def source_lines(file: str, root: Path = ROOT) -> list[str]:
 
 
 def problems(waivers: Sequence[CodeWaiver], root: Path = ROOT) -> list[str]:
-    """Return an error line for each waiver whose file or text does not exist, and each duplicate."""
+    """Return an error line for each waiver whose file or text is missing, and each duplicate."""
     out = []
     for number, waiver in enumerate(waivers):
         lines = source_lines(waiver.file, root)

@@ -56,7 +56,7 @@ class Reached:
 
 
 def reached(merged: Merged) -> Reached:
-    """Return the points that each run reached, with places of code numbered alike for all builds."""
+    """Return the points that each run reached; places of code have one number for all builds."""
     bins = 8 * ((len(merged.bins) + 7) // 8)
     numbering: dict[Place, int] = {}
     maps = {table: _numbered(code, numbering, bins) for table, code in merged.code.items()}

@@ -76,7 +76,7 @@ def pack(folder: Path, files: Iterable[Path]) -> Bundle:
 
 
 def _check_limits(sizes: dict[str, int]) -> None:
-    """Raise BundleError if files, given by name and size in bytes, exceed the limits of a bundle."""
+    """Raise BundleError if files, given by name and size in bytes, are too many or too large."""
     for name, size in sizes.items():
         if size > MAX_FILE_BYTES:
             large = f"{name[:200]!r} has {size:,} bytes"

@@ -62,7 +62,7 @@ _MEMORY = "2 GiB"  # default memory of a batch job
 
 
 class Farm:
-    """Workers of a Dask scheduler, as an executor of runs; `slots` is the number of runs at a time."""
+    """Workers of a Dask scheduler, as an executor of runs; `slots` runs are active at a time."""
 
     def __init__(
         self, client: Client, slots: int, runs: Path | None = None, builds: Path = SIM_BUILDS

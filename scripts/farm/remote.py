@@ -33,7 +33,7 @@ Variables = tuple[tuple[str, str], ...]
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and cocotb, which must be equal where a build is made and run."""
+    """Return the versions of Python and cocotb, which must be equal to build and to run."""
     python = ".".join(str(part) for part in sys.version_info[:2])
     return {"Python": python, "cocotb": toolchain.package_version("cocotb") or "none"}
 

@@ -119,7 +119,7 @@ def _transport(
 
 
 def _run_of(runner: Runner, one: Transport, passed: bool, dut: Dut) -> Run:
-    """Return the outcome of a replay on one simulator as (RunSpec, RunRecord), like any other run."""
+    """Return the outcome of a replay on one simulator as spec and record, like any other run."""
     options = runner.replay.options
     name = f"{Path(runner.replay.source.name).name}{'-bulk' if options.bulk else ''}"
     parameters = tuple(sorted(options.parameters.items()))

@@ -45,7 +45,7 @@ class CocotbRun:
     """Work item that runs the cocotb tests of a RunSpec."""
 
     def run(self, spec: RunSpec, build: Path) -> RunRecord:
-        """Link the sent build into the build cache, where `simulate.run` finds it; run the tests."""
+        """Link the build into the build cache, where `simulate.run` finds it; run the tests."""
         directory, _ = build_directory(spec.build)
         directory.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):  # an earlier run had the same build

@@ -28,7 +28,7 @@ _NO_DATA = (".py", ".pyc", ".md", ".sv", ".svh", ".f")
 
 
 class Dependencies:
-    """Cache of the dependencies of runs at one moment: make a new object after files have changed."""
+    """Cache of the dependencies of runs; make a new object after files have changed."""
 
     def __init__(self) -> None:
         for answer in (self._bench, self._sources, self._module, self._imported):

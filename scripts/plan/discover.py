@@ -236,7 +236,7 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
 
 
 def _narrowed(test: TestCase, values: str) -> TestCase:
-    """Return the test with only those cases whose parameter values begin with ``values`` ("n=1")."""
+    """Return the test with only those cases whose parameter values begin with ``values`` (n=1)."""
     name = f"{test.name}/{values}"
     cases = tuple(case for case in test.cases if f"{case}/".startswith(f"{name}/"))
     return replace(test, name=name, cases=cases)

@@ -55,7 +55,7 @@ class Mutant:
     survives: str = ""
 
     def __post_init__(self) -> None:
-        """Raise DataError for an unknown simulator, and for a cause that is no regular expression."""
+        """Raise DataError for an unknown simulator, and a cause that is no regular expression."""
         try:
             registry.get(self.sim)
             re.compile(self.cause)

@@ -115,7 +115,7 @@ def lost(
 
 
 def _is_cocotb(mark: ast.expr, module: Any) -> bool:
-    """Return whether a decorator registers a test with cocotb, under whatever name it was imported."""
+    """Return whether a decorator registers a test with cocotb, under any name it has here."""
     node = mark.func if isinstance(mark, ast.Call) else mark
     names: list[str] = []
     while isinstance(node, ast.Attribute):

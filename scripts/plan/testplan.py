@@ -173,7 +173,7 @@ _TWINS = f"-{Dut.MYHDL}"
 
 
 def with_dut(name: str, dut: Dut) -> str:
-    """Return the name of a build for another implementation: `small` and MYHDL give `small-myhdl`."""
+    """Return a build's name for another implementation: `small` and MYHDL give `small-myhdl`."""
     return name.removesuffix(_TWINS) + (_TWINS if dut is Dut.MYHDL else "")
 
 
@@ -290,7 +290,7 @@ def plain(test: TestCase) -> str:
 
 
 def main_build(builds: Sequence[str]) -> str:
-    """Return the one build that a test runs on unless others are named: "default", else the first."""
+    """Return the build that a test runs on unless others are named: "default", else the first."""
     return "default" if "default" in builds else builds[0]
 
 
@@ -377,7 +377,7 @@ def expand(plan: Plan, tests: Sequence[TestCase], options: Options) -> list[RunS
 
 
 def _builds(planned: Sequence[str], options: Options) -> tuple[str, ...]:
-    """Return the names of the builds that a test runs on, from those of its entry and the options."""
+    """Return the names of the builds that a test runs on, from its entry and the options."""
     if not options.builds:
         return (main_build(planned),) if options.main_only else tuple(planned)
     found = []
@@ -398,7 +398,7 @@ def _join(first: RunSpec, second: RunSpec) -> RunSpec:
 
 
 def scale_environment(scale: float) -> tuple[tuple[str, str], ...]:
-    """Return the variable NF_SCALE, the factor of the amount of traffic, as pairs; () for factor 1."""
+    """Return the variable NF_SCALE, the factor of the traffic, as pairs; () for factor 1."""
     return (("NF_SCALE", f"{scale:g}"),) if scale != 1 else ()
 
 

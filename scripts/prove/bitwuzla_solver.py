@@ -69,7 +69,7 @@ def answers(text: str, cases: Sequence[str], folder: Path, budget: Budget) -> li
 
 
 def _solve(text: str, question: Path, log: Path, budget: Budget) -> tuple[Finished, list[str]]:
-    """Run the solver on a question; return the end of the process, and the words that it printed."""
+    """Run the solver on a question; return the end of the process, and the printed words."""
     question.write_text(text, encoding="utf-8")
     done = budget.run([sys.executable, "-c", _PROGRAM, str(question)], log)
     return done, log.read_text(errors="replace", encoding="utf-8").split()

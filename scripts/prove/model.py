@@ -88,7 +88,7 @@ def run_script(
 
 
 def _changed(proof: Proof, texts: dict[str, str]) -> dict[str, str]:
-    """Return the source texts by file, with a proof's edits, and with MyHDL twins if it uses them."""
+    """Return the source texts by file with a proof's edits, and with MyHDL twins if used."""
     if proof.dut is Dut.RTL:
         return sources.apply_edits(texts, proof.edits)
     edited = sources.apply_edits({**texts, **twins.sources(ROOT)}, proof.edits)

@@ -373,7 +373,7 @@ class History:
         return [(test, self.run(run)) for test, run in rows]
 
     def durations(self) -> dict[Key, float]:
-        """Return the mean seconds of the last five runs of each test, by (test, simulator, build)."""
+        """Return the mean seconds of the last five runs of each test, by (test, sim, build)."""
         rows = self._rows(
             "SELECT test, sim, build, AVG(seconds) FROM (SELECT *, ROW_NUMBER() OVER"
             " (PARTITION BY test, sim, build ORDER BY run DESC) AS age FROM result)"

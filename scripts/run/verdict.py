@@ -377,7 +377,7 @@ def _shown(found: re.Match[str], root: Path) -> str:
 
 
 def last_exception(lines: Sequence[str], root: Path = ROOT) -> tuple[str, str]:
-    """Return the last exception in a log ("KIND: TEXT") and its "file:line"; ("", "") without one."""
+    """Return the last exception in a log ("KIND: TEXT") and its "file:line"; else ("", "")."""
     for number in range(len(lines) - 1, -1, -1):
         found = _EXCEPTION.match(lines[number])
         if found:
