@@ -62,7 +62,7 @@ class Pin:
     hashes: set[str] = field(default_factory=set)
 
     def applies(self, python: str, machine: str) -> bool:
-        """Tell if the list requires the package there."""
+        """Return whether the marker holds for a Python version (3.11) and a machine (x86_64)."""
         where = {"python_version": python, "platform_machine": machine}
         return not self.marker or Marker(self.marker).evaluate(where)
 

@@ -138,8 +138,10 @@ class _Finder:
     # ---- places and texts
 
     def _span(self, node: Any) -> tuple[str, int, int] | None:
-        """Return the file and the byte range of a node; None for text from a macro or another
-        file."""
+        """Return (file, first byte, end byte) of a node; None for text from a macro.
+
+        Text of another file than the sources also gives None.
+        """
         start, end = node.sourceRange.start, node.sourceRange.end
         if self._manager.isMacroLoc(start) or self._manager.isMacroLoc(end):
             return None

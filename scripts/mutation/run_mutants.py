@@ -342,8 +342,10 @@ class MutantRuns:
             )
 
     def _meant(self, mutant: SourceMutant, candidate: Candidate) -> int:
-        """Count the listed mutants of its module, or of the one that it feeds, that a test must
-        catch."""
+        """Count the listed mutants that a test must catch in a mutant's module.
+
+        Those in the module whose input the mutant changes count, too.
+        """
         test = candidate.spec.name
         return sum(self.meant.get((name, test), 0) for name in {mutant.module, mutant.feeds})
 
