@@ -142,7 +142,7 @@ def _compare(
             return time.perf_counter() - start
 
     def signal_level() -> float:
-        """Time the replay of some lines, less that of a single line: start-up is off."""
+        """Return the seconds of a replay of some lines, less those of one line (start-up)."""
         whole, one = (_replay(simulators, folder, at, n) for n in (SIGNAL_LINES, 1))
         return whole - one
 

@@ -91,7 +91,7 @@ def _pack(x: codec.F32, route: Route, lines: codec.U8, scale: bool) -> None:
 def _ratio(
     name: str, work: Callable[[], object], x: codec.F32, runs: int, least: float
 ) -> SpeedGoal:
-    """Return the speed of the work as a multiple of a copy of ``x``."""
+    """Measure the speed of ``work`` as a multiple of a copy of ``x``; `least` is the goal."""
     copy = np.empty_like(x)
     ways = {"copy": lambda: _seconds(lambda: np.copyto(copy, x)), "work": lambda: _seconds(work)}
     took = {way: median(seconds) for way, seconds in in_turn(ways, runs).items()}

@@ -138,7 +138,10 @@ class MissBench:
         return float(np.median(block.clocks()))
 
     def plain_read(self, beside: Beside) -> float:
-        """Clocks that the slowest plain read takes, each after the one before."""
+        """Return the clocks of the slowest plain read, one at a time, with another stream.
+
+        The other stream runs in parallel (see `Beside`).
+        """
         return float(self._beside(beside, one_at_a_time=True).clocks()[:ONES].max())
 
     def plain_rate(self, beside: Beside) -> float:

@@ -366,7 +366,7 @@ _HEAD = f"Full credits, memory latency {LATENCY}"
 
 
 def _tiled(where: Setting) -> Stimulus:
-    """Return a quarter of the lines, since eight workers write each."""
+    """Return contributions to a quarter of the lines, as 8 workers write each, in 16-line tiles."""
     return tiles(replace(where, lines=where.lines // 4), 16)
 
 
