@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured figures with their goals, as `nf measure bench` prints them."""
+"""Measured speeds with their goals, as `nf measure bench` prints them."""
 
 from __future__ import annotations
 

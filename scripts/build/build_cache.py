@@ -199,7 +199,11 @@ def once(
 
 
 def _empty(directory: Path) -> None:
-    """Remove the remains of an interrupted build; NfError for files that no build created."""
+    """Remove the remains of an interrupted build from its folder, and mark the folder as a build.
+
+    Raises:
+        NfError: The folder has files that no build created.
+    """
     found = list(directory.iterdir())
     if found and not is_build(directory):
         raise NfError(f"{shown(directory)} holds something else than a build: move it away.")
@@ -211,7 +215,7 @@ def _empty(directory: Path) -> None:
 
 
 def is_build(directory: Path) -> bool:
-    """Return whether a build, complete or not, created that folder."""
+    """Return whether a folder was created by a build, finished or interrupted."""
     if directory.is_symlink() or not directory.is_dir():
         return False
     return (directory / MADE).is_file() or (directory / STAMP).is_file()

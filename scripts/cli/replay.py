@@ -183,7 +183,10 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
 
 
 def _replay(args: argparse.Namespace, simulators: Simulators, start: float, recorded: bool) -> int:
-    """Read and check all input, then replay or merge. The lock of --out is held meanwhile."""
+    """Read and check all input, then replay, or merge the journals of shards; return the exit code.
+
+    The lock of --out is held meanwhile.
+    """
     options, out = options_of(args), None if args.out is None else Path(args.out)
     with ExitStack() as stack:
         if out is not None:
@@ -281,8 +284,10 @@ _REPEATED = (
 
 
 def rerun_command(args: argparse.Namespace, sim: str) -> str:
-    """Return the command that repeats a signal-level replay on a simulator; options that have
-    their default value are left out."""
+    """Return the command that repeats a signal-level replay on a simulator.
+
+    Options that have their default value are left out.
+    """
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
     changed = given(args, add_arguments)
     for name in (one for one in _REPEATED if one in changed):

@@ -57,7 +57,7 @@ Plan = Callable[[], list[RunSpec]]
 
 
 def seed(text: str) -> int | str:
-    """Parse a seed or `repeat` (argparse type)."""
+    """Convert an argument to a positive integer, or keep the word `repeat` (argparse type)."""
     try:
         return text if text == selection.REPEAT else positive(text)
     except argparse.ArgumentTypeError as error:
@@ -443,7 +443,13 @@ def rerun(args: argparse.Namespace) -> int:
 
 
 def _again(verb: ModuleType, command: str, more: Sequence[str] = ()) -> int:
-    """Execute a recorded command line of another verb, with more options."""
+    """Execute the recorded command line of a proof or a replay, with further options.
+
+    Args:
+        verb: Module of the verb.
+        command: The command line.
+        more: Further words.
+    """
     _nf, name, *words = shlex.split(command)
     parser = argparse.ArgumentParser(prog=f"nf {name}")
     verb.add_arguments(parser)

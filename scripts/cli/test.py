@@ -88,7 +88,7 @@ def _add_parts(parser: argparse.ArgumentParser, seed: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the stages of `nf test`, quick ones first; return 1 if one failed."""
+    """Run the stages of `nf test`, first those that need one core each; return 1 if one failed."""
     start = time.monotonic()
     seed = args.seed or drawn_seed()
     jobs = str(args.jobs)
@@ -204,7 +204,10 @@ def regress(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Replay:
-    """A replay of the shipped capture: its route, transport and simulator."""
+    """A replay of the shipped capture by `nf regress`: its route, transport and simulator.
+
+    `quick` compiles with little optimisation.
+    """
 
     route: str
     transport: str

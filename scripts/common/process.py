@@ -72,7 +72,7 @@ def kill_group(pid: int) -> None:
 
 
 def check_stopping() -> None:
-    """Raise Interrupted once `kill_all` was called."""
+    """Raise Interrupted if `kill_all` was called, and `resume` was not since."""
     if _stopping.is_set():
         raise Interrupted
 

@@ -143,7 +143,7 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """`test_module::test`, or `test_module::*` for several tests at once."""
+        """`test_module::test`; `test_module::*` for several tests or all."""
         test = self.tests[0] if len(self.tests) == 1 else "*"
         return f"{self.short_module}::{test}"
 
@@ -294,7 +294,7 @@ class RunRecord:
 
     @property
     def status(self) -> str:
-        """`passed`, `failed`, or `flaky`, which is never green."""
+        """ "passed", "failed", or "flaky", which does not count as passed."""
         return "flaky" if self.flaky else "passed" if self.passed else "failed"
 
     def to_json(self) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def command() -> str:
 
 
 def masked(words: Sequence[str]) -> list[str]:
-    """Return words of a command line without the values of secret options and variables."""
+    """Return words of a command line with the values of secret options and variables as `***`."""
     return _changed(words, _masked)
 
 

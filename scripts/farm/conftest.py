@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long time-outs: schedulers and workers start slowly on a busy machine."""
+"""Long time-outs for tests of the farm: schedulers and workers start slowly on a busy machine."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ class _Forks:
             self._idle.put(forkserver.fork(self._child))
 
     def close(self) -> None:
-        """End the servers."""
+        """End the idle servers."""
         while not self._idle.empty():
             self._idle.get().close()
 

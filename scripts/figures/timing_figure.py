@@ -143,7 +143,10 @@ def results(setting: Setting) -> Stimulus:
 
 
 def tiles(setting: Setting, tile: int) -> Stimulus:
-    """Return all contributions: each worker in turn writes a tile of lines, then the next tile."""
+    """Return contributions of all workers: each in turn writes a tile of lines, then the next tile.
+
+    `tile` is the number of lines of a tile.
+    """
     order = [
         (worker, line)
         for at in range(0, setting.lines, tile)

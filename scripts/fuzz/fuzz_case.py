@@ -237,12 +237,12 @@ class FuzzCase:
 def launch(
     words: Sequence[str], limit_s: float, stop: tuple[float, signal.Signals] | None, **how: Any
 ) -> int | None:
-    """Run `nf` with these words and return its exit code, or None if it was killed.
+    """Run `nf` with these words and return its exit code, or None if it was killed for time.
 
     Args:
         words: Command line.
-        limit_s: Seconds until the process group is killed.
-        stop: Seconds until a signal is sent, and the signal.
+        limit_s: Seconds until the process group is killed, counted after `stop`.
+        stop: Seconds until a signal is sent, and the signal; None for no signal.
         how: Arguments of `subprocess.Popen`.
     """
     process = subprocess.Popen(

@@ -270,7 +270,7 @@ def test_no_run_begins_once_it_is_late(
     runs: list[str] = []
 
     def runner(spec: RunSpec) -> RunRecord:
-        """Kill with every second run; there is time for four."""
+        """Return a record that kills the mutant in every second run."""
         runs.append(spec.id)
         if len(runs) == 4:
             made.deadline = 0.0

@@ -22,7 +22,7 @@ from scripts.record.database import History, Key, keys_of
 
 
 class Reason(IntEnum):
-    """Priority class of a run, in the order of running."""
+    """Priority class of a run; lower values run first."""
 
     FAILED = 0
     CHANGED = 1

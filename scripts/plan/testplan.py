@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The testplan: features, tests, stages, named builds, and suites with their seeds."""
+"""Testplan of the cocotb tests: features, tests, stages, named builds, and suites with seeds."""
 
 from __future__ import annotations
 

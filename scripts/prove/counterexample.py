@@ -85,7 +85,7 @@ def steps(witness: dict[str, Any]) -> tuple[dict[str, int], list[dict[str, int]]
 
 
 def _name(path: list[str]) -> str:
-    r"""Return the name of `\dut`, `\mem[2]` in a simulator: dut.mem[2]."""
+    r"""Return the simulator name of a path in a yosys witness: `\dut`, `\mem[2]` is dut.mem[2]."""
     return ".".join(part.lstrip("\\") for part in path).replace(".[", "[")
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""History of all runs in one SQLite file, used by `--failed`, `--seed repeat`, `nf rerun` and `nf
-history`.
+"""History of all runs in one SQLite file.
 
-A record is committed when its run ends, so that a crash loses no finished run. A run goes on
-without the history if it cannot be written. Three tables: an invocation is one command, a run is
-one process of it, a result is one test in a run.
+It serves `--failed`, `--seed repeat`, `nf rerun` and `nf history`. A record is committed when its
+run ends, so that a crash loses no finished run. A run goes on without the history if it cannot be
+written. Three tables: an invocation is one command, a run is one process of it, a result is one
+test in a run.
 """
 
 from __future__ import annotations

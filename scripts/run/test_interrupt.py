@@ -24,7 +24,7 @@ RECORD = "runs/*/record.json"
 
 
 def processes_in(folder: Path) -> list[str]:
-    """Return the command lines of other processes that name the folder or run in it."""
+    """Return the command lines of other processes that name the folder or have it as cwd."""
     others = (one.info for one in psutil.process_iter(["cmdline", "cwd"]) if one.pid != os.getpid())
     lines = (" ".join([*(info["cmdline"] or ()), info["cwd"] or ""]) for info in others)
     return [line for line in lines if str(folder) in line]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command that is printed to be pasted works, twice, and deletes neither evidence nor input.
+"""Tests of printed commands: each works twice, and deletes neither evidence nor input.
 
 The sources are searched for such commands: one that is not in `PASTED` is an error, and so is a
-hint (`nf VERB ..` between backticks) that the command line does not take.
+hint (`nf VERB ..` between backticks) that the command line does not accept.
 """
 
 from __future__ import annotations

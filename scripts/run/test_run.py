@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf` as a user calls it: where a failure is shown, one-line errors, shell completion."""
+"""Tests of `nf` as a user calls it: reports of a failure, one-line errors, shell completion."""
 
 from __future__ import annotations
 

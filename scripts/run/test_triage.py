@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of every failure kind, produced in a separate project: its line, its command, its rerun."""
+"""Tests of every failure kind in a separate project: its printed line, command and rerun."""
 
 from __future__ import annotations
 

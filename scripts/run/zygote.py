@@ -28,7 +28,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def serve() -> None:
-    """Fork a child for every request; returns in the children only."""
+    """Fork a child for every request, and return in the children only.
+
+    Each child has taken over the folder, log and environment of its run.
+    """
     # Nothing here may open a file that a child would share, except the socket.
     connection = Connection(int(os.environ[FD]))
     os.close(os.pidfd_open(os.getpid()))  # Linux 5.3; without it there is no server, see _wait
