@@ -299,7 +299,7 @@ class Project:
         return done.returncode
 
     def records(self) -> list[RunRecord]:
-        """Return the records of the report of the last run."""
+        """Return the records in `build/report/results.json`, those of the last run."""
         return document.read_records(self.folder / "build/report/results.json")
 
 

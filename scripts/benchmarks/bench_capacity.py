@@ -86,8 +86,8 @@ def fitted(
     """Fit the coefficients of the capacity model, each to a load whose speed it limits.
 
     Args:
-        at: Returns the bench for a memory. Link and engine are measured with a memory that limits
-            nothing.
+        at: Returns the loads (`MissBench`) on a device with a memory timing. Link and engine are
+            measured with a memory that limits nothing.
         memory: Memory of the device.
         flit_s: Duration of a flit in seconds.
     """

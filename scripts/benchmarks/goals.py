@@ -26,14 +26,14 @@ class SpeedGoal:
 
 
 def in_turn(ways: Mapping[str, Callable[[], float]], runs: int) -> dict[str, list[float]]:
-    """Measure each way once a round, so that other work of the machine slows all alike.
+    """Measure all ways in turn, several times, so that other work of the machine slows all alike.
 
     Args:
-        ways: Functions that return their seconds, by name.
-        runs: Number of rounds.
+        ways: Functions that measure once and return their seconds, by name.
+        runs: Number of measurements of each.
 
     Returns:
-        The seconds of every round, by name.
+        The seconds of all measurements, by name.
     """
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(runs):

@@ -48,7 +48,7 @@ _WINDOWS = 1 << 36
 
 @dataclass(frozen=True)
 class MissBench:
-    """Bench of loads over ``lines`` memory lines a worker, on devices with a given memory timing.
+    """Loads over ``lines`` memory lines a worker, on simulated devices with a given memory timing.
 
     Each method makes a device of ``model``, drives one load and returns its clocks or a rate.
     """
@@ -214,7 +214,7 @@ class MissBench:
 def benches(sim: str) -> Iterator[Callable[[MemoryTiming, int], MissBench]]:
     """Context that builds the design.
 
-    Its value is a function that returns the bench for a memory timing and a number of lines a
+    Its value is a function that returns the MissBench for a memory timing and a number of lines a
     worker.
     """
     files = BUILD / "bench" / "misses"

@@ -41,7 +41,7 @@ OTHER = replace(
 
 
 class Modelled:
-    """Fake bench whose loads take exactly the clocks of the capacity model with ``known``."""
+    """Fake MissBench whose loads take exactly the clocks of the capacity model with ``known``."""
 
     known = OTHER
 
@@ -73,7 +73,7 @@ class Modelled:
 
 
 class Slower(Modelled):
-    """Fake bench that takes longer with some numbers of workers than the coefficients predict."""
+    """Fake MissBench that takes longer than the coefficients predict with some worker numbers."""
 
     known = KNOWN
 

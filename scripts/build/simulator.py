@@ -222,7 +222,7 @@ class Simulator(runner.Runner):
 
     @classmethod
     def wave_plusargs(cls, spec: RunSpec, folder: Path) -> list[str]:
-        """Return the plusargs that make a run write waves to `waves_file`; [] without waves."""
+        """Return the plusargs that a run needs to write waves to `waves_file`; [] for none."""
         return []
 
     @classmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of `nf train monitor` and `nf measure capacity`: wrong words, the page, the bench."""
+"""Tests of `nf train monitor` and `nf measure capacity`: wrong words, page, injected faults."""
 
 from __future__ import annotations
 

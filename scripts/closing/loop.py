@@ -134,7 +134,7 @@ class BinProgress:
 
     @property
     def closed(self) -> int:
-        """Number of goals that were reached."""
+        """Number of goals whose bins have been hit as often as wanted."""
         return int((~self.open).sum())
 
 

@@ -86,7 +86,7 @@ def _first_error(written: bytes) -> str:
 
 
 def files(root: Path = ROOT) -> list[Path]:
-    """Return the tracked files of a checkout that exist on disk, as absolute paths.
+    """Return the tracked files of a checkout that exist on disk, as paths below ``root``.
 
     Without a repository (an unpacked archive): every file that is neither hidden nor in a folder of
     build results.

@@ -44,9 +44,9 @@ DrivePiece = Callable[[RunSpec, Piece], RunRecord]
 
 @dataclass
 class Pieces:
-    """Executor of the pieces of a replay over ``jobs`` forks of this process, or over a farm.
+    """Executor of the pieces of a replay in ``jobs`` forks of this process or on a cluster.
 
-    It is a `runner.Spread`.
+    `farm` is the connection to the cluster; None for forks. It is a `runner.Spread`.
     """
 
     jobs: int

@@ -125,7 +125,10 @@ class _Finder:
         self._at_compile_time: set[str] = set()
 
     def all(self) -> dict[tuple[str, tuple[Part, ...]], SourceMutant]:
-        """Find the mutants; return them by file and change (parts of the source with new text)."""
+        """Visit the whole design, and return the mutants found.
+
+        Keys are the file and the parts of the source that a mutant replaces.
+        """
         root = self._compilation.getRoot()
         root.visit(self._constant_calls)
         for package in self._compilation.getPackages():

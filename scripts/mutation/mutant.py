@@ -46,7 +46,7 @@ class SourceMutant:
     """One change of one RTL source file, generated from the syntax tree.
 
     Attributes:
-        id: Unique name "MODULE_FILE.OPERATOR.HASH".
+        id: Unique name "FILE.OPERATOR.HASH", with the name of the file without its suffix.
         file: Source file.
         module: Module or package.
         operator: Kind of the change, a key of `OPERATORS`.

@@ -164,7 +164,10 @@ def needless_waivers(waived: Mapping[str, str], outcomes: Iterable[MutantOutcome
 
 
 def score_of(outcomes: Iterable[MutantOutcome], name: str = "all") -> Score:
-    """Return the score (numbers by state) of some outcomes, with a name."""
+    """Return the score of outcomes: the numbers of killed, live, equivalent and waived mutants.
+
+    `name` is the name of the group.
+    """
     states = [outcome.state for outcome in outcomes]
     return Score(
         name,

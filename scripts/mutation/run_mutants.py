@@ -101,7 +101,7 @@ class MutantRuns:
     prove: Prove = lambda mutant: ""
     waived: Mapping[str, str] = field(default_factory=dict)
     meant: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Return the number of listed mutants that each test must catch, by module and test."""
+    """Number of listed mutants that each test must catch, by module and test."""
     watchers: Mapping[tuple[str, int], Collection[str]] = field(default_factory=dict)
     """Names of the tests that are there to catch one of a line, by file and line."""
     without: str = ""

@@ -194,7 +194,15 @@ def test_bounds_of_slices_keep_their_parameters(
 def runs_of(
     tally: Tally, store: Path, runner: Runner, sim: str = BUILDS_MUTANTS[0], **more: Any
 ) -> MutantRuns:
-    """Return the MutantRuns of the small design with both of its tests."""
+    """Return the MutantRuns of the small design with both of its tests.
+
+    Args:
+        tally: The design, its mutants and sources.
+        store: File of outcomes.
+        runner: Executes a run.
+        sim: Simulator.
+        more: Further fields of MutantRuns.
+    """
     folder, found, sources = tally
     build = BuildSpec(sim, "tally", "tally.f", root=folder, opt="-O0")
     specs = [RunSpec(build, "tally_bench", (t,), timeout_s=300.0) for t in ("counts", "rests")]

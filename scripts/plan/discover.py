@@ -215,7 +215,7 @@ def select(tests: Sequence[TestCase], globs: Iterable[str]) -> list[TestCase]:
     selected only by its exact id.
 
     Raises:
-        NfError: A glob matches nothing: a typing mistake must never be a green run.
+        NfError: A glob matches nothing: a typing mistake must never count as passed.
     """
     chosen: dict[str, TestCase] = {}
     for glob in globs:

@@ -67,7 +67,7 @@ class Skip:
     sim: str = "*"
 
     def fits(self, test: str, build: str, sim: str) -> bool:
-        """Return whether the three names of a run match the patterns."""
+        """Return whether test id, build and simulator of a run match the three patterns."""
         pairs = ((test, self.test), (build, self.build), (sim, self.sim))
         return all(fnmatchcase(name, pattern) for name, pattern in pairs)
 

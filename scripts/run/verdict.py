@@ -317,7 +317,7 @@ def _lines_of(case: CaseResult, lines: list[str]) -> list[str]:
 
 
 def _died(exception: str, place: str, lines: list[str], bench: Path) -> Verdict:
-    """Return the verdict for an exception that no checker raises: a bench fault or an exit."""
+    """Return the verdict for an exception that no checker raises: a testbench fault or an exit."""
     kind, _, said = exception.partition(": ")
     kind = kind.rpartition(".")[2]
     if kind == "BdbQuit":
