@@ -94,13 +94,13 @@ class Simulators:
         waves: bool,
         **run: Any,
     ) -> RunRecord:
-        """Build the controller if needed, and run the cocotb test of a bench module.
+        """Build the controller if needed, run the test of a testbench module, return the record.
 
         The test has the name of the module without "_bench".
 
         Args:
             sim: Name of the simulator.
-            bench: Bench module.
+            bench: Dotted name of the testbench module.
             parameters: Parameters of the controller.
             runs: Parent of the run folder.
             waves: Whether waves are written.
