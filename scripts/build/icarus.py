@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Icarus Verilog 11: detection, build and run."""
+"""Backend for Icarus Verilog 11: detection, build and run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _version_line() -> str | None:
 
 
 class Icarus(Simulator, runner.Icarus):
-    """Interprets the design: builds at once, runs slowly, four-valued."""
+    """Icarus Verilog, an interpreter: builds in a moment, simulates slowly, four-valued."""
 
     name = "icarus"
     missing = "Icarus Verilog is not installed (apt-get install iverilog): Verilator alone runs."

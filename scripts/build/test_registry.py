@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulators are known to their own files and the registry alone."""
+"""Test that only the files of the simulators and the registry name simulators."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ NAMED = re.compile(r"verilator|icarus|iverilog|vvp", re.IGNORECASE)
 
 
 def mentions(source: str) -> list[str]:
-    """Return the simulators that Python code names: whole strings, names and attributes; not
-    prose."""
+    """Return the names of simulators in Python code: whole strings, names and attributes."""
     found: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

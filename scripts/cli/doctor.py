@@ -41,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def look() -> list[Finding]:
-    """Look for every tool; return one finding each, in the printed order."""
+    """Look for every tool; return the findings in the order in which `nf doctor` prints them."""
     libpython = tool_versions.libpython()
     return [
         Finding("python", "required", platform.python_version(), sys.executable, ""),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf replay`: drive captured gradients through the design and check every result.
+"""`nf replay`: drives captured gradients through the RTL and checks every result.
 
 Exit code 0: every line is right; 1: a line, counter or simulator differs; 2: bad input.
 
@@ -154,7 +154,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
-    """Replay, and return the exit code.
+    """Replay as the options say, and return the exit code.
 
     Args:
         args: Parsed options.
@@ -184,7 +184,10 @@ def run(args: argparse.Namespace, simulators: Simulators | None = None) -> int:
 
 
 def _replay(args: argparse.Namespace, simulators: Simulators, start: float, recorded: bool) -> int:
-    """Read and check all input, then replay or merge. The lock of --out is held meanwhile."""
+    """Read and check all input, then replay, or merge the journals of shards; return the exit code.
+
+    The lock of --out is held meanwhile.
+    """
     options, out = options_of(args), None if args.out is None else Path(args.out)
     with ExitStack() as stack:
         if out is not None:
@@ -207,7 +210,7 @@ def _replay(args: argparse.Namespace, simulators: Simulators, start: float, reco
 
 
 def check_options(args: argparse.Namespace) -> None:
-    """Raise OptionError for options that exclude each other."""
+    """Raise OptionError for options of `nf replay` that exclude each other, or lack another one."""
     wanted = [word for word in (args.capture, args.synthetic, args.stimulus) if word]
     if len(wanted) != 1:
         what = f"{len(wanted)} given" if wanted else "nothing to replay"
@@ -246,10 +249,10 @@ def check_options(args: argparse.Namespace) -> None:
 
 
 def options_of(args: argparse.Namespace) -> ReplayOptions:
-    """Return the options that change what is driven; the steps are not checked yet.
+    """Return the options that determine the operations of a replay; the steps are not checked yet.
 
     Raises:
-        CaptureError: for a malformed --param.
+        CaptureError: A --param is malformed.
     """
     log2 = None
     if args.transport == "bulk":
@@ -282,8 +285,10 @@ _REPEATED = (
 
 
 def rerun_command(args: argparse.Namespace, sim: str) -> str:
-    """Return the command that repeats a signal-level replay on a simulator; options that have
-    their default value are left out."""
+    """Return the command that repeats a signal-level replay on a simulator.
+
+    Options that have their default value are left out.
+    """
     words = [".venv/bin/nf", "replay", args.capture, "--sim", sim, "--seed", str(args.seed)]
     changed = given(args, add_arguments)
     for name in (one for one in _REPEATED if one in changed):
@@ -294,7 +299,7 @@ def rerun_command(args: argparse.Namespace, sim: str) -> str:
 
 
 def parse_shard(text: str) -> Shard:
-    """Parse ``I/N``. Raise ArgumentTypeError unless 1 <= I <= N <= 9999."""
+    """Parse ``I/N``, part I of N parts of the lines (argparse type); 1 <= I <= N <= 9999."""
     match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} is not I/N with I from 1 to N")
@@ -302,7 +307,7 @@ def parse_shard(text: str) -> Shard:
 
 
 def _ratio(text: str) -> float:
-    """Parse a ratio. Raise ArgumentTypeError unless it is finite and not negative."""
+    """Parse a ratio, finite and not negative (argparse type)."""
     try:
         value = float(text)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of `nf mutate` for mutants made from the source: which mutants, which tests."""
+"""Tests of the options of `nf mutate` for source mutants: which mutants, which tests."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def test_a_test_or_a_checker_is_taken_away() -> None:
 
 @pytest.mark.skipif(not POSSIBLE, reason="no simulator that builds many mutants")
 def test_every_build_compiles_the_number_of_the_mutant_first() -> None:
-    """The file that `rewrite.write` puts it in; a block whose list leaves it out does not build."""
+    """Check that the first source is the same in the file lists of all builds with mutants.
+
+    `write_variant` declares the number of the active mutant there.
+    """
     carrier = read_filelist(ROOT, FILELIST).sources[0]
     lists = {one.spec.build.filelist for one in mutate_source.candidates(_args())}
     assert len(lists) > 3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sample of the campaign, and its twins: it finds a journal and a capture that are not bound."""
+"""Tests of the journal fuzzer: a sample passes, and it finds faults that are put in."""
 
 from __future__ import annotations
 
