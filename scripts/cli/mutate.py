@@ -57,7 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_jobs(parser)
     parser.add_argument("--seed", type=positive, help="run them in an order drawn by this seed")
     parser.add_argument(
-        "--within", type=seconds, metavar="S", help="start no mutant after so many seconds"
+        "--within",
+        type=seconds,
+        metavar="S",
+        help="start no mutant after so many seconds, and none whose simulator compiles slowly",
     )
     parser.add_argument("--list", action="store_true", help="show the mutants and stop")
     mutate_source.add_arguments(parser)
@@ -77,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
         )
     found = [m for m in _listed() if any(fnmatch.fnmatch(m.id, g) for g in args.globs)]
     rtl = [m for m in found if isinstance(m, Mutant) and args.part != "package"]
+    if args.within is not None and not args.sim:  # one slow build alone may take longer
+        rtl = [m for m in rtl if not registry.get(m.sim).compiles_slowly] or rtl
     # The package runs on no simulator.
     package = [
         m for m in found if isinstance(m, PackageMutant) and args.part != "rtl" and not args.sim
