@@ -9,4 +9,4 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(DescriptorErrorSequence, profiles=ALL, shows="test_descriptors::descriptor_errors")
 def descriptor_errors() -> None:
-    """Each commit code, in order of priority."""
+    """Check the code of each refused commit; of several faults the lowest code is reported."""

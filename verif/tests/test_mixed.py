@@ -9,9 +9,9 @@ from verif.tests.decorator import ALL, nf_test
 
 @nf_test(MixedRegionsSequence, profiles=ALL)
 def mixed_regions() -> None:
-    """Regions of every mode and plain memory together."""
+    """Check random traffic to regions of four modes and to ordinary memory."""
 
 
 @nf_test(InterleaveSequence, profiles=ALL)
 def interleaved_workers() -> None:
-    """The result does not depend on the order of arrival."""
+    """Check that results do not depend on the order in which workers contribute."""
