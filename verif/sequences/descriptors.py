@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors: every commit code, edges of memory and regions, every selector, bit and index."""
+"""Descriptors: codes of refused commits, edges of memory and regions, every selector and bit."""
 
 from __future__ import annotations
 
@@ -279,9 +279,10 @@ class EdgeSequence(NfSequence):
 
 
 class SelectorSequence(NfSequence):
-    """Reads of all 256 selectors of a region of each mode, and writes of most of them.
+    """Reads of all 256 selectors of a region of each mode, and writes of workers and some others.
 
-    The writes include partial ones (MemWrPtl) and regions with BIND.
+    IDENTITY regions are written at all selectors. The writes include partial ones (MemWrPtl), and
+    regions may have BIND.
     """
 
     async def body(self) -> None:
@@ -335,7 +336,7 @@ class HighIndexSequence(NfSequence):
 
 
 OPPOSITE = ((Mode.G_TERNARY, Mode.G_INT8), (Mode.FP32, Mode.G_INT4))
-"""Pairs of modes whose numbers differ in each of their three bits."""
+"""Pairs of modes whose numbers differ in each of the lower three bits."""
 LD_IDS = 16
 EPOCH_BITS = (1 << 32) - 1
 SIZE_BITS = 31

@@ -109,7 +109,7 @@ class IntSequence(CodesSequence):
         return min(MAX_WORKERS, self.hw.cnt_max)
 
     def workers(self) -> int:
-        """Draw a number of workers, at most `most`; half of the draws are corner values."""
+        """Draw a number of workers, at most `most`, mostly a corner value."""
         return min(self.choice((*WORKERS, self.randint(1, self.most))), self.most)
 
     def line_of(self, config: RegionConfig, shape: str) -> bytes:

@@ -44,7 +44,8 @@ class KeptSequence(RecordSequence):
         self.seen: Counter[str] = Counter()
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a read on the memory port by its kind of line; connect it to the memory monitor."""
+        """Count a read beat of the memory by its kind of line; a test connects it to the monitor.
+        """
         if not beat.write:
             place = self.env.scoreboard.memory.located(beat)[1]
             self.seen[place] += 1

@@ -51,7 +51,7 @@ class MemoryErrorSequence(NfSequence):
                 await self.drain()
 
     def mark(self, faults: ExitStack, pool: list[int], refuse: bool) -> None:
-        """Let reads of a quarter of the lines fail, and writes if `refuse`; poison another quarter.
+        """Let reads of a quarter of the lines fail, and writes if `refuse`; poison about as many.
 
         A line stays poisoned until it is written.
 

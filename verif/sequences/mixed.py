@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed traffic: regions of all modes, interleaved workers, and ordinary memory."""
+"""Mixed traffic: regions of four modes, interleaved workers, and ordinary memory."""
 
 from __future__ import annotations
 

@@ -64,10 +64,9 @@ class FlipSequence(NfSequence):
         return board.take_losses()
 
     async def drains(self) -> None:
-        """Write CTRL_WINDOW_LO, a write that waits in the device until all requests are answered.
+        """Write CTRL_WINDOW_LO, which waits in the device for all requests, as a commit does.
 
-        A commit would also wait, but would change a region. The control window, which is disabled,
-        stays disabled.
+        The control window, which is disabled, is moved to address 0 (disabled) again.
         """
         await self.registers.write("CTRL_WINDOW_LO", 0)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rounds that are closed under traffic, and reads of INFO and STATUS in every state."""
+"""Epochs that are closed under traffic, and reads of INFO and STATUS in every state."""
 
 from __future__ import annotations
 

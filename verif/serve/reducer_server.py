@@ -294,7 +294,7 @@ class ReducerServer:
         self._expire()
 
     def stop(self) -> None:
-        """Make `run` return within a second; callable from any thread or signal handler."""
+        """Make `run` return soon; callable from any thread or signal handler."""
         self._stopped = True
 
     def report(self) -> list[str]:

@@ -162,7 +162,7 @@ def harm(kind: str, keeper: Keeper, ranks: list[int], draw: random.Random) -> No
 
     Args:
         kind: "kill", "stop" or "long-stop", a space, and "server", "simulator" or "rank"; a stop
-            lasts up to half the time-out, a long one beyond all time-outs.
+            lasts up to half the time-out, a long one up to twice the time-out and 8 s more.
         keeper: Server.
         ranks: Process numbers of the ranks.
         draw: Source of random choices.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage of the benches of ``nf_link``: flits at its pins and its status port."""
+"""Functional coverage of the testbenches of ``nf_link``: flits at its pins and its status port."""
 
 from __future__ import annotations
 

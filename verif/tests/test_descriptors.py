@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors that a commit must refuse."""
+"""Descriptors that a commit must refuse, each with its code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Descriptors and accesses at the edges of memory, windows and state areas."""
+"""Descriptors and accesses at the edges of memory, of windows and of state areas."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Duplicates, poison, illegal codes, early and strict reads."""
+"""Rare events of an aggregation: duplicates, poison, illegal codes, early and strict reads."""
 
 from __future__ import annotations
 

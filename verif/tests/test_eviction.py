@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evictions: more lines in use than slots."""
+"""Evictions of lines from engine slots: more lines in use than slots."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: no kind of request starves or blocks the other."""
+"""Admission of requests: neither reads nor writes starve or block the other."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old epochs in memory: hundreds of records, and generations that begin again."""
+"""State of old epochs in memory: hundreds of records, and generation numbers that start again."""
 
 from __future__ import annotations
 

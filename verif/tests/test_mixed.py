@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All modes at once; workers interleaved at random."""
+"""Mixed traffic: regions of four modes at once, and workers interleaved at random."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary memory and IDENTITY regions."""
+"""Ordinary memory and IDENTITY regions (plain memory with protection)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accesses that must be refused."""
+"""Accesses that the device must refuse: causes, LD_MASK, BIND, and what they must not change."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def misses() -> None:
 
 @nf_test(eviction.EveryParkSequence)
 def parked() -> None:
-    """Check the maximum number of admitted operations that all wait for records."""
+    """Check the engine with as many operations as the device admits, all waiting for records."""
 
 
 @nf_test(eviction.EveryFigureSequence)
