@@ -44,8 +44,7 @@ class KeptSequence(RecordSequence):
         self.seen: Counter[str] = Counter()
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a read beat of the memory by its kind of line; a test connects it to the monitor.
-        """
+        """Count a read beat of the memory by its kind of line; a test connects it to the monitor."""
         if not beat.write:
             place = self.env.scoreboard.memory.located(beat)[1]
             self.seen[place] += 1
