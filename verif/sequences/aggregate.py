@@ -48,7 +48,7 @@ class AggregateSequence(NfSequence):
             await self.one_epoch(config)
 
     async def one_epoch(self, config: RegionConfig) -> None:
-        """Contribute in random order with early reads, then read up to 12 views of each line."""
+        """Contribute in random order, with early reads; then read lines by up to 12 selectors."""
         work = list(product(range(config.workers), range(config.lines)))
         self.rng.shuffle(work)
         limit = RACE_LIMIT if self.early else None
@@ -587,7 +587,11 @@ class EveryChangeSequence(NfSequence):
             await self.touch(config)
 
     async def touch(self, config: RegionConfig) -> None:
-        """Issue one operation on each line of a new epoch: contribution, or read of a view."""
+        """Issue one operation on each line: a contribution, or a read of the result or a plane.
+
+        For FP32 the third kind is a read of worker 0's line. They are the first of the region's
+        epoch.
+        """
         if config.mode is Mode.IDENTITY:
             return
         for line in range(config.lines):

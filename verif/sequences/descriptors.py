@@ -419,7 +419,7 @@ class EveryBitSequence(NfSequence):
         return out
 
     async def use(self, region: int, config: RegionConfig) -> None:
-        """Commit the descriptor, contribute, read line 0 by all views, and one address bit away."""
+        """Commit, contribute, read line 0 by all selectors, and read one address bit away."""
         self.live[region] = config
         self.epoch ^= EPOCH_BITS
         await self.commit(region, config)

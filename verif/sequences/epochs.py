@@ -457,7 +457,7 @@ class ForgedSequence(NfSequence):
         await self.look(config, lines)
 
     async def look(self, config: RegionConfig, lines: list[int]) -> None:
-        """Read the result, or a part, of each line, and wait for the responses."""
+        """Read each line: selector 0 or count plane 0 (FP32: worker 0's line); await responses."""
         for line in lines:
             selector = self.choice((0, 0, self.part_selector(config)))
             await self.read_region(config, line, selector, limit=1)

@@ -19,8 +19,8 @@ class EventSequence(NfSequence):
 
     The options are probabilities for each contribution: `duplicates`, `poison`, `illegal` codes,
     `early` reads, `partial` FP32 stores, and `plain` writes to ordinary memory after it. `race`
-    allows several requests in flight on a line. Two epochs are run; each ends with reads of all
-    views.
+    allows several requests in flight on a line. Each region has two epochs, each of which ends with
+    reads of all lines by all selectors.
     """
 
     repeats: int = 2
@@ -80,7 +80,7 @@ class EventSequence(NfSequence):
 
 
 class DuplicateSequence(EventSequence):
-    """Duplicates of half of the contributions with other data; FP32 regions store it."""
+    """Duplicates of half of the contributions, with other data, which FP32 regions store."""
 
     duplicates = 0.5
     partial = 0.3
@@ -95,7 +95,7 @@ class PoisonSequence(EventSequence):
     early = 0.1
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
-        """Run an epoch, and before and after it directed cases of poison.
+        """Send the contributions of an epoch, and before and after them directed cases of poison.
 
         Before: a poisoned FP32 store after a clean one of the same worker. After: poisoned
         contributions and poisoned memory writes alternate, so that some are counted in the same
@@ -201,7 +201,7 @@ class CapacityKindsSequence(NfSequence):
         await self.registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
     async def miss(self, config: RegionConfig, line: int, kind: str) -> None:
-        """Contribute to a line that was not touched in this epoch, and read SLOT_MISS."""
+        """Contribute to a line that was not used since the region's commit, and read SLOT_MISS."""
         await self.fill_lines(
             config, line, self.randrange(config.workers), poison=kind == "poisoned"
         )
@@ -233,7 +233,7 @@ class FallbackAnswersSequence(NfSequence):
                 await self.every_answer(config)
 
     async def every_answer(self, config: RegionConfig) -> None:
-        """Send requests one at a time: contribution, duplicate, refused ones, reads of views."""
+        """Send single requests: contribution, duplicate, refused ones, reads by selectors."""
         worker = self.randrange(config.workers)
         for poison in (True, False, False):
             await self.fill_lines(config, 0, worker, poison=poison)

@@ -451,8 +451,9 @@ class EveryMarkSequence(NfSequence):
 class EveryMissSequence(NfSequence):
     """FP32 operations of every kind that wait for the record of their line, in every slot.
 
-    Whole and partial stores, sums and raw reads. Memory answers stores before or after the records,
-    and refuses half of the stores in the second epoch.
+    Whole and partial stores, reads of sums and of single workers' lines. Memory answers stores
+    before or after the records, and refuses half of the stores in the second of two epochs of the
+    region.
     """
 
     async def body(self) -> None:
@@ -471,7 +472,7 @@ class EveryMissSequence(NfSequence):
                     await self.drain()
 
     async def one(self, config: RegionConfig, line: int) -> None:
-        """Issue a whole store (45 %), a partial store (15 %) or a read of sum or random view."""
+        """Issue a store (45 %), partial store (15 %), read of the sum (20 %) or any read (20 %)."""
         kind = self.random()
         if kind < 0.6:
             be = byte_enables(self.rng) if kind < 0.15 else None

@@ -41,7 +41,7 @@ SHAPES = ("smallest", "largest", "alternating", "one hot", "zeros", "random")
 
 
 class CodesSequence(NfSequence):
-    """Base of sequences that aggregate lines of integer codes or G_TERN5 and read all views.
+    """Base of sequences that sum integer codes or vote (G_TERN5) and read by all selectors.
 
     Options: `poisoned` is the probability that one worker of a line sends poison, `evicted` that
     the line is evicted before it is read.
@@ -61,7 +61,7 @@ class CodesSequence(NfSequence):
     async def sum_line(
         self, config: RegionConfig, line: int, shape: str, crowd: RegionConfig
     ) -> None:
-        """Contribute to a line as some or all workers in random order, then read all views.
+        """Contribute to a line as some or all workers in random order; read it by all selectors.
 
         Between the contributions there are duplicates with other codes, reads and evictions, and
         at most one of the workers sends poison.
@@ -165,7 +165,7 @@ class IntCodesSequence(IntSequence):
 
 
 class NeighbourSumsSequence(IntSequence):
-    """Reads of sums in consecutive cycles, from regions of different modes, signs and views."""
+    """Reads of sums in consecutive cycles: G_INT4 and G_INT8, signed or not, SUM8 and SUM16."""
 
     async def body(self) -> None:
         kinds = list(product(INTS, (False, True)))
@@ -288,10 +288,10 @@ class IntRefusalSequence(IntSequence):
 
 
 class EveryIntSequence(IntSequence):
-    """Every view of integer codes: each mode and sign, each class of W. Needs all count planes.
+    """Reads by every selector of regions of integer codes: each mode and sign, each class of W.
 
-    Reads of complete lines with codes of every shape, and of lines with none or some workers, clean
-    and poisoned.
+    Complete lines with codes of every shape, and lines with none or some workers, clean and
+    poisoned. Needs all count planes.
     """
 
     async def body(self) -> None:
@@ -304,7 +304,7 @@ class EveryIntSequence(IntSequence):
                     await self.incomplete(config)
 
     async def complete(self, config: RegionConfig) -> None:
-        """Contribute to line 0 as all workers, with each shape in turn, and read all views."""
+        """Contribute to line 0 as all workers, with shapes in turn; read it by all selectors."""
         for number, worker in enumerate(self.shuffled(range(config.workers))):
             data = self.line_of(config, SHAPES[number % len(SHAPES)])
             await self.contribute(config, worker, 0, data)
@@ -312,7 +312,7 @@ class EveryIntSequence(IntSequence):
         await self.read_views(config, 0)
 
     async def incomplete(self, config: RegionConfig) -> None:
-        """Read all views of lines 1 and 2 without clean contributions, then with one.
+        """Read lines 1 and 2 by all selectors, without clean contributions, then with one.
 
         Line 2 has a poisoned contribution from the start.
         """

@@ -44,7 +44,7 @@ class KeptSequence(RecordSequence):
         self.seen: Counter[str] = Counter()
 
     def beat(self, beat: MemBeat) -> None:
-        """Count a read beat of the memory by its kind of line; a test connects it to the monitor."""
+        """Count a memory read beat by its kind of line; a test connects it to the monitor."""
         if not beat.write:
             place = self.env.scoreboard.memory.located(beat)[1]
             self.seen[place] += 1
@@ -120,7 +120,7 @@ class ServedSequence(KeptSequence):
 
     @property
     def tainted(self) -> set[int]:
-        """Indices of the lines that a store has poisoned in this epoch, from the model."""
+        """Indices of the lines that a store poisoned in the present epoch, from the model."""
         state = self.env.scoreboard.model.line_state
         config = self.env.scoreboard.model.config(self.region)
         assert config is not None, f"region {self.region} is not committed"
@@ -128,7 +128,7 @@ class ServedSequence(KeptSequence):
         return {line for line, seen in found if seen is not None and seen.poisoned}
 
     async def spoil(self, config: RegionConfig, line: int, poison: bool) -> None:
-        """Send a store that invalidates the kept sum of a line: whole, partial or poisoned."""
+        """Store to a line (whole, partial or poisoned), which ends its kept sum (KEEP_SUM)."""
         kind = self.random()
         be = byte_enables(self.rng) if kind < 0.4 else None
         worker = self.randrange(config.workers)
@@ -137,7 +137,7 @@ class ServedSequence(KeptSequence):
 
 
 class StoreMissSequence(KeptSequence):
-    """Stores to lines whose kept sums were evicted to memory: none of these sums may be used again.
+    """Stores to lines whose kept sums (KEEP_SUM) were evicted: these must not be used again.
 
     The lines are used in turn, so that each has been evicted before its turn.
     """
@@ -157,7 +157,7 @@ class StoreMissSequence(KeptSequence):
 
 
 class MixedKeptSequence(KeptSequence):
-    """Stores, sums and raw reads in random order, on lines that are evicted and fetched."""
+    """FP32 stores, reads of sums and of workers' lines, randomly mixed, on evicted lines."""
 
     transactions: int = 240
 
@@ -190,7 +190,7 @@ class MixedKeptSequence(KeptSequence):
 
 
 class KeptFaultSequence(KeptSequence):
-    """Memory errors and poison on kept sums, and on the workers' lines that are added.
+    """Memory errors and poison on sums kept by KEEP_SUM, and on the workers' lines that are added.
 
     A kept sum that cannot be read is gathered again. A sum with a poisoned worker is not kept.
     """
@@ -256,7 +256,7 @@ class RefusedStoreSequence(KeptSequence):
 
 
 class CommitSequence(KeptSequence):
-    """A commit that waits for an FP32 sum: the new epoch must not keep this sum."""
+    """A commit that waits for an FP32 sum (KEEP_SUM), which the new epoch must not keep."""
 
     rounds: int = 4
 
@@ -419,7 +419,7 @@ class PairSequence(NfSequence):
 
 
 class LoneLineSequence(NfSequence):
-    """FP32 sums of zero, one or few workers, and raw reads: bit-exact, NaNs included."""
+    """FP32 sums of no, one or few workers, and single workers' lines: bit-exact, also NaNs."""
 
     async def body(self) -> None:
         config = await self.start_region(None, Mode.FP32, 3, self.randint(33, 64))

@@ -111,7 +111,10 @@ class RecordSequence(NfSequence):
         return list(range(first, first + 1 + planes))
 
     async def each(self, config: RegionConfig, lines: list[int], worker: int | None) -> None:
-        """Contribute as `worker` to each line, or read a view (None); one request at a time."""
+        """Contribute as `worker` to each line, or read it (None); one request at a time.
+
+        A read is of the result, of INFO, or of count plane 0 (FP32: worker 0's line).
+        """
         for line in lines:
             if worker is None:
                 selectors = (0, self.part_selector(config), INFO_SELECTOR)
@@ -262,10 +265,10 @@ class RefusedInitialisationSequence(RecordSequence):
 
 
 class RandomErrorSequence(RecordSequence):
-    """Random memory errors on all paths in mixed traffic, each epoch with a part without errors.
+    """Random memory errors on all paths in mixed traffic, and a part without errors after each.
 
     The scoreboard sees each error at the memory port. One request at a time is in flight on
-    a line, so that it is known which one hit the error. The last epoch has no errors.
+    a line, so that it is known which one hit the error. After the last commit there are no errors.
     """
 
     rate: float = 0.04

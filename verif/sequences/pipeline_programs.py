@@ -397,9 +397,9 @@ class ReadStateSequence(StateBase):
                 await self.in_a_row(config, line, self.kinds(config, line, part))
 
     def kinds(self, config: RegionConfig, line: int, part: bool) -> list[M2SMessage]:
-        """Return reads of plane and vote, or (FP32) worker 0's line and sum.
+        """Return reads of count plane 0 and vote, or (FP32) of worker 0's line and the sum.
 
-        The result comes first unless `part`. FP32: the last worker's line is read, too.
+        The vote or sum comes first unless `part`. FP32: the last worker's line is read, too.
         """
         kinds = ["plane", "vote"] if config.mode.low_bit else ["raw", "sum"]
         reads = [self.message(config, kind, line) for kind in kinds[:: 1 if part else -1]]
@@ -414,7 +414,7 @@ class ReadStateSequence(StateBase):
 
 
 class OwnMarkSequence(StateBase):
-    """Lines that share their mark (nf_written, lines evicted in this epoch) with no other line.
+    """Lines whose mark ("was evicted", see nf_written) no other line shares.
 
     The record of such a line is fetched because of that line's mark alone, also if it holds nothing
     but poison or a loss.

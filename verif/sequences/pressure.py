@@ -64,10 +64,11 @@ class MissSequence(NfSequence):
 
 
 class EverySlotSequence(NfSequence):
-    """FP32 stores and sums of more lines than slots, in bursts, without and with KEEP_SUM.
+    """FP32 stores and reads of sums of more lines than slots, in bursts, without and with KEEP_SUM.
 
-    Each slot is filled, stored to, summed from and given to another line; the next epoch claims all
-    slots at once. A slot with a kept sum responds without reads of the workers' lines.
+    Each slot is filled, stored to, summed from and given to another line; the next epoch of the
+    region claims all slots at once. With KEEP_SUM later sums are answered without reads of the
+    workers' lines.
     """
 
     async def body(self) -> None:
@@ -101,9 +102,9 @@ class ReadOnlySequence(NfSequence):
 
 
 class StoreSequence(NfSequence):
-    """FP32 stores, partial stores, sums and raw reads of 7 lines, with slow memory.
+    """FP32 stores, partial stores, and reads of sums and of workers' lines, with slow memory.
 
-    With fewer slots than lines, a slot is needed while its stores or sums are in progress.
+    7 lines are in use: with fewer slots, a slot is needed while its stores or sums are in progress.
     """
 
     async def body(self) -> None:
@@ -133,7 +134,11 @@ class StoreSequence(NfSequence):
 
 
 class StoreBurstSequence(NfSequence):
-    """About 40 FP32 stores of one line in progress at once, then sums and raw reads in bursts."""
+    """About 40 FP32 stores of one line in progress at once, then bursts of reads of it.
+
+    The stores are more than a small counter of them could count. The reads are of the sum and of
+    single workers' lines.
+    """
 
     async def body(self) -> None:
         config = await self.start_region(0, Mode.FP32, 2, 64)
@@ -609,10 +614,10 @@ class StandstillSequence(ParkedBase):
         assert most <= COVER, f"{most} records requested, {COVER} cover a latency of {NEAR}"
 
     async def gathers(self) -> None:
-        """Check that a kept sum is answered from its slot while the memory port stalls.
+        """Check that a kept sum (KEEP_SUM) is answered from its slot while memory stalls.
 
-        First with any number of raw reads that wait for AR, then with a store to another line whose
-        response is stalled: the sum takes no more cycles.
+        First with any number of reads of workers' lines that wait for AR, then with a store to
+        another line whose response is stalled: the sum takes no more cycles.
         """
         kept = await self.start_region(2, Mode.FP32, 0, 2, keep_sum=True, ready=True)
         for worker in range(WORKERS):

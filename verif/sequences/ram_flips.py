@@ -678,9 +678,9 @@ class MendedSequence(SlotFlipSequence):
 
 
 class LossAtOnceSequence(SlotFlipSequence):
-    """Operations on a line in the cycles in which its loss is written: they find it lost.
+    """Operations on a line in the cycles in which it becomes lost, because its slot was damaged.
 
-    The loss is counted once.
+    They find the line lost (empty and poisoned). The loss is counted once.
     """
 
     async def body(self) -> None:
@@ -718,7 +718,7 @@ class ForwardedSequence(SlotFlipSequence):
 
 
 class LostKeptSequence(SlotFlipSequence):
-    """Flips in a slot with a kept FP32 sum (KEEP_SUM), which its eviction finds: both are lost."""
+    """Flips in a slot with a kept sum (KEEP_SUM), found when it is evicted: both are lost."""
 
     async def body(self) -> None:
         slots = range(self.slots)

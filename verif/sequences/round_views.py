@@ -144,7 +144,11 @@ class CloseSequence(NfSequence):
     async def everything(
         self, config: RegionConfig, hosts: list[int]
     ) -> dict[tuple[int, int], S2MDRS]:
-        """Read result, INFO and a part of each line as each of these hosts (LD-IDs).
+        """Read each line's result, INFO and count plane 0 (FP32: worker 0's line) as each host.
+
+        Args:
+            config: descriptor of the region.
+            hosts: LD-IDs to read as.
 
         Returns:
             The responses by (selector, line), with tag and LD-ID 0.
@@ -174,7 +178,7 @@ class HeldCloseSequence(NfSequence):
     """CLOSE after reads whose responses the host does not accept: it is answered after them.
 
     A few responses wait inside the link, more also inside the core. A read that arrives later must
-    see the closed epoch, in which no read is early (checked by the scoreboard). `retrain`: the
+    see the region closed, so that it is not early (checked by the scoreboard). `retrain`: the
     physical layer is down when CLOSE is written.
     """
 
@@ -201,7 +205,7 @@ class HeldCloseSequence(NfSequence):
 class InfoSequence(NfSequence):
     """Reads of INFO (bookkeeping) of lines: in use, during commits, evicted, saturated.
 
-    With few slots also of lost lines.
+    With few slots also of lines whose record could not be read (lost).
     """
 
     mode: Mode = Mode.G_BINARY
@@ -380,7 +384,7 @@ class EveryCloseSequence(ParkedBase):
             await self.reads(config)
 
     async def reads(self, config: RegionConfig) -> None:
-        """Read the result, a part and INFO of every line."""
+        """Read the result, count plane 0 (FP32: worker 0's line) and INFO of every line."""
         result = sum_selectors(config)[0] if config.mode.bits else 0
         selectors = (result, self.part_selector(config), INFO_SELECTOR)
         for line in (UNTOUCHED, SOME, COMPLETE):

@@ -107,7 +107,7 @@ class LossyStore(MemStore):
 
 
 class OneRoundModel(DeviceModel):
-    """Model that starts no new epoch for an unchanged descriptor: state of the old one stays."""
+    """Model in which a commit of an unchanged descriptor starts no epoch: old state stays."""
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         return (
@@ -118,7 +118,7 @@ class OneRoundModel(DeviceModel):
 
 
 class BelievingModel(DeviceModel):
-    """Model that starts every epoch with one contribution of worker 0 in each line."""
+    """Model in which a commit leaves one contribution of worker 0 in each line of the region."""
 
     def commit(self, region: int, config: RegionConfig, epoch: int) -> CommitCode:
         code = super().commit(region, config, epoch)

@@ -23,12 +23,12 @@ async def epoch_same_region(test: NfBaseTest) -> None:
 
 @nf_test(epochs.StaleStateSequence, profiles=ALL)
 def stale_state() -> None:
-    """Check that a new epoch never uses state of an older one, in a slot or in memory."""
+    """Check that a new epoch never uses state of an older one, from a slot or memory."""
 
 
 @nf_test(epochs.StaleNeighbourSequence)
 def stale_neighbour() -> None:
-    """Check that a record of an older epoch, fetched because of a shared mark, is not used."""
+    """Check that a record older than the commit, fetched for a shared mark, is not used."""
 
 
 @nf_test(epochs.CommitOverReadsSequence)

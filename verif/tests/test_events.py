@@ -14,7 +14,7 @@ def duplicates() -> None:
 
 @nf_test(events.PoisonSequence, profiles=ALL, shows="test_events::poison")
 def poison() -> None:
-    """Check that poisoned data is not added and that the line stays poisoned for the epoch."""
+    """Check that poisoned data is not added, and poisons its line until the next commit."""
 
 
 @nf_test(events.IllegalCodeSequence, profiles=ALL)

@@ -62,7 +62,7 @@ async def sums(dut: Any) -> None:
 
 @cocotb.test()
 async def kept_inputs(dut: Any) -> None:
-    """Check that a sum is returned to be kept only if no line of it has an error or poison."""
+    """Check that a sum is offered to be kept (KEEP_SUM) only without error or poison."""
     bench = await GatherBench(dut).reset()
     rng = bench.rng
     for _ in range(12):

@@ -90,4 +90,4 @@ class FpTimingTest(NfBaseTest):
 
 @nf_test(FpTimingTest)
 def clocks() -> None:
-    """Check the clocks of a first store, a first sum and a kept sum, and the rates of streams."""
+    """Check the clocks of first store, first sum and kept sum (KEEP_SUM), and stream rates."""

@@ -14,4 +14,4 @@ def pairs() -> None:
 
 @nf_test(LoneLineSequence)
 def lone_lines() -> None:
-    """Check that a sum of one worker is its line with canonical NaNs, and a raw read its bytes."""
+    """Check one worker's sum (its line, NaNs made canonical) and its own line (byte-exact)."""

@@ -28,7 +28,7 @@ def neighbours() -> None:
 
 @nf_test(int_codes.IntRefusalSequence)
 def refusals() -> None:
-    """Check the refusal of selector 0, missing views, reserved modes and too many workers."""
+    """Check refusals: selector 0, sums that the mode lacks, reserved modes, too many workers."""
 
 
 @nf_test(
@@ -44,6 +44,6 @@ def other_sign() -> None:
 
 @nf_test()
 async def events(test: NfBaseTest) -> None:
-    """Check poison, duplicates, early and strict reads of integer codes, by every view."""
+    """Check poison, duplicates, early and strict reads of integer codes, by every selector."""
     for strict in test.env.rng.sample((False, True), 2):
         await CodesEventSequence(test.env, strict=strict).run()

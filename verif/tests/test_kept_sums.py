@@ -26,17 +26,17 @@ class KeptTest(NfBaseTest):
 
 @nf_test(KeptTest, sequence=kept_sums.ServedSequence, profiles=ALL)
 def served() -> None:
-    """Check that an FP32 sum is gathered once, and again after a store or in a new epoch."""
+    """Check that with KEEP_SUM a sum is gathered once, and again after a store or commit."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.MixedKeptSequence, profiles=ALL)
 def mixed() -> None:
-    """Check stores and reads that race for lines whose sums are kept, evicted and fetched."""
+    """Check racing stores and reads of sums that are kept (KEEP_SUM), evicted and fetched."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.KeptFaultSequence)
 def faults() -> None:
-    """Check that a kept sum that memory cannot return is gathered again, and never wrong."""
+    """Check that a kept sum (KEEP_SUM) that memory cannot return is gathered again."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.RefusedStoreSequence)
@@ -46,7 +46,7 @@ def refused_stores() -> None:
 
 @nf_test(KeptTest, sequence=kept_sums.CommitSequence)
 def commits() -> None:
-    """Check that a commit waits for a sum that returns to its slot to be kept."""
+    """Check that a commit waits for an FP32 sum that returns to its slot to be kept (KEEP_SUM)."""
 
 
 @nf_test(KeptTest, sequence=kept_sums.ReshapedSequence)
@@ -56,4 +56,4 @@ def reshaped() -> None:
 
 @nf_test(KeptTest, sequence=kept_sums.StoreMissSequence)
 def store_misses() -> None:
-    """Check that a store to a line that has left its slot ends the sum that is kept in memory."""
+    """Check that a store to a line without a slot ends its sum kept in memory (KEEP_SUM)."""

@@ -26,7 +26,7 @@ def memory_errors() -> None:
 
 @nf_test(profiles=ALL)
 async def record_errors(test: NfBaseTest) -> None:
-    """Check that a record that is read with an error or poison poisons its line for the epoch."""
+    """Check that a record read with an error or poison poisons its line until the next commit."""
     for region, mode in enumerate((test.env.rng.choice(LOW_BIT), Mode.FP32)):
         await memory_faults.RecordErrorSequence(test.env, mode=mode, region=region).run()
 

@@ -38,7 +38,7 @@ async def g_ternary(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL)
 async def fp32(test: NfBaseTest) -> None:
-    """Check FP32: sums in worker order, bit for bit, and raw reads, for W of 1, 5 and 64."""
+    """Check FP32 sums (worker order, bit for bit) and single workers' lines; W of 1, 5, 64."""
     await AggregateSequence(test.env, mode=Mode.FP32, workers=5, partial=0.2).run()
     for workers, lines_log2 in ((1, 2), (64, 0)):
         await AggregateSequence(

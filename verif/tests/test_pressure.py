@@ -19,7 +19,7 @@ def misses() -> None:
 
 @nf_test(pressure.EverySlotSequence)
 def every_slot() -> None:
-    """Check FP32 stores and sums, also kept ones, in every slot."""
+    """Check FP32 stores and sums, also sums kept by KEEP_SUM, in every slot."""
 
 
 @nf_test(pressure.ReadOnlySequence)

@@ -97,7 +97,7 @@ def double_flips() -> None:
 @cocotb.parametrize(lines=["counts", "fp32"])
 @nf_test()
 async def lost_slots(test: NfBaseTest) -> None:
-    """Check that the line of a damaged slot is lost, counted once and never complete."""
+    """Check that the line of a damaged slot is lost (poisoned), counted once and never complete."""
     mode = Mode.FP32
     if test.settings["lines"] == "counts":
         mode = test.env.rng.choice((Mode.G_BINARY, Mode.G_TERNARY, Mode.G_INT4))
@@ -122,12 +122,12 @@ def forwarded() -> None:
 
 @nf_test(ram_flips.KeptOverDamageSequence)
 def kept_over_damage() -> None:
-    """Check that a sum that returns to be kept finds its damaged line lost."""
+    """Check that an FP32 sum that returns to be kept (KEEP_SUM) finds its damaged line lost."""
 
 
 @nf_test(ram_flips.LostKeptSequence)
 def lost_kept() -> None:
-    """Check that a line that is found lost by its eviction loses its kept sum as well."""
+    """Check that a line that its eviction finds damaged loses its kept sum (KEEP_SUM) as well."""
 
 
 @nf_test()

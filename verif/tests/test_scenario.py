@@ -24,7 +24,7 @@ def wide_regions() -> None:
 
 @nf_test(ScenarioTest, use="many_commits")
 def many_commits() -> None:
-    """Check scenarios with hundreds of epochs, most of them under load."""
+    """Check scenarios with hundreds of commits, most of them under load."""
 
 
 @nf_test(ScenarioTest, use="reshaped_regions")

@@ -128,12 +128,12 @@ def pairs() -> None:
 
 @nf_test(round_views.EveryCloseSequence)
 def closed() -> None:
-    """Check late writes and all reads of a closed epoch, in each mode."""
+    """Check late writes and all reads of a region after CLOSE, in each mode."""
 
 
 @nf_test(int_codes.EveryIntSequence)
 def codes() -> None:
-    """Check every view of integer codes, for every class of W, with every shape of codes."""
+    """Check reads of integer codes by every selector, for each class of W and code shape."""
 
 
 @nf_test(round_views.EveryStatusSequence)

@@ -20,12 +20,12 @@ def every_net() -> None:
 
 @nf_test(int_codes.Tern5CodesSequence)
 def codes() -> None:
-    """Check votes of subsets of workers in any order, with evictions and epochs of other modes."""
+    """Check votes of subsets of workers in any order, with evictions and commits of other modes."""
 
 
 @nf_test(int_codes.Tern5RefusalSequence)
 def refusals() -> None:
-    """Check refusals: views of other modes, partial writes, reserved modes, too many workers."""
+    """Check refusals: wrong selectors, partial writes, reserved modes, too many workers."""
 
 
 @nf_test(

@@ -33,7 +33,7 @@ def retrain(cfg: EnvConfig) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def close(test: NfBaseTest) -> None:
-    """Check that a closed epoch reads the same for all hosts, and that later writes are LATE."""
+    """Check that after CLOSE all hosts read the same, and that later contributions are LATE."""
     await round_views.CloseSequence(
         test.env, rounds=len(round_views.AGGREGATING)
     ).run()  # unscaled: fewer see no duplicate
@@ -41,13 +41,13 @@ async def close(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
-    """Check closed epochs as `close` does, a hundred times (scaled)."""
+    """Check regions after CLOSE as `close` does, a hundred times (scaled)."""
     await round_views.CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 
 @nf_test(round_views.HeldCloseSequence, configure=host_link(**ONE_CREDIT))
 def held_close() -> None:
-    """Check that CLOSE is answered after the responses of all reads that found the epoch open."""
+    """Check that CLOSE is answered after the responses of all reads that arrived before it."""
 
 
 @nf_test(round_views.HeldCloseSequence, configure=retrain, retrain=True)
