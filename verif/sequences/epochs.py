@@ -40,7 +40,7 @@ class EpochOtherSequence(NfSequence):
 
 
 class EpochSameSequence(NfSequence):
-    """Commits of a region under its own traffic: each request is wholly before or after one."""
+    """Commits of a region under its own traffic: each request is wholly before or after each."""
 
     mode: Mode = Mode.G_BINARY
     commits: int = 8

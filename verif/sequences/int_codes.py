@@ -264,7 +264,7 @@ class IntRefusalSequence(IntSequence):
         await self.commits(config)
 
     async def commits(self, config: RegionConfig) -> None:
-        """Commit reserved modes (code MODE), and W above `most` (PLANES)."""
+        """Commit reserved modes (code MODE), and more workers than counters can add (PLANES)."""
         unused = self.hw.regions - 1
         for code in self.sample(range(6, 16), 10):
             bad = replace(config, mode=Mode(code))

@@ -123,7 +123,7 @@ class RecordSequence(NfSequence):
                 await self.fill_lines(config, line, worker)
 
     async def steps(self, config: RegionConfig, lines: list[int], *workers: int | None) -> None:
-        """Call `each` for each item of `workers`, in this order; None reads."""
+        """Contribute to each line as each worker of `workers` in order; None reads; see `each`."""
         for worker in workers:
             await self.each(config, lines, worker)
 

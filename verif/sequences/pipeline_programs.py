@@ -408,7 +408,7 @@ class ReadStateSequence(StateBase):
         return reads
 
     async def reads(self, config: RegionConfig, line: int, part: bool) -> None:
-        """Send the reads of `kinds`, one at a time."""
+        """Send the reads of a line that `kinds` returns; wait for the response of each."""
         for message in self.kinds(config, line, part):
             await self.call(message)
 

@@ -337,7 +337,11 @@ class StatusSequence(NfSequence):
         await self.look()
 
     async def last_word(self) -> None:
-        """Use worker 63 of the highest region: its count of lines is read for each increment."""
+        """Contribute as workers 63, 62 and 0 to lines of the last region, and read STATUS.
+
+        STATUS has the number of lines of each worker. Worker 63 of the last region has the last
+        word of the device's counts.
+        """
         last = self.hw.regions - 1
         config = await self.start_region(last, Mode.G_BINARY, 3, 64)
         self.configs[last : last + 1] = [config]

@@ -195,13 +195,13 @@ class SilentTest(LinkTest):
 
 
 class SilentLossUp(SilentTest):
-    """Negative twin: undetected loss of a response's flit."""
+    """Negative twin: the flit of a response is lost, without an error to detect."""
 
     way = Direction.S2M
 
 
 class SilentCopyDown(SilentTest):
-    """Negative twin: undetected copy of a request's flit."""
+    """Negative twin: the host sends the flit of a request twice, without an error to detect."""
 
     def plan(self) -> tuple[FaultRule, ...]:
         return (FaultRule(FaultKind.FLIP_1, places=(1 << 40,)),)
@@ -211,7 +211,7 @@ class SilentCopyDown(SilentTest):
 
 
 class SilentCopyUp(SilentCopyDown):
-    """Negative twin: undetected copy of a response's flit."""
+    """Negative twin: the host receives the flit of a response twice, without an error to detect."""
 
     def hit(self) -> None:
         self.host.repeat_received()

@@ -75,5 +75,5 @@ async def packings(dut: Any) -> None:
 
 @link_test
 async def retries(dut: Any) -> None:
-    """Check the same as `packings` with damaged flits and retrains at random moments."""
+    """Check random packing, grants and back-pressure with random damaged flits and retrains."""
     await _drawn(dut, (*Episodes.PLAIN, "damage", "damage", "retrain", "retrain"), _rounds())

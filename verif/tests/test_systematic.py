@@ -158,7 +158,7 @@ def tallies() -> None:
 
 @nf_test(eviction.EveryMarkSequence)
 def marks() -> None:
-    """Check every row of marks of evicted lines, of every region."""
+    """Check eviction and fetch of a line in every row of the mark table, in every region."""
 
 
 @nf_test(eviction.EveryMissSequence)

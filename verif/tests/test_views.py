@@ -41,7 +41,7 @@ async def close(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
-    """Check regions after CLOSE as `close` does, a hundred times (scaled)."""
+    """Check in a hundred epochs (scaled) that after CLOSE hosts read the same; LATE is counted."""
     await round_views.CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 
@@ -52,7 +52,7 @@ def held_close() -> None:
 
 @nf_test(round_views.HeldCloseSequence, configure=retrain, retrain=True)
 def close_in_retrain() -> None:
-    """Check that CLOSE while the physical layer is down waits for the same reads."""
+    """Check that CLOSE, written while the physical layer is down, waits for earlier reads."""
 
 
 @nf_test(profiles=ALL)
