@@ -381,7 +381,7 @@ class WaitingBeatsSequence(NfSequence):
 
 
 class RefusedAgainSequence(NfSequence):
-    """An FP32 store that memory refuses, by a worker that has stored before: the worker stays seen.
+    """An FP32 store that memory refuses: its worker, which stored before, stays a contributor.
 
     Its next store, which memory accepts, is thus not a new line of the worker, and the line does
     not become complete a second time.

@@ -516,7 +516,7 @@ class EveryStatusSequence(NfSequence):
             await self.read_registers("IRQ_STATUS")
 
     async def some(self, config: RegionConfig) -> None:
-        """Issue three contributions and three reads of results."""
+        """Issue three contributions, each followed by a read of selector 0, to random lines."""
         for _ in range(3):
             await self.contribute(config, self.randrange(5), self.randrange(8), limit=2)
             await self.read_region(config, self.randrange(8), 0, limit=2)

@@ -215,7 +215,7 @@ class RtlDevice:
 
     @property
     def name(self) -> str:
-        """Name for people, with the simulator."""
+        """Kind of the device with its simulator, for example "rtl (verilator)", for messages."""
         return f"rtl ({self._simulator})"
 
     def reduce(self, bucket: ServedBucket) -> Counts:

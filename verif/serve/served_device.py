@@ -34,7 +34,7 @@ class ServedDevice(Protocol):
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """Kind of the device, for messages and reports."""
 
     def reduce(self, bucket: ServedBucket) -> Counts:
         """Reduce a bucket: fill ``bucket.got``, and return the counters.

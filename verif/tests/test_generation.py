@@ -11,7 +11,7 @@ from verif.tests.decorator import nf_test
 
 @nf_test(epochs.OldEpochSequence)
 def old_epochs() -> None:
-    """Check that a record of an earlier epoch is never state, however many commits ago."""
+    """Check that a record of an earlier epoch is never used, however many commits ago it is."""
 
 
 @nf_test(epochs.OldEpochSequence, mode=Mode.FP32, commits=20)

@@ -33,7 +33,7 @@ MIMICS = (
 
 
 def line_of(flit: int) -> bytes:
-    """Return the 64 bytes of a flit's payload."""
+    """Return the 64-byte payload of a flit, without its CRC."""
     return (flit & PAYLOAD_MASK).to_bytes(64, "little")
 
 

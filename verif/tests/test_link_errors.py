@@ -190,7 +190,7 @@ class SilentTest(LinkTest):
         """Skip the wait for responses: some of them never come."""
 
     def hit(self) -> None:
-        """Let the fault hit the next flit."""
+        """Let the planned fault hit the next flit that it may hit."""
         self.faults.armed = True
 
 

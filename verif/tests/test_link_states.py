@@ -59,7 +59,7 @@ class StateBench(RetryTestbench):
 
     @property
     def eseq(self) -> int:
-        """ESeq of the device."""
+        """Number of the flit that the device expects next (ESeq of nf_link_lrsm)."""
         return int(self.dut.u_lrsm.eseq_q.value)
 
     def bad(self) -> WireFlit:

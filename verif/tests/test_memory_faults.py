@@ -69,4 +69,4 @@ def waiting_beats() -> None:
 
 @nf_test(memory_faults.RefusedAgainSequence, profiles=ALL)
 def refused_again() -> None:
-    """Check that a refused FP32 store of a worker that has stored before leaves it seen."""
+    """Check that a worker stays a contributor of a line if memory refuses its second FP32 store."""

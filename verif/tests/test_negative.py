@@ -74,14 +74,14 @@ async def refuse(test: NfBaseTest, count: int) -> None:
 
 
 async def unseen_clear(test: NfBaseTest) -> None:
-    """Raise and clear IRQ_STATUS.ACCESS_ERROR, and read IRQ_STATUS."""
+    """Cause a refused access, clear all of IRQ_STATUS, and read it."""
     await refuse(test, 1)
     await test.env.registers.write("IRQ_STATUS", 0x3F)
     await test.env.registers.read("IRQ_STATUS")
 
 
 async def unseen_enable(test: NfBaseTest) -> None:
-    """Enable all interrupts, raise one, and wait."""
+    """Enable all interrupts, cause ACCESS_ERROR by a refused access, and wait 500 clocks."""
     await test.env.registers.write("IRQ_ENABLE", 0x3F)
     await refuse(test, 1)
     await test.env.clocks(500)

@@ -127,7 +127,7 @@ def kept_over_damage() -> None:
 
 @nf_test(ram_flips.LostKeptSequence)
 def lost_kept() -> None:
-    """Check that a line that its eviction finds damaged loses its kept sum (KEEP_SUM) as well."""
+    """Check that a damaged line, found by its eviction, loses its kept sum (KEEP_SUM) as well."""
 
 
 @nf_test()

@@ -23,7 +23,7 @@ def pipeline() -> None:
 
 @nf_test(pipeline_programs.HeldBackSequence)
 def held_back() -> None:
-    """Check operations that arrive in the clock of an event on their line: issue, fill, store."""
+    """Check operations in the cycle of another one of their line: issue, fill or store response."""
 
 
 @nf_test(pipeline_programs.LookupSequence)
