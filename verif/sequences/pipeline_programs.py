@@ -223,7 +223,7 @@ class LookupSequence(ParkedBase):
     """Reads and writes that find their line in each way, in each mode, for each class of W.
 
     The ways: in its slot, in memory, being fetched, without a record, with its eviction in
-    progress, with a full exit.
+    progress, with the queue to memory full.
     """
 
     async def body(self) -> None:

@@ -112,7 +112,7 @@ class ProtectionSequence(NfSequence):
         return self.randrange(8) * LINE_BYTES
 
     def selector(self, config: RegionConfig) -> int:
-        """Draw a selector: an edge of a mode's ranges, an edge plus 128, or any."""
+        """Draw a selector: an edge of a mode's ranges, one with bit 7 inverted, or any."""
         w = config.workers
         edges = (0, 1, w - 1, w, 7, 8, 15, 16, 63, 64, 63 + w, 64 + w, 127, 255)
         selector = self.choice((*edges, self.randrange(256)))

@@ -89,7 +89,7 @@ def commit_behind_commit() -> None:
 
 @nf_test(profiles=ALL)
 async def many_commits(test: NfBaseTest) -> None:
-    """Check commits of two hosts at once, with AXI4-Lite on them: a hundred passes (scaled)."""
+    """Check commits of two hosts and of AXI4-Lite at once, in a hundred passes (scaled)."""
     await play_commits(test, ROUNDS)
 
 
