@@ -109,7 +109,7 @@ class LrsmBench:
         """Receive a RETRY.Req after some RETRY.Frame flits.
 
         Args:
-            beside: other inputs that are high in the clock of the RETRY.Req.
+            `beside`: other inputs that are high in the clock of the RETRY.Req.
             eseq: its ESeq.
             number: its NUM_RETRY.
             frames: number of RETRY.Frame flits.
