@@ -29,7 +29,7 @@ from neuron_fabric.capture import Capture
 from neuron_fabric.errors import CaptureError, say, settle_output
 from scripts.common.arguments import positive
 from verif.replay.plan import default_routes
-from verif.replay.tensors import (
+from verif.replay.tensor_lines import (
     mean_of_sums,
     pack_shared,
     pack_tensor,

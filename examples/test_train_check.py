@@ -17,7 +17,7 @@ import torch
 from examples.check_variants import profile_of, spike, spike_at
 from examples.workloads import WORKLOADS
 from neuron_fabric.profile import read_profile, sketch, traced_head
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from scripts.cli import main as cli
 from scripts.cli import train_check
 from scripts.report.train_targets import BINARY, BINARY_HEAD, CHECKS, FP32, GUIDED

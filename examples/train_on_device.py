@@ -37,7 +37,7 @@ from examples.workloads import Digits, DigitsResNet
 from neuron_fabric import attach
 from neuron_fabric.errors import LineError, say
 from neuron_fabric.profile import sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.reducers.server_wire import default_socket
 from scripts.build import registry
 from scripts.cli.serve import MODEL, RTL, served, status

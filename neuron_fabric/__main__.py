@@ -16,9 +16,10 @@ from typing import NoReturn
 from neuron_fabric.calibration import calibrate_command
 from neuron_fabric.capacity import capacity_command, scale_command
 from neuron_fabric.command_line import intermixed
-from neuron_fabric.errors import LineError, one_line, say, settle_output
+from neuron_fabric.errors import LineError, say, settle_output
 from neuron_fabric.hook import ddp_check_command
 from neuron_fabric.monitor import monitor_command
+from neuron_fabric.printable import one_line
 from neuron_fabric.profile import profile_command
 
 # Each module has HELP, EXAMPLES, add_arguments(parser) and run(args), which returns the exit code.

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from torch.nn.parallel import DistributedDataParallel
 
-from neuron_fabric.hook.refusal import end, second_hook
+from neuron_fabric.hook.attach_checks import end, second_hook
 
 
 class HookState:

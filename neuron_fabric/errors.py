@@ -11,34 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Self, TextIO
 
-# Text from outside (files, names, environment, command line) may contain escape sequences that move
-# the cursor, line breaks that forge a line of output, or a megabyte of anything. All output
-# therefore uses `say`, which prints one line a text, and every error that a user sees is a
-# `LineError`. ruff forbids `print`.
+from neuron_fabric.printable import one_line
 
-MAX_WORD = 200
-"""Greatest length of a foreign text within a line: a name, a note, a cause."""
+# All output uses `say`, which prints one printable line a text, and every error that a user sees is
+# a `LineError`. ruff forbids `print`.
+
 MAX_LINE = 4000
 """Greatest length of a line: commands to paste are long."""
-
-
-def one_line(value: object, limit: int = MAX_WORD) -> str:
-    r"""Return ``value`` as printable text of at most ``limit`` characters; others become escapes
-    (``\n``, ``\x1b``, ``\u202e``)."""
-    try:
-        text = value if isinstance(value, str) else str(value)
-    except (ValueError, RecursionError):  # a number of 5,000 digits, deep nesting
-        text = f"({type(value).__name__} that cannot be shown)"
-    if len(text) <= limit and text.isprintable():
-        return text
-    shown = "".join(c if c.isprintable() else _escape(c) for c in text[: limit + 1])
-    if len(text) <= limit and len(shown) <= limit:
-        return shown
-    return shown[: max(limit - 3, 0)] + "..."
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def say(*lines: object, file: TextIO | None = None, flush: bool = False) -> None:

@@ -35,7 +35,7 @@ from neuron_fabric.monitor.bench import readings
 from neuron_fabric.monitor.job_plan import Signal
 from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.output import write_text
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import Parameter
 from neuron_fabric.profile.profile_file import write_profile
 from neuron_fabric.profile.profile_types import (
@@ -54,7 +54,7 @@ from neuron_fabric.profile.profile_types import (
     ValidFor,
     Warmup,
 )
-from neuron_fabric.profile.rule import apply_rule, codes_that_pass
+from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import MORE, SUMS, Samples, Way, samples_path, write_samples
 from neuron_fabric.typed import typed
 

@@ -49,7 +49,7 @@ from neuron_fabric.monitor.signals import Reading
 from neuron_fabric.profile import Kind, Parameter, PhaseRoute, Profile, Region, read_profile
 from neuron_fabric.profile.profile_command import run as profile_verb
 from neuron_fabric.profile.profile_types import FULL, Floor, ModelId, Spread, ValidFor
-from neuron_fabric.profile.rule import apply_rule, codes_that_pass
+from neuron_fabric.profile.route_rule import apply_rule, codes_that_pass
 from neuron_fabric.profile.samples import Samples, Way, read_samples, samples_path, write_samples
 from neuron_fabric.tests.ddp.shadow_cases import naive_statistics
 from neuron_fabric.typed import typed

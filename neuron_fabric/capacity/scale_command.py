@@ -28,7 +28,7 @@ from neuron_fabric.codec.routes import LINE, Route, lines_of
 from neuron_fabric.errors import InputError, say
 from neuron_fabric.profile import PhaseRoute, Profile, fingerprint, sketch, traced_head
 from neuron_fabric.profile.binding import LEAST
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
 from neuron_fabric.profile.profile_types import Phases
 

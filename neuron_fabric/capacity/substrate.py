@@ -16,8 +16,9 @@ from typing import Any
 from neuron_fabric.capacity.cost_model import Coefficients, Device
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, parse_toml, read_text
-from neuron_fabric.errors import InputError, one_line
+from neuron_fabric.errors import InputError
 from neuron_fabric.output import write_text
+from neuron_fabric.printable import one_line
 from neuron_fabric.typed import typed
 
 FORMAT = "neuron-fabric-substrate"

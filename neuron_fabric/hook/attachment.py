@@ -28,6 +28,7 @@ from neuron_fabric.capacity.substrate import Substrate, read_substrate
 from neuron_fabric.codec import Route, lines_of
 from neuron_fabric.ddp import Hook, register
 from neuron_fabric.errors import AttachError, LineError
+from neuron_fabric.hook.attach_checks import check_model, check_momentum, end, warn
 from neuron_fabric.hook.bucket_hook import (
     FALLBACK,
     NAN,
@@ -37,10 +38,9 @@ from neuron_fabric.hook.bucket_hook import (
     BucketRouter,
     bucket_hook,
 )
-from neuron_fabric.hook.conditions import told as told_conditions
-from neuron_fabric.hook.conditions import watch_untold
 from neuron_fabric.hook.lost_ranks import Peers, watch
-from neuron_fabric.hook.refusal import check_model, end, warn
+from neuron_fabric.hook.training_conditions import told as told_conditions
+from neuron_fabric.hook.training_conditions import watch_untold
 from neuron_fabric.hook.training_session import TrainingSession, all_reducer
 from neuron_fabric.monitor import Controller
 from neuron_fabric.monitor.job_plan import WARMUP, Cost, Phase, check_monitor, costs_of, plan_of
@@ -49,7 +49,7 @@ from neuron_fabric.profile.portability import Conditions, Fit, fit
 from neuron_fabric.profile.profile_types import FULL, Region
 from neuron_fabric.ranks import other_rank, silent_rank, together
 from neuron_fabric.reducers.interface import Reducer
-from neuron_fabric.reducers.server_session import ServerReducer, most_lines
+from neuron_fabric.reducers.server_client import ServerReducer, most_lines
 from neuron_fabric.reducers.server_wire import DEFAULT, PREFIX, Hello, address
 from neuron_fabric.reducers.torch_reducer import MAX_WORKERS, TorchReducer
 from neuron_fabric.version import VERSION
@@ -354,21 +354,10 @@ def _asked(
         raise AttachError("attach", what, "train with fewer")
     here = replace(here, world_size=world)
     found = fit(read, model, here, strict=options.strict)
-    _check_momentum(read, optimizer)
+    check_momentum(read, optimizer)
     shape = fingerprint(found.binding.parameters)
     digest = hashlib.sha256(repr((VERSION, read, shape, options, here)).encode()).hexdigest()
     return _Asked(read, found, here, options, digest)
-
-
-def _check_momentum(profile: Profile, optimizer: Any) -> None:
-    """Refuse an optimizer with momentum if a region votes with its momentum."""
-    for region in profile.regions:
-        if not any(how.signal == "momentum" for how in region.phases.values()):
-            continue
-        groups = getattr(optimizer, "param_groups", ())
-        if any(group.get("momentum") for group in groups):
-            what = f"region {region.name!r} votes with its momentum, and the optimizer adds its own"
-            raise AttachError("attach", what, "give the optimizer momentum=0")
 
 
 def _reducer_of(asked: _Asked, model: Any, regions: Mapping[str, str]) -> Reducer:

@@ -43,9 +43,9 @@ from neuron_fabric.codec import Route, maxima, units
 from neuron_fabric.comm_hooks import HookState
 from neuron_fabric.ddp import DdpMean
 from neuron_fabric.hook import payload
+from neuron_fabric.hook.attach_checks import warn
 from neuron_fabric.hook.lost_ranks import Peers, is_lost
-from neuron_fabric.hook.refusal import warn
-from neuron_fabric.hook.sampling import Agreements, Measured, Signs, sample_of
+from neuron_fabric.hook.monitor_samples import Agreements, Measured, Signs, sample_of
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.profile.binding import LEAST
 from neuron_fabric.reducers.interface import F32, BucketLost, Outcome, Reducer

@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from neuron_fabric import attach
 from neuron_fabric.profile import sketch
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 
 CAPS_MB = (0.02, 25.0)
 """Several buckets, and one."""

@@ -26,7 +26,7 @@ from neuron_fabric.codec import (
     unpack_sums,
 )
 from neuron_fabric.codec.draws import Key, draws
-from neuron_fabric.hook.sampling import Index
+from neuron_fabric.hook.monitor_samples import Index
 from neuron_fabric.profile import PhaseRoute
 from neuron_fabric.reducers.interface import F32, U8, Part
 

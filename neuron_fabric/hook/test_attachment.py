@@ -19,7 +19,7 @@ from neuron_fabric.capacity.link_times import FRESH, KEPT, LinkTimes
 from neuron_fabric.capacity.substrate import shipped
 from neuron_fabric.codec import LINE, Route, lines_of
 from neuron_fabric.hook.attachment import NO_SUBSTRATE, vet
-from neuron_fabric.hook.conditions import ConditionProbe, optimizer_name, valid_for
+from neuron_fabric.hook.training_conditions import ConditionProbe, optimizer_name, valid_for
 from neuron_fabric.monitor.bench import PHASES, small_profile, small_region
 from neuron_fabric.monitor.job_plan import Cost, Phase, costs_of, plan_of
 from neuron_fabric.profile import PhaseRoute, Profile

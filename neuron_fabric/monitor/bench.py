@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.errors import MonitorError
-from neuron_fabric.hook.sampling import Agreements
+from neuron_fabric.hook.monitor_samples import Agreements
 from neuron_fabric.monitor import log
 from neuron_fabric.monitor.consensus import (
     COUNT_BIT,

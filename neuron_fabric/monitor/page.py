@@ -17,10 +17,10 @@ from pathlib import Path
 
 from jinja2 import Environment, StrictUndefined
 
-from neuron_fabric.errors import one_line
 from neuron_fabric.monitor.consensus import least_of
 from neuron_fabric.monitor.log import Segment, Step, bytes_by_route, last_run, loss_off, reason
 from neuron_fabric.monitor.states import Decision, Mode, Status
+from neuron_fabric.printable import one_line
 
 STYLE, TEMPLATE = (Path(__file__).with_name(name) for name in ("page.css", "page.html.j2"))
 LEFT, RIGHT, TOP, BOTTOM = 54.0, 10.0, 18.0, 22.0

@@ -25,7 +25,7 @@ from neuron_fabric.profile.profile_types import (
     Region,
     Rule,
 )
-from neuron_fabric.profile.rule import apply_rule
+from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
 HELP = "show, check or compare operating profiles, or apply the rule of one again"

@@ -25,7 +25,7 @@ from neuron_fabric.profile import (  # noqa: E402
     traced_head,
 )
 from neuron_fabric.profile.binding import Binding, bind_parameters, sketch_for  # noqa: E402
-from neuron_fabric.profile.draft import draft  # noqa: E402
+from neuron_fabric.profile.draft_profile import draft  # noqa: E402
 from neuron_fabric.profile.portability import Conditions, fit  # noqa: E402
 from neuron_fabric.profile.profile_types import FULL, ModelId, ValidFor  # noqa: E402
 

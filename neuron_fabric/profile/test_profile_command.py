@@ -14,7 +14,7 @@ import pytest
 from neuron_fabric import __main__
 from neuron_fabric.codec import Route
 from neuron_fabric.profile import PhaseRoute, parse_profile, read_profile, sketch, write_profile
-from neuron_fabric.profile.draft import draft
+from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.found_model import model_of_name
 from neuron_fabric.profile.profile_types import FULL
 from neuron_fabric.profile.samples import Samples, Way, samples_path, write_samples

@@ -24,7 +24,7 @@ from neuron_fabric.profile.profile_types import (
     Spread,
     Steady,
 )
-from neuron_fabric.profile.rule import apply_rule, bits_both_ways
+from neuron_fabric.profile.route_rule import apply_rule, bits_both_ways
 from neuron_fabric.profile.samples import (
     Samples,
     Way,

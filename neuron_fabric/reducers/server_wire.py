@@ -40,7 +40,8 @@ from typing import Any, get_args
 
 from neuron_fabric.codec.routes import Route
 from neuron_fabric.data import DataError, DataLimits, as_object, encodable, parse_json
-from neuron_fabric.errors import InputError, one_line
+from neuron_fabric.errors import InputError
+from neuron_fabric.printable import one_line
 from neuron_fabric.private_folder import NAME, make_private, private_temporary, who_else
 from neuron_fabric.typed import typed
 

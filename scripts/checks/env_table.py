@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environment variables of the project (`NF_...`) against their table in docs/environment.md.
+"""Check of the environment variables `NF_...` against their table in docs/environment.md.
 
-Each variable that code reads or sets stands in the table, and each row of the table in the code.
+Each variable that code reads or sets must be in the table, and each row of the table in the code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
 
 
 def violations(root: Path) -> list[str]:
-    """Variables without a row and rows without a variable, one line each."""
+    """Return an error line for each variable without a row and each row without a variable."""
     used: dict[str, str] = {}
     for path in tree.files(root, *SUFFIXES):
         if not tree.is_test(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line: bad input is one clear line and a non-zero exit, never a traceback."""
+"""Tests of the command line: bad input gives one clear line and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def test_bad_input_is_one_line(words: list[str], capfd: pytest.CaptureFixture[st
 def test_a_factor_that_is_none_is_one_line(
     factor: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With -1 every sequence had one transaction, and was green."""
+    """Check that NF_SCALE must be a number above 0.
+
+    With -1 every sequence had one transaction, and passed.
+    """
     monkeypatch.setenv("NF_SCALE", factor)
     assert main(["run", "test_regs::unmapped", "--dry-run"]) == 2
     said = capfd.readouterr().err
@@ -109,7 +112,7 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_an_interrupt_while_runs_are_handed_out(toy: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first ones run already: they are ended, and the others never begin."""
+    """Check Ctrl-C while `run_all` submits runs: started ones are ended, the others never begin."""
     submit, ended = ThreadPoolExecutor.submit, threading.Event()
     spec = RunSpec(toy.spec(), "toy_bench", ("adds_one",))
 
@@ -146,7 +149,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
-    """Every option and argument of a parser and of its actions, with the words before it."""
+    """Yield (words before it, action) of every option and argument of a parser and below."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for word, sub in action.choices.items():
@@ -157,7 +160,10 @@ def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_a_text(verb: str) -> None:
-    """And a metavar that is printed as it is: `%%` is an escape in help texts alone."""
+    """Check that every option has a help text, and a metavar without "%".
+
+    `%%` is an escape only in help texts.
+    """
     parser = make_parser(verb)
     for word in verb.split():
         below = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scheduler of RunSpecs: a number of jobs through concurrent.futures, with progress and Ctrl-C."""
+"""Parallel scheduler of RunSpecs on threads, with progress output and orderly end on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ class RunProgress:
 
 
 def _builds() -> list[BuildSpec]:
-    """Return the builds that have been in progress for a while."""
+    """Return the builds in progress, in any thread, that began at least 1 s ago."""
     now = time.monotonic()
     found = [build for build, since in build_cache.under_way() if now - since >= _SHORT_S]
     return list(dict.fromkeys(found))
 
 
 def line_of(record: RunRecord) -> str:
-    """Return the line of a run for terminal and log."""
+    """Return the result of a run in one line: "PASS test_x::y icarus seed 1 2.0 s"."""
     word = {"passed": "PASS", "failed": "FAIL", "flaky": "FLAKY"}[record.status]
     cases = f" ({len(record.cases)} tests)" if len(record.cases) > 1 else ""
     build = "" if record.build_name == "default" else f" {record.build_name}"
@@ -117,7 +117,7 @@ def line_of(record: RunRecord) -> str:
 
 
 def details(record: RunRecord) -> list[str]:
-    """Return the details of a failure: cause, log, and the command that repeats it."""
+    """Return the lines on a failed run: cause, log, waves, and the command that repeats it."""
     lines = [f"  {record.kind}: {record.cause}", f"  log:   {record.log}"]
     if record.waves:
         lines.append(f"  waves: {record.waves}")
@@ -144,7 +144,7 @@ def run_all(
     on_tick: Callable[[], None] = lambda: None,
     interrupted: threading.Event | None = None,
 ) -> list[RunRecord]:
-    """Run everything, in order; records are returned in the order of completion.
+    """Run everything, started in order; return the records in the order of completion.
 
     Ctrl-C (or SIGTERM, SIGHUP) sets ``interrupted``, calls ``end`` and returns what finished, so no
     record is lost. A second Ctrl-C raises KeyboardInterrupt.
@@ -165,7 +165,7 @@ def run_all(
     pending: set[Future[RunRecord]] = set()
 
     def take(done: set[Future[RunRecord]]) -> bool:
-        """Pass on the records; return whether one failed."""
+        """Pass the records of finished futures to `on_record`; return whether one failed."""
         came = [record for record in map(_result, done) if record is not None]
         for record in came:
             records.append(record)
@@ -196,7 +196,7 @@ def run_all(
 
 
 def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
-    """Run; a fault of the runner fails only this run."""
+    """Execute a run; an exception of the runner becomes an infrastructure failure of this run."""
     try:
         return runner(spec)
     except (Interrupted, CancelledError):
@@ -206,7 +206,7 @@ def _safely(runner: Runner, spec: RunSpec) -> RunRecord:
 
 
 def _result(future: Future[RunRecord]) -> RunRecord | None:
-    """Return the record, or None for a run that was cancelled."""
+    """Return the record of a future, or None for a run that was cancelled."""
     try:
         return future.result()
     except (Interrupted, CancelledError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accepted figures, and figures that became worse than accepted by more than 5 %.
+"""Baseline of figures: accepted values, and detection of values worse by more than 5 %.
 
 `baseline.json` contains the followed figures of each result by name; `nf measure figures WHAT
 --accept` rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
@@ -22,12 +22,15 @@ Baseline = dict[str, dict[str, float]]
 
 
 def read() -> Baseline:
-    """Return the accepted values by result and figure. Raise NfError if the file is damaged."""
+    """Return the accepted values by result and name of figure; NfError if the file is damaged."""
     return data.load_json(FILE, Baseline)
 
 
 def accept(result: FigureResult) -> None:
-    """Accept the figures of a result; figures that it has not measured keep their values."""
+    """Store the followed figures of a result as the new baseline.
+
+    Figures that it has not measured keep their values.
+    """
     known = read() if FILE.exists() else {}
     known[result.figure] = {**known.get(result.figure, {}), **result.followed}
     whole = {
@@ -43,8 +46,14 @@ def accept(result: FigureResult) -> None:
 def slipped(
     followed: Mapping[str, float], accepted: Mapping[str, float], whole: bool = False
 ) -> list[str]:
-    """Return a line for each figure that is worse than accepted by more than SLIP, or that has no
-    accepted value; with ``whole`` also for each that was not measured.
+    """Return a line for each figure that is worse than accepted by more than SLIP (5 %).
+
+    A figure without an accepted value also gives a line.
+
+    Args:
+        followed: Measured values by name.
+        accepted: Accepted values by name.
+        whole: Whether an accepted figure that was not measured gives a line, too.
     """
     out = []
     for name, value in followed.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf measure figures`: measure one figure or all, compare with the baseline, write the page."""
+"""`nf measure figures`: measures one figure or all, compares with the baseline, writes the page."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure the chosen figure, or all of them."""
+    """Measure the chosen figure, or all of them; return 1 if a value has slipped, else 0."""
     if args.what == ALL:
         return run_all(FIGURES, args)
     return run_one(args.what, FIGURES[args.what], args)
@@ -80,19 +80,22 @@ def run_one(
     folder: Path = FOLDER,
     commit: str = "",
 ) -> int:
-    """Measure a figure; return 1 if one of its values has slipped.
+    """Measure a figure, write its result file, and compare it with the baseline.
 
     A part of a figure, selected by options, is written to a separate result file, so that a
     complete one is never lost. With options that change the meaning of values nothing is compared.
 
     Args:
-        name: name of the figure.
-        module: its module.
-        args: options.
-        command: command that repeats it.
-        whole: every value of the baseline must be present.
-        folder: folder of the result files.
-        commit: commit of the checkout; see `result_file.measure`.
+        name: Name of the figure.
+        module: Its module.
+        args: Options.
+        command: Command that repeats it.
+        whole: Every value of the baseline must be present.
+        folder: Folder of the result files.
+        commit: Commit of the checkout; see `result_file.measure`.
+
+    Returns:
+        Exit code: 1 if one of its values has slipped, else 0.
 
     Raises:
         OptionError: --accept with an option that changes the meaning of values.
@@ -122,7 +125,7 @@ def run_one(
 
 
 def _defaults(module: ModuleType) -> argparse.Namespace:
-    """Return the options of a complete measurement."""
+    """Return the default options of a figure, which measure all of it."""
     parser = argparse.ArgumentParser()
     module.add_arguments(parser)
     return parser.parse_args([])
@@ -131,7 +134,11 @@ def _defaults(module: ModuleType) -> argparse.Namespace:
 def run_all(
     figures: Mapping[str, ModuleType], args: argparse.Namespace, folder: Path = FOLDER
 ) -> int:
-    """Measure every figure with its defaults, then write the page of their result files."""
+    """Measure every figure with its defaults, then write the HTML page of their result files.
+
+    Returns:
+        Exit code: 1 if a value has slipped, else 0.
+    """
     start = time.monotonic()
     page, codes = Path(args.html), []
     if page.absolute().is_relative_to(folder.absolute()):

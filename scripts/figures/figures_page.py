@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offline page of all figures. Every number on it is in a result file."""
+"""Offline HTML page of all figures; every number on it is in a result file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _LOG_SPAN, _MOST_TICKS = 16, 8
 
 
 def picture(plot: Plot) -> str:
-    """Draw a plot. Identical lines become one with all their names, since the last would hide the
-    others. Raise ValueError if it has no point.
+    """Return the SVG of a plot; raise ValueError if it has no point.
+
+    Identical lines become one with all their names, since the last would hide the others.
     """
     names: dict[tuple[Points, bool], list[str]] = {}
     for line in plot.lines:
@@ -35,7 +36,13 @@ def page(
     accepted: Baseline,
     seconds: float = 0.0,
 ) -> str:
-    """Return the page; ``seconds`` is the time of the whole command."""
+    """Return the text of the HTML page.
+
+    Args:
+        results: Results of the figures.
+        accepted: Baseline.
+        seconds: Duration of the whole command.
+    """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawings of the documents, and the rules of the front page: each is broken once."""
+"""Tests of the drawings of the documents, and of the rules of the front page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts.figures import drawings
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """Return a copy of the front page and of the drawings."""
+    """Return a folder with a copy of the front page and of the drawings."""
     (tmp_path / "docs").mkdir()
     for name in ("README.md", *drawings.DRAWINGS):
         (tmp_path / name).write_bytes((ROOT / name).read_bytes())
@@ -52,7 +52,7 @@ def test_a_stale_drawing(page: Path, name: str, gone: bool) -> None:
     [(Mode.G_BINARY, 1), (Mode.G_TERNARY, 2), (Mode.G_INT4, 4), (Mode.G_INT8, 8), (Mode.FP32, 32)],
 )
 def test_elements_take_bits_in_order(mode: Mode, bits: int) -> None:
-    """The table of line formats in section 1 of the specification."""
+    """Check the element that owns each bit of a line, by the line formats (controller spec §1)."""
     assert drawings._owners(mode) == [bit // bits for bit in range(drawings.BITS)]
 
 

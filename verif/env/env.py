@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment: three agents, the register predictor, scoreboard and coverage."""
+"""The pyuvm environment: three agents (link, registers, memory), register predictor, scoreboard,
+coverage.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ from verif.scoreboard.link_state import LinkState
 
 
 def clock_now() -> int:
-    """Return the present clock."""
+    """Return the number of the present cycle, from the simulation time."""
     return round(get_sim_time("ns")) // CLOCK_NS
 
 
 class Sink(uvm_analysis_export):
-    """Analysis export that calls a function."""
+    """Analysis export that calls a function with each item."""
 
     def __init__(self, name: str, parent: Any, function: Callable[[Any], None]) -> None:
         super().__init__(name, parent)
@@ -48,7 +50,10 @@ class Sink(uvm_analysis_export):
 class NfEnv(uvm_env):
     """Environment of the controller; set `dut` and `cfg` before the build phase.
 
-    `trace` collects what the link monitor sees, once a test makes it a list.
+    Attributes:
+        dut: Top level of the simulated design.
+        cfg: Configuration of the run.
+        trace: Requests and responses that the link monitor saw, if a test sets it to a list.
     """
 
     dut: Any
@@ -153,11 +158,13 @@ class NfEnv(uvm_env):
             self.coverage.register(register.name, access.data, access.write)
 
     async def clocks(self, count: int) -> None:
-        """Wait for a number of clocks."""
+        """Wait for a number of cycles."""
         await Timer(count * CLOCK_NS, "ns")
 
     def errors(self) -> list[str]:
-        """Return the findings of all checkers at the end of the test."""
+        """Return the findings of all checkers at the end of the test; counters only without other
+        findings.
+        """
         scoreboard = self.scoreboard
         scoreboard.finish()
         if self.cfg.check_counters and not scoreboard.errors:

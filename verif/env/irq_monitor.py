@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check of the interrupt pin against IRQ_STATUS and IRQ_ENABLE, in every clock.
+"""Check of the interrupt pin against IRQ_STATUS and IRQ_ENABLE.
 
-The pin is looked at when it changes, and now and then in between: what it must be changes with
-events on other ports only, so nothing happens to it that this does not see.
+The pin is compared when it changes, and every PERIOD cycles in between: its right value changes
+with events on other ports only, which the predictor sees.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ PERIOD = 200
 
 
 class IrqMonitor(uvm_component):
-    """Monitor of the interrupt pin; set `dut` and `predictor` before the run phase."""
+    """Monitor that checks the level of the interrupt pin; set `dut` and `predictor` before the run
+    phase.
+    """
 
     dut: Any
     predictor: RegisterPredictor
@@ -42,7 +44,13 @@ class IrqMonitor(uvm_component):
             before = want
 
     def judge(self, value: str, before: Span, after: Span) -> None:
-        """Compare the pin with its expected range between two moments."""
+        """Report a finding if the interrupt pin is unknown or outside its range.
+
+        Args:
+            value: Level of the pin: "0", "1", "x" or "z".
+            before: Expected range at an earlier moment.
+            after: Expected range now; the pin may have any level between the two.
+        """
         if value not in "01":
             self.predictor.rules.report(f"IRQ pin is {value}")
         elif int(value) not in Span(min(before.low, after.low), max(before.high, after.high)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stimulus file: the transactions of a failed bulk replay, to be driven at signal level.
 
-JSON with the parameters of the device and operations in order: commit, write, or read with the line
-that the reducers expect. A read waits for all earlier writes.
+It is JSON with the parameters of the device and operations in order: commit, write, or read with
+the line that the reducers expect. A read waits for all earlier writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ _FIX = "write it again with `nf replay`"
 
 @dataclass(frozen=True)
 class CommitOperation:
-    """Commit of a region with a new epoch."""
+    """Commit of a region.
+
+    Attributes:
+        region: Number of the region.
+        config: Descriptor.
+        epoch: Value of EPOCH.
+    """
 
     region: int
     config: RegionConfig
@@ -46,7 +52,13 @@ class CommitOperation:
 
 @dataclass(frozen=True)
 class Write:
-    """MemWr of a line."""
+    """Write of a line (MemWr).
+
+    Attributes:
+        address: Byte address.
+        ldid: LD-ID.
+        data: 64 bytes.
+    """
 
     address: int
     ldid: int
@@ -55,7 +67,13 @@ class Write:
 
 @dataclass(frozen=True)
 class Read:
-    """MemRd of a line, and the expected data."""
+    """Read of a line (MemRd).
+
+    Attributes:
+        address: Byte address.
+        ldid: LD-ID.
+        expect: The 64 bytes that must be returned.
+    """
 
     address: int
     ldid: int
@@ -67,8 +85,15 @@ Operation = CommitOperation | Write | Read
 
 @dataclass(frozen=True)
 class Stimulus:
-    """Transactions that show a fault; ``note`` describes it, ``parameters`` are RTL parameters by
-    name."""
+    """Transactions that show a fault.
+
+    Attributes:
+        note: Description of the fault.
+        parameters: RTL parameters by name.
+        seed: Seed of the simulation.
+        operations: Transactions in order.
+        memory: Timing of the device memory.
+    """
 
     note: str
     parameters: Mapping[str, int]
@@ -77,7 +102,7 @@ class Stimulus:
     memory: MemoryTiming = USUAL_MEMORY
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
+        """Write the stimulus file, whole or not at all."""
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -91,7 +116,11 @@ class Stimulus:
 
     @staticmethod
     def read(path: Path) -> Stimulus:
-        """Read a file. Raise CaptureError if it is no valid stimulus."""
+        """Read a stimulus file.
+
+        Raises:
+            CaptureError: The file cannot be read, or is no valid stimulus.
+        """
         try:
             content = read_object(path)
             if content.get("format") != FORMAT:
@@ -126,7 +155,7 @@ def _to_json(one: Operation) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _File:
-    """Schema of the file; the fields of an operation determine its kind."""
+    """Schema of the stimulus file; the fields of an operation determine its kind."""
 
     format: str
     version: int
@@ -159,7 +188,15 @@ class _Read:
 
 
 def _from_json(values: dict[str, Any], place: str) -> Operation:
-    """Parse an operation. Raise DataError that begins with ``place``."""
+    """Return an operation from its JSON object.
+
+    Args:
+        values: The object.
+        place: Place in the file, with which error messages begin.
+
+    Raises:
+        DataError: It is no valid operation.
+    """
     try:
         if "commit" in values:
             commit = typed(_Commit, values)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of `attach`: one line for all ranks. Models are recognised by class names alone."""
+"""Checks of `attach`: models and optimizers that the hook refuses, in one line for all ranks.
+
+Models are recognised by class names alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, NoReturn
 
 from neuron_fabric.errors import AttachError, CaptureError, LineError
 from neuron_fabric.errors import warn as say_warning
+from neuron_fabric.profile import Profile
 from neuron_fabric.ranks import is_first
 
 _DDP = "DistributedDataParallel"
@@ -69,6 +73,17 @@ def check_model(model: Any, profile: bool = True) -> None:
     if elsewhere:
         what = f"parameters are on {', '.join(sorted(elsewhere))}, and votes are counted on the CPU"
         raise _refused(what, "train on the CPU with this version")
+
+
+def check_momentum(profile: Profile, optimizer: Any) -> None:
+    """Raise AttachError for an optimizer with momentum if a region votes with its momentum."""
+    for region in profile.regions:
+        if not any(how.signal == "momentum" for how in region.phases.values()):
+            continue
+        groups = getattr(optimizer, "param_groups", ())
+        if any(group.get("momentum") for group in groups):
+            what = f"region {region.name!r} votes with its momentum, and the optimizer adds its own"
+            raise AttachError("attach", what, "give the optimizer momentum=0")
 
 
 def second_hook(name: str) -> AttachError:

@@ -13,9 +13,17 @@ _REFUSALS = {Cause.UNSUPPORTED: "UNSUPPORTED", Cause.UNMAPPED: "UNMAPPED"}
 
 
 def potential(op: Op, mode: Mode | None) -> dict[str, int]:
-    """Return the most that `op` may add to each counter; `mode`: that of its region, if known.
+    """Return the most by which a request without a verdict may have increased each counter.
 
-    A request that races with a commit of its region may decode otherwise than when it came.
+    A request that raced with a commit of its region may have been decoded otherwise than on
+    arrival.
+
+    Args:
+        op: Request.
+        mode: Mode of its region, if known.
+
+    Returns:
+        Increase by name of the counter; counters that cannot change are left out.
     """
     kind = op.access.kind
     write = isinstance(op.msg, M2SRwD)

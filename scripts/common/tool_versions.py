@@ -21,12 +21,14 @@ from scripts.common import process, tool_environment
 
 @dataclass(frozen=True)
 class Finding:
-    """One tool as `nf doctor` shows it.
+    """One program, library or package as `nf doctor` shows it.
 
     Attributes:
-        need: required, advised or optional.
-        found: its place, None where it is missing.
-        remedy: how to install it.
+        name: Name of the tool.
+        need: "required", "advised" or "optional".
+        version: Version as text.
+        found: Its path or place; None if it is missing.
+        remedy: Command or hint to install it.
     """
 
     name: str
@@ -46,14 +48,16 @@ def package_version(name: str) -> str | None:
 
 
 def in_venv(name: str) -> str | None:
-    """Return the path of a program: in the folder of this Python first, then on PATH."""
+    """Return the path of a program next to this Python, or else on PATH; None if there is none."""
     local = Path(sys.executable).parent / name
     return str(local) if local.is_file() else shutil.which(name)
 
 
 def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str:
-    """Return the first line that a command prints, with ``more`` variables than every tool gets; an
-    empty text if it cannot be run."""
+    """Return the first line that a command prints; "" if it cannot be run or prints nothing.
+
+    ``more`` are variables in addition to the environment of every tool.
+    """
     try:
         done = process.captured(command, cwd=".", env=tool_environment.tools(more), timeout_s=120.0)
     except (OSError, subprocess.TimeoutExpired):
@@ -63,7 +67,7 @@ def first_line(command: list[str], more: Mapping[str, str] | None = None) -> str
 
 
 def version_number(line: str) -> str:
-    """Return the first word of a version line that holds a digit and a dot."""
+    """Return the first word with a digit and a dot in a line, else its first 28 characters."""
     for word in line.replace("(", " ").replace(")", " ").split():
         if "." in word and any(c.isdigit() for c in word):
             return word
@@ -72,7 +76,10 @@ def version_number(line: str) -> str:
 
 @functools.cache
 def libpython() -> str | None:
-    """Return the path of the shared library of Python that the simulator embeds."""
+    """Return the path of the shared library of Python that the simulator embeds, or None.
+
+    LIBPYTHON_LOC overrides the search.
+    """
     given = os.environ.get("LIBPYTHON_LOC")
     if given:
         return given
@@ -84,5 +91,5 @@ def libpython() -> str | None:
 
 @functools.cache
 def gxx_version() -> str:
-    """Return the first line of `g++ --version`."""
+    """Return the first line of `g++ --version`, "" if there is no g++."""
     return first_line(["g++", "--version"])

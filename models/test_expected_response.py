@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cocotbext.cxl.wire.messages import S2MDRS, S2MNDR, DevLoad, DrsOp, MetaField, NdrOp
+from models.expected_response import ExpectedResponse
 from models.regions import Access, Kind
-from models.step_result import StepResult
 
 ACCESS = Access(Kind.MEMORY, False, 0, memory_line=0)
 NDR = S2MNDR(NdrOp.CMP, 7, 1)
@@ -16,12 +16,12 @@ DRS = S2MDRS(DrsOp.MEM_DATA, 7, 1, data=bytes(range(64)))
 
 def test_the_expected_answer_has_no_differences() -> None:
     for response in (NDR, DRS, None):
-        assert StepResult(ACCESS, response).differences(response) == []
+        assert ExpectedResponse(ACCESS, response).differences(response) == []
 
 
 def test_devload_is_not_judged() -> None:
     severe = replace(DRS, devload=DevLoad.SEVERE)
-    assert StepResult(ACCESS, DRS).differences(severe) == []
+    assert ExpectedResponse(ACCESS, DRS).differences(severe) == []
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,19 @@ def test_each_field(change: dict[str, object]) -> None:
     for want in (DRS, NDR):
         if all(hasattr(want, name) for name in change):
             actual = replace(want, **change)  # type: ignore[arg-type]
-            assert len(StepResult(ACCESS, want).differences(actual)) == 1
+            assert len(ExpectedResponse(ACCESS, want).differences(actual)) == 1
 
 
 def test_wrong_kind_missing_and_unasked_answers() -> None:
-    assert StepResult(ACCESS, NDR).differences(DRS) == [
+    assert ExpectedResponse(ACCESS, NDR).differences(DRS) == [
         ("answer", "answered by S2MDRS, expected S2MNDR", None, "")
     ]
-    assert StepResult(ACCESS, NDR).differences(None) == [("answer", "not answered", None, "")]
-    assert "expected no answer" in StepResult(ACCESS, None).differences(NDR)[0].text
+    assert ExpectedResponse(ACCESS, NDR).differences(None) == [("answer", "not answered", None, "")]
+    assert "expected no answer" in ExpectedResponse(ACCESS, None).differences(NDR)[0].text
 
 
 def test_undetermined_bytes_and_poison_are_not_judged() -> None:
-    partly = StepResult(ACCESS, DRS, known_bytes=0b11, poison_known=False)
+    partly = ExpectedResponse(ACCESS, DRS, known_bytes=0b11, poison_known=False)
     actual = replace(DRS, poison=True, data=DRS.data[:2] + b"\xee" * 62)
     assert partly.differences(actual) == []
     wrong = replace(DRS, data=b"\xee" * 64)
@@ -77,5 +77,5 @@ def test_the_extent_of_a_difference(first: int, last: int, extent: str) -> None:
     data = bytearray(DRS.data)
     for place in (first, last):
         data[place] = 0xEE
-    (found,) = StepResult(ACCESS, DRS).differences(replace(DRS, data=bytes(data)))
+    (found,) = ExpectedResponse(ACCESS, DRS).differences(replace(DRS, data=bytes(data)))
     assert (found.byte, found.extent) == (first, extent)

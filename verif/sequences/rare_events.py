@@ -15,7 +15,13 @@ from verif.sequences.line_data import AGGREGATING, byte_enables, line_for, rando
 
 
 class EventSequence(NfSequence):
-    """Contributions to regions of all aggregating modes; options set the rate of each event."""
+    """Contributions to regions of all aggregating modes, with rare events at given rates.
+
+    The options are probabilities for each contribution: `duplicates`, `poison`, `illegal` codes,
+    `early` reads, `partial` FP32 stores, and `plain` writes to ordinary memory after it. `race`
+    allows several requests in flight on a line. Each region has two epochs, each of which ends with
+    reads of all lines by all selectors.
+    """
 
     repeats: int = 2
     duplicates: float = 0.0
@@ -28,7 +34,7 @@ class EventSequence(NfSequence):
     race: bool = True
 
     def modes(self) -> list[Mode]:
-        """Return the modes to run, at most one for each region of the device."""
+        """Return the modes of regions 0, 1, ..., at most one for each region of the device."""
         return list(AGGREGATING[: self.hw.regions])
 
     async def body(self) -> None:
@@ -43,7 +49,7 @@ class EventSequence(NfSequence):
             await self.drain()
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
-        """Send three quarters of all contributions, each `repeats` times, with the events."""
+        """Contribute in random order: 75 % of all pairs of worker and line, `repeats` times."""
         work = [
             (config, *pair)
             for config in configs
@@ -59,11 +65,11 @@ class EventSequence(NfSequence):
 
     @property
     def limit(self) -> int:
-        """Maximum number of requests in flight on a line; with 1 every counter is exact."""
+        """Maximum number of requests in flight on a line; 1 makes expected counters exact."""
         return RACE_LIMIT if self.race else 1
 
     async def one_write(self, config: RegionConfig, worker: int, line: int) -> None:
-        """Issue a contribution: poisoned, with illegal codes or partial, as drawn."""
+        """Issue a contribution: poisoned, with illegal codes or partial, as the options say."""
         data = line_for(config.mode, self.rng, self.illegal)
         poison = self.random() < self.poison
         partial = config.mode is Mode.FP32 and self.random() < self.partial
@@ -74,14 +80,14 @@ class EventSequence(NfSequence):
 
 
 class DuplicateSequence(EventSequence):
-    """Repeats of half of the contributions with other data; FP32 keeps the later one."""
+    """Duplicates of half of the contributions, with other data, which FP32 regions store."""
 
     duplicates = 0.5
     partial = 0.3
 
 
 class PoisonSequence(EventSequence):
-    """Poison in a fifth of the data, followed in some cases by a clean repeat or a memory write."""
+    """Poison on a fifth of contributions, some with a later duplicate or a plain memory write."""
 
     poison = 0.2
     plain = 0.4
@@ -89,10 +95,11 @@ class PoisonSequence(EventSequence):
     early = 0.1
 
     async def one_epoch(self, configs: list[RegionConfig]) -> None:
-        """Run an epoch, and before and after it directed cases of poison.
+        """Send the contributions of an epoch, and before and after them directed cases of poison.
 
-        Before: a poisoned FP32 store after a clean one. After: poisoned contributions and poisoned
-        memory writes alternate, so that some are counted in the same cycle.
+        Before: a poisoned FP32 store after a clean one of the same worker. After: poisoned
+        contributions and poisoned memory writes alternate, so that some are counted in the same
+        cycle.
         """
         for config in configs:
             if config.mode is Mode.FP32:
@@ -112,7 +119,7 @@ class PoisonSequence(EventSequence):
 
 
 class IllegalCodeSequence(EventSequence):
-    """Illegal codes in half of the ternary lines."""
+    """Illegal codes in half of the lines of a G_TERNARY region, with some poison and duplicates."""
 
     illegal = 0.5
     poison = 0.05
@@ -124,7 +131,7 @@ class IllegalCodeSequence(EventSequence):
 
 
 class EarlyReadSequence(EventSequence):
-    """Reads of incomplete lines, one request at a time on a line; STRICT by option."""
+    """Reads of lines that lack contributions, one request at a time on a line; STRICT by option."""
 
     early = 0.6
     repeats = 1
@@ -132,7 +139,7 @@ class EarlyReadSequence(EventSequence):
 
 
 class CodesEventSequence(EventSequence):
-    """Events in regions of integer codes, one request at a time on a line."""
+    """Poison, duplicates, early reads in G_INT4 and G_INT8 regions; one request a line at once."""
 
     poison = 0.1
     duplicates = 0.1
@@ -150,9 +157,9 @@ KINDS = ("clean", "poisoned", "late")
 
 
 class CapacityKindsSequence(NfSequence):
-    """Contributions of one kind to lines that no slot holds: each is a miss in the capacity window.
+    """Misses of one kind of contribution (clean, poisoned or late) counted in the capacity window.
 
-    The miss that exceeds the threshold raises FALLBACK, whatever the contribution does to its line.
+    The miss that exceeds CAP_THRESHOLD raises FALLBACK, whatever the contribution does to its line.
     A further miss raises the interrupt again although FALLBACK was not cleared.
     """
 
@@ -164,7 +171,7 @@ class CapacityKindsSequence(NfSequence):
             await self.exceed(region, config, kind, most)
 
     async def exceed(self, region: int, config: RegionConfig, kind: str, most: int) -> None:
-        """Exceed a threshold below `most` with misses of one kind and check FALLBACK."""
+        """Exceed a threshold below `most` with misses of one kind; check FALLBACK and interrupt."""
         threshold = self.randrange(most)
         await self.set_registers(
             CAP_THRESHOLD=threshold + self.randrange(3),
@@ -194,7 +201,7 @@ class CapacityKindsSequence(NfSequence):
         await self.registers.write("IRQ_STATUS", IRQ_FALLBACK)
 
     async def miss(self, config: RegionConfig, line: int, kind: str) -> None:
-        """Contribute to a line that is untouched in this round."""
+        """Contribute to a line that was not used since the region's commit, and read SLOT_MISS."""
         await self.fill_lines(
             config, line, self.randrange(config.workers), poison=kind == "poisoned"
         )
@@ -202,10 +209,10 @@ class CapacityKindsSequence(NfSequence):
 
 
 class FallbackAnswersSequence(NfSequence):
-    """Every kind of response in each mode while FALLBACK, which outlives commits, is set.
+    """Every kind of response of a region in each of four modes while its FALLBACK flag is set.
 
-    FALLBACK raises the DevLoad levels light and optimal, but not severe; the scoreboard checks the
-    DevLoad of each response.
+    FALLBACK outlives commits. It raises the DevLoad levels light and optimal to moderate, but not
+    severe; the scoreboard checks the DevLoad of each response.
     """
 
     async def body(self) -> None:
@@ -226,7 +233,7 @@ class FallbackAnswersSequence(NfSequence):
                 await self.every_answer(config)
 
     async def every_answer(self, config: RegionConfig) -> None:
-        """Get each kind of response alone: accepted, duplicate, refused, and reads of all views."""
+        """Send single requests: contribution, duplicate, refused ones, reads by selectors."""
         worker = self.randrange(config.workers)
         for poison in (True, False, False):
             await self.fill_lines(config, 0, worker, poison=poison)

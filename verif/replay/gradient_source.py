@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sources of gradients as lines, read by stretches of a tensor: no tensor is held as a whole.
+"""Sources of gradients as lines, read in stretches of a tensor: no tensor is in memory as a whole.
 
 spec: capture spec.
 """
@@ -27,7 +27,13 @@ from neuron_fabric.data import open_file
 from neuron_fabric.errors import CaptureError
 from verif.replay.options import Rounding
 from verif.replay.plan import Extent, RegionUse, RoutePattern, layer_of
-from verif.replay.tensors import SUM_PIECE, absolute_sum, pack_shared, pack_stretch, threshold_of
+from verif.replay.tensor_lines import (
+    SUM_PIECE,
+    absolute_sum,
+    pack_shared,
+    pack_stretch,
+    threshold_of,
+)
 
 # -- route warnings: guessed routes, tensors of zeros, several projections in one tensor -----------
 
@@ -40,10 +46,15 @@ _HEAD = re.compile(r"head$|(^|\.)(classifier|logits|output|fc_out)$")
 def route_warnings(
     capture: Capture, routes: Mapping[str, Mode], patterns: Sequence[RoutePattern] = ()
 ) -> list[str]:
-    """Return warnings about guessed default routes.
+    """Return warnings about default routes that were guessed, one line each.
 
     If a capture does not name its modules, the last layer is taken for the head. A warning is given
     for each kind of low-bit tensor whose name contradicts that, unless a pattern chose its route.
+
+    Args:
+        capture: Open capture.
+        routes: Route of each tensor by name.
+        patterns: Globs with routes that the user gave.
     """
     if capture.modules:
         return []
@@ -76,16 +87,21 @@ def route_warnings(
 
 @dataclass
 class ZeroTensors:
-    """Tensors that are zero everywhere; a binary vote makes +1 of each of their elements."""
+    """Collector of G_BINARY tensors that are zero everywhere, where a vote makes +1 of each
+    element.
+
+    Attributes:
+        found: (step, worker) pairs by name of the tensor.
+    """
 
     found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, step: int, worker: int, name: str) -> None:
-        """Add a tensor of one worker in one step."""
+        """Record that a tensor of one worker is zero everywhere in a step."""
         self.found.setdefault(name, []).append((step, worker))
 
     def lines(self) -> list[str]:
-        """Return one warning per tensor."""
+        """Return one warning per recorded tensor."""
         out = []
         for name, places in self.found.items():
             (step, worker), more = places[0], len(places) - 1
@@ -107,15 +123,21 @@ class FusedTensors:
     parameter.
 
     The magnitudes are summed by column and by row. A tensor is reported if the sums of equal halves
-    or thirds of its columns or rows differ by more than `APART`: a vote has one scale for all of
-    them.
+    or thirds of its columns or rows differ by more than the factor `APART`: a vote has one scale
+    for all.
     """
 
     sums: dict[str, tuple[F64, F64]] = field(default_factory=dict)
     """Sums of magnitudes by column and by row, by name of the tensor."""
 
     def add(self, spec: TensorSpec, at: int, piece: NDArray[np.float32]) -> None:
-        """Add elements of one worker's tensor, from element ``at`` on."""
+        """Add the magnitudes of a stretch of one worker's tensor.
+
+        Args:
+            spec: Tensor; one of fewer than two dimensions is ignored.
+            at: Number of the first element.
+            piece: Elements.
+        """
         if len(spec.shape) < 2 or not piece.size:
             return
         rows, width = spec.shape[0], spec.elements // spec.shape[0]
@@ -128,7 +150,7 @@ class FusedTensors:
         by_row += np.bincount(row, sizes, rows)
 
     def lines(self) -> list[str]:
-        """Return one warning per tensor, for the split whose parts differ most."""
+        """Return one warning per fused tensor, for the split whose parts differ most."""
         out = []
         for name, (by_column, by_row) in self.sums.items():
             splits = [
@@ -151,7 +173,10 @@ class FusedTensors:
 
 
 def _ratio(sums: F64, parts: int) -> float:
-    """Return the largest part divided by the smallest."""
+    """Return the ratio of the largest to the smallest sum of ``parts`` equal parts of an array.
+
+    It is 0 if all are 0, infinite if only the smallest is.
+    """
     sizes = sums.reshape(parts, -1).sum(1)
     least, most = float(sizes.min()), float(sizes.max())
     if not most:
@@ -165,8 +190,14 @@ _PIECE = 1 << 16
 
 
 def uniform(key: tuple[int, ...], first: int, count: int, kind: Any) -> NDArray[Any]:
-    """Return ``count`` numbers of a float type, uniform in [0, 1), from number ``first`` of the
-    sequence of ``key`` on."""
+    """Return numbers of a random sequence, uniform in [0, 1), without drawing those before them.
+
+    Args:
+        key: Seed of the sequence.
+        first: Number of the first one in the sequence.
+        count: How many.
+        kind: float32 or float64.
+    """
     pieces = range(first // _PIECE, -(-(first + count) // _PIECE))
     drawn = [np.zeros(0, kind)]
     for piece in pieces:
@@ -178,7 +209,10 @@ def uniform(key: tuple[int, ...], first: int, count: int, kind: Any) -> NDArray[
 
 @dataclass(frozen=True)
 class CodeRounding:
-    """Rounding of codes; stochastic draws depend on the seed and on the place of the element."""
+    """Rounding of integer codes: to nearest, or stochastic.
+
+    Stochastic draws depend only on the seed and on the place of the element.
+    """
 
     rounding: Rounding = "nearest"
     seed: int = 1
@@ -202,12 +236,19 @@ class CodeRounding:
 
 
 def bucket_range(first: int, count: int) -> tuple[int, int]:
-    """Return (first bucket, last bucket + 1) of ``count`` elements."""
+    """Return the buckets that elements belong to, as (first bucket, last bucket + 1).
+
+    Args:
+        first: Number of the first element.
+        count: Number of elements.
+    """
     return first // BUCKET, -(-(first + count) // BUCKET)
 
 
 def pieces(elements: int, size: int) -> Iterator[tuple[int, int]]:
-    """Return (first, count) of stretches of at most ``size`` elements."""
+    """Yield (first, count) of consecutive stretches of at most ``size`` of ``elements``
+    elements.
+    """
     for first in range(0, elements, size):
         yield first, min(size, elements - first)
 
@@ -219,7 +260,7 @@ _DIGEST = 16
 
 
 def changed(where: object) -> CaptureError:
-    """Return the error for a capture that changed."""
+    """Return a CaptureError for a file or capture that changed while the replay reads it."""
     return CaptureError(
         where, "has changed since this replay began to read it", "replay it again from the start"
     )
@@ -227,16 +268,23 @@ def changed(where: object) -> CaptureError:
 
 @dataclass
 class PinnedFile:
-    """File with a hash per chunk. The hash is stored when the chunk is first read and compared at
-    every later read; it takes 16 bytes of memory per 64 KiB of file."""
+    """File whose content must not change, with a hash per chunk of 64 KiB.
+
+    The hash is stored when the chunk is first read and compared at every later read; it takes 16
+    bytes of memory per chunk.
+    """
 
     path: Path
     size: int
     _hashes: dict[int, bytes] = field(default_factory=dict)
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return the bytes, fewer at the end of the file. Raise CaptureError if they changed, and
-        OSError."""
+        """Return bytes of the file, fewer at its end.
+
+        Raises:
+            CaptureError: They have changed since they were first read.
+            OSError: The file cannot be read.
+        """
         first, last = offset // CHUNK, -(-(offset + size) // CHUNK)
         with open_file(self.path) as stream:
             stream.seek(first * CHUNK)
@@ -250,7 +298,9 @@ class PinnedFile:
         return bytes(data[begin : begin + size])
 
     def digest(self) -> str:
-        """Return the hash of the whole content; chunks that were not read yet are read."""
+        """Return the hash of the whole content as hex text; chunks that were not read yet are
+        read.
+        """
         total = hashlib.sha256(str(self.size).encode())
         for at in range(-(-self.size // CHUNK)):
             if at not in self._hashes:
@@ -261,7 +311,7 @@ class PinnedFile:
 
 # -- sources --------------------------------------------------------------------------------------
 class LineSource:
-    """Gradients of several workers and steps, as lines.
+    """Source of the gradients of several workers and steps, as lines.
 
     Attributes:
         name: Printed name.
@@ -276,31 +326,51 @@ class LineSource:
     tensors: tuple[TensorSpec, ...]
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """Return the route of every tensor. It reads all data: call it once per step before
-        `lines`. Raise CaptureError if the step cannot be driven."""
+        """Return the route of every tensor by name, for a step.
+
+        It reads all data of the step: call it once per step before `lines`.
+
+        Raises:
+            CaptureError: The step cannot be driven.
+        """
         raise NotImplementedError
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Return the lines of every worker, uint8[W, extent.lines, 64]."""
+        """Return the lines of every worker for a part of a tensor, uint8[W, extent.lines, 64].
+
+        Args:
+            step: Step.
+            extent: Part of a tensor.
+            mode: Its route.
+        """
         raise NotImplementedError
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scale of each bucket of a tensor of route ``mode`` (G_INT4, G_INT8),
-        float32[buckets]."""
+        """Return the scale of each bucket of a tensor of integer codes, float32[buckets].
+
+        Args:
+            step: Step.
+            tensor: Tensor.
+            mode: Its route, G_INT4 or G_INT8.
+        """
         raise NotImplementedError
 
     def content(self) -> str:
-        """Return the hash of all data that the lines are made of. Call it after `routes` of every
-        step."""
+        """Return a hash of all data that the lines are made of, as hex text.
+
+        Call it after `routes` of every step.
+        """
         raise NotImplementedError
 
     def warnings(self) -> Sequence[str]:
-        """Return possible mistakes, one line each, after `routes` of every step."""
+        """Return warnings of possible mistakes, one line each; call it after `routes` of every
+        step.
+        """
         return ()
 
 
 def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
-    """Return (first element, number of elements) of an extent."""
+    """Return number of the first element, and number of elements, of an extent of this route."""
     per_line = elements_per_line(mode)
     first = extent.first * per_line
     return first, min(extent.lines * per_line, extent.tensor.elements - first)
@@ -308,12 +378,12 @@ def elements_of(extent: Extent, mode: Mode) -> tuple[int, int]:
 
 @dataclass
 class CaptureSource(LineSource):
-    """Capture on disk.
+    """Source that reads a capture on disk.
 
     Args:
         capture: Open capture.
         steps: Steps to drive.
-        wanted: Route of each tensor.
+        wanted: Route of each tensor by name.
         nonfinite: On NaN or infinity: refuse the replay, or send the tensor as FP32.
         ratio: Gate of G_TERNARY relative to the mean magnitude.
         guesses: Warnings about guessed routes.
@@ -339,7 +409,12 @@ class CaptureSource(LineSource):
         self.tensors = self.capture.tensors
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """Check and pin the files of a step; see LineSource."""
+        """Return the route of every tensor for a step, after pinning its files and reading its
+        low-bit tensors.
+
+        See `LineSource.routes`. A tensor with NaN or infinity is sent as FP32, if the options allow
+        it.
+        """
         files = self.capture.open_step(step)
         pinned = [PinnedFile(file.path, file.size) for file in files]
         self._pinned[step] = pinned
@@ -351,8 +426,10 @@ class CaptureSource(LineSource):
         return out
 
     def content(self) -> str:
-        """Return the hash of all data that this replay reads. Call it after `routes` of every step;
-        later reads of other data raise CaptureError."""
+        """Return a hash of all data that this replay reads, as hex text.
+
+        Call it after `routes` of every step; later reads of other data raise CaptureError.
+        """
         capture = self.capture
         parts = [repr((capture.model, capture.world_size, capture.tensors))]
         for step, pinned in self._pinned.items():
@@ -362,8 +439,14 @@ class CaptureSource(LineSource):
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def _scan(self, step: int, spec: TensorSpec, mode: Mode) -> bool:
-        """Collect thresholds, maxima and warnings of a tensor. Return False if it has a NaN or
-        infinity and therefore is sent as FP32."""
+        """Collect thresholds, bucket maxima and warnings of a low-bit tensor in a step.
+
+        Returns:
+            False if it has a NaN or infinity and therefore is sent as FP32, else True.
+
+        Raises:
+            CaptureError: It has a NaN or infinity, and the options refuse that.
+        """
         thresholds, zeros = [], []
         maxima = np.zeros(buckets(spec.elements), np.float32)
         for worker, file in enumerate(self._files[step]):
@@ -399,11 +482,14 @@ class CaptureSource(LineSource):
         return True
 
     def warnings(self) -> list[str]:
-        """Return warnings, one line each, once `routes` has been called for every step."""
+        """Return warnings of guessed routes, zero tensors and fused tensors, one line each.
+
+        Call it after `routes` of every step.
+        """
         return [*self.guesses, *self._zeros.lines(), *self._fused.lines()]
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Pack an extent; see LineSource."""
+        """Read and pack a part of a tensor of all workers; see `LineSource.lines`."""
         name, (first, count) = extent.tensor.name, elements_of(extent, mode)
         files = self._files[step]
         if mode.bits:
@@ -420,14 +506,23 @@ class CaptureSource(LineSource):
         )
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scales; see LineSource."""
+        """Return the scale of each bucket, from maxima found by `routes`; see
+        `LineSource.scales`.
+        """
         return codec.units(self._maxima[step, tensor.name], codec.Route(mode.name))
 
 
 @dataclass(frozen=True)
 class HeldLines(LineSource):
-    """Packed lines of some epochs in memory, uint8[W, n, 64] by step, tensor and first line, for
-    processes without the capture."""
+    """Source of packed lines in memory, for processes without the capture.
+
+    Attributes:
+        name: Printed name.
+        workers: Number of workers.
+        steps: Steps of the lines.
+        tensors: Tensors.
+        sent: Lines uint8[W, n, 64] by step, name of the tensor and first line.
+    """
 
     name: str
     workers: int
@@ -437,7 +532,12 @@ class HeldLines(LineSource):
 
     @staticmethod
     def of(source: LineSource, uses: Iterable[tuple[int, RegionUse]]) -> HeldLines:
-        """Read the lines of ``uses``, pairs of step and region, from a source."""
+        """Read the lines of some uses of regions from a source.
+
+        Args:
+            source: Source.
+            uses: Pairs of step and use of a region.
+        """
         sent = {
             (step, extent.tensor.name, extent.first): source.lines(step, extent, use.route)
             for step, use in uses
@@ -447,14 +547,16 @@ class HeldLines(LineSource):
         return HeldLines(source.name, source.workers, steps, source.tensors, sent)
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Return the lines; see LineSource."""
+        """Return the lines of an extent exactly as it was read by `of`; see `LineSource.lines`."""
         return self.sent[step, extent.tensor.name, extent.first]
 
 
 @dataclass(frozen=True)
 class SyntheticSource(LineSource):
-    """Gradients drawn from a seed, uniform in +-scale/2; each tensor has its own scale. The gate of
-    G_TERNARY is ``ratio`` times the expected magnitude."""
+    """Source of gradients drawn from a seed, uniform in +-scale/2; each tensor has its own scale.
+
+    The gate of G_TERNARY is ``ratio`` times the expected magnitude.
+    """
 
     name: str
     tensors: tuple[TensorSpec, ...]
@@ -467,16 +569,16 @@ class SyntheticSource(LineSource):
     _maxima: dict[tuple[int, str], F32] = field(default_factory=dict, compare=False)
 
     def routes(self, step: int) -> Mapping[str, Mode]:
-        """Return the routes; see LineSource."""
+        """Return the route of every tensor, the same in every step; see `LineSource.routes`."""
         return self.wanted
 
     def content(self) -> str:
-        """Return the hash of the settings that determine the gradients."""
+        """Return a hash of the settings that determine the gradients, as hex text."""
         text = f"{self.name} {self.workers} {self.seed} {self.ratio!r}"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def lines(self, step: int, extent: Extent, mode: Mode) -> U8:
-        """Draw and pack an extent; see LineSource."""
+        """Draw and pack a part of a tensor of all workers; see `LineSource.lines`."""
         number = self._number(extent.tensor)
         first, count = elements_of(extent, mode)
         x = self._drawn(step, number, first, count)
@@ -487,7 +589,9 @@ class SyntheticSource(LineSource):
         return np.stack([pack_stretch(own, mode, gate) for own in x])
 
     def scales(self, step: int, tensor: TensorSpec, mode: Mode) -> F32:
-        """Return the scales; see LineSource."""
+        """Return the scale of each bucket, from maxima of all drawn elements; see
+        `LineSource.scales`.
+        """
         maxima = self._maxima.get((step, tensor.name))
         if maxima is None:
             number = self._number(tensor)
@@ -503,7 +607,14 @@ class SyntheticSource(LineSource):
         return next(i for i, t in enumerate(self.tensors) if t.name == tensor.name)
 
     def _drawn(self, step: int, number: int, first: int, count: int) -> F32:
-        """Return drawn elements, float32[W, count]."""
+        """Return drawn elements of all workers, float32[W, count].
+
+        Args:
+            step: Step.
+            number: Number of the tensor.
+            first: Number of the first element.
+            count: Number of elements.
+        """
         half = np.float32(0.5)
         keys = [(self.seed, step, number, worker) for worker in range(self.workers)]
         drawn = [uniform(key, first, count, np.float32) - half for key in keys]
@@ -515,8 +626,9 @@ def _scale(number: int) -> np.float32:
 
 
 def resnet18() -> tuple[TensorSpec, ...]:
-    """Return the parameters of ResNet-18 for CIFAR-10: 11,173,962 in 62 tensors, in torch's
-    order."""
+    """Return the parameters of ResNet-18 for CIFAR-10: 62 tensors, 11,173,962 elements, in torch's
+    order.
+    """
     out: list[tuple[str, tuple[int, ...]]] = []
 
     def convolution(name: str, norm: str, channels: int, inputs: int, kernel: int) -> None:
@@ -542,7 +654,7 @@ NETWORKS = {"resnet18": resnet18}
 
 
 def route_lines(tensors: Sequence[TensorSpec], routes: Mapping[str, Mode]) -> dict[Mode, int]:
-    """Return the lines per worker by route; tensors without elements are left out."""
+    """Return the number of lines per worker by route; routes without a tensor are left out."""
     out: dict[Mode, int] = {}
     for spec in tensors:
         mode = routes[spec.name]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison of returned lines with the reducers and of counters with the traffic; reports as
-text."""
+"""Comparison of returned lines with the reducers, and of counters with the traffic; texts of
+faults.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +53,13 @@ def expected_lines(
     """Return the lines that a region must return for contributions uint8[W, n, 64].
 
     Votes are counted by the codec, which is fast enough for millions of lines and equal to the
-    reducers (`models/test_codec_law.py`); those that it does not know (saturated counts, another
+    reducers (`models/test_codec_law.py`); cases that it does not support (saturated counts, another
     tie rule or threshold) by the reducers.
 
     Args:
         sent: Contributions.
         use: Region and selectors.
-        device: Device.
+        device: Parameters of the device.
         present: bool[W, n], the contributors of each line; None: all workers.
     """
     config, kept = use.config, planes_kept(len(sent), device.cnt_w)
@@ -85,7 +86,14 @@ def expected_lines(
 
 @dataclass(frozen=True)
 class Mismatch:
-    """First wrong line of an epoch: ``line`` of use number ``use``; ``text`` describes it."""
+    """First wrong line of an epoch.
+
+    Attributes:
+        work: The epoch.
+        use: Index of the use of a region in `work.uses`.
+        line: Index of the line in the region.
+        text: Description of the first wrong element.
+    """
 
     work: EpochLines
     use: int
@@ -95,7 +103,13 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Number of lines per worker that were compared and that differ; first difference."""
+    """Result of the comparison of an epoch.
+
+    Attributes:
+        lines: Number of lines per worker that were compared.
+        wrong: Number of them that differ.
+        first: First difference, or None.
+    """
 
     lines: int
     wrong: int
@@ -103,7 +117,7 @@ class Verdict:
 
 
 def judge(work: EpochLines) -> Verdict:
-    """Compare every line of an epoch with the expected one."""
+    """Compare every returned line of an epoch with the expected one."""
     wrong, first = 0, None
     for number, (use, sent, got) in enumerate(zip(work.uses, work.sent, work.got)):
         want = expected_lines(sent, use, work.plan.params)
@@ -117,9 +131,16 @@ def judge(work: EpochLines) -> Verdict:
 
 
 def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line: int) -> str:
-    """Describe a wrong line: tensor, line, element, returned and expected value, contributions.
+    """Return a text on a wrong line: tensor, line, element, returned and expected value,
+    contributions.
 
-    ``line`` counts in the region, as the arrays do; the text counts in the tensor.
+    Args:
+        step: Training step.
+        use: Use of the region.
+        sent: Contributions to the region, uint8[W, n, 64].
+        got: Returned lines.
+        want: Expected lines.
+        line: Index of the line in the region; the text gives the index in the tensor.
     """
     mode, at = use.route, line
     for extent in use.extents:
@@ -145,8 +166,17 @@ def describe(step: int, use: RegionUse, sent: U8, got: Lines, want: Lines, line:
 
 
 def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, int, list[str]]:
-    """Return (name, element, [returned, expected]) of the first element of a line that differs, in
-    the first view that differs."""
+    """Return the first element of a line that differs, in the first view that differs.
+
+    Args:
+        route: Route of the tensor.
+        got: Returned lines.
+        want: Expected lines.
+        line: Index of the line in the region.
+
+    Returns:
+        Name of the view, number of the element, and [returned, expected] as texts.
+    """
     views = zip(_views(route, got, line), _views(route, want, line), strict=True)
     for (what, mine), (_, right) in views:
         for element, values in enumerate(zip(mine, right, strict=True)):
@@ -156,7 +186,7 @@ def first_value(route: Mode, got: Lines, want: Lines, line: int) -> tuple[str, i
 
 
 def _views(route: Mode, lines: Lines, line: int) -> Iterator[tuple[str, Sequence[str]]]:
-    """Iterate over the views of a line that were read: name, and every element as text."""
+    """Yield each view of a line that was read: its name, and every element as text."""
     if not route.bits:
         yield "sum" if route == Mode.FP32 else "vote", _values(route, lines.result[line])
     names = [f"count of bit {bit}" for bit in range(route.bits)]
@@ -172,7 +202,7 @@ def _views(route: Mode, lines: Lines, line: int) -> Iterator[tuple[str, Sequence
 
 
 def _values(mode: Mode, line: U8) -> list[str]:
-    """Return every element of a line as exact text."""
+    """Return every element of a line as text that identifies it exactly."""
     if mode == Mode.G_BINARY:
         return ["+1" if value > 0 else "-1" for value in unpack_binary(line)]
     if mode == Mode.G_TERNARY:
@@ -186,7 +216,16 @@ def _values(mode: Mode, line: U8) -> list[str]:
 
 # -- registers ----------------------------------------------------------------------------------
 def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: int) -> list[str]:
-    """Check COMPLETE_LINES of each region, and DONE, once every contribution has been answered."""
+    """Check COMPLETE_LINES and DONE of each region, once every contribution has been answered.
+
+    Args:
+        uses: Uses of regions in the epoch.
+        complete: COMPLETE_LINES of each.
+        done: Register DONE.
+
+    Returns:
+        Texts of what is wrong.
+    """
     out = []
     for use, lines in zip(uses, complete, strict=True):
         if lines != use.lines:
@@ -198,7 +237,13 @@ def region_problems(uses: Sequence[RegionUse], complete: Sequence[int], done: in
 
 
 def counter_problems(counted: Mapping[str, int], writes: int) -> list[str]:
-    """Compare the counters of COUNTERS with ``writes`` legal contributions."""
+    """Check the counters of COUNTERS against ``writes`` legal contributions; return texts of
+    errors.
+
+    Args:
+        counted: Increase by name of the counter.
+        writes: Number of contributions.
+    """
     out = [f"counter {name} went up by {counted[name]}" for name in ZERO if counted[name]]
     if counted["CONTRIBUTION"] != writes:
         out.append(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order of runs: failed last time, changed since green, new, then the rest, longest first, so that
-parallel jobs end together.
+"""Order of runs: last failed first, then with changed files, then new, then the rest.
 
-A missing build is started early.
+In each class the longest runs come first, so that parallel jobs end together. A missing build is
+started early.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scripts.record.database import History, Key, keys_of
 
 
 class Reason(IntEnum):
-    """Priority class of a run, in the order of running."""
+    """Priority class of a run; lower values run first."""
 
     FAILED = 0
     CHANGED = 1
@@ -32,7 +32,17 @@ class Reason(IntEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """Extract of the history, read once. Empty without a history: then every test is new."""
+    """Extract of the history of runs, read once; without a history it is empty: all tests are new.
+
+    A Key is (test id, simulator, build name).
+
+    Attributes:
+        durations: Mean seconds of the last five runs, by key.
+        seeds: Seeds of the last command that ran the test, by key.
+        red: Key and seed whose last run did not pass.
+        green: Key and fingerprint (`Dependencies.fingerprint`) of runs that passed.
+        largest_seed: Largest seed ever used.
+    """
 
     durations: Mapping[Key, float] = field(default_factory=dict)
     seeds: Mapping[Key, tuple[int, ...]] = field(default_factory=dict)
@@ -42,7 +52,11 @@ class Memory:
 
     @staticmethod
     def read(path: Path | None = None) -> Memory:
-        """Read the history file; NfError if it is missing or damaged."""
+        """Read the history from its file, by default `paths.HISTORY`.
+
+        Raises:
+            NfError: The file is missing or damaged.
+        """
         with History(path, write=False) as history:
             red = {
                 ((test, run.record.sim, run.record.build_name), run.record.seed)
@@ -58,26 +72,29 @@ class Memory:
 
     @staticmethod
     def read_if_any() -> Memory:
-        """Read as `read` does; empty where that fails, which the writer of the history reports."""
+        """Read the default history; return an empty Memory if it is missing or damaged.
+
+        The writer of the history reports the damage.
+        """
         try:
             return Memory.read()
         except NfError:
             return Memory()
 
     def seconds(self, spec: RunSpec) -> float | None:
-        """Return the duration of earlier runs; None when one of its tests was never run."""
+        """Return the sum of the recorded durations of a run's tests; None if one was never run."""
         keys = keys_of(spec)
         known = bool(keys) and all(key in self.durations for key in keys)
         return sum(self.durations[key] for key in keys) if known else None
 
     def unchanged(self, spec: RunSpec, fingerprint: str) -> bool:
-        """Return whether every test of the run was green with these very files."""
+        """Return whether every test of the run has passed with exactly these files."""
         keys = keys_of(spec)
         return bool(keys) and all((key, fingerprint) in self.green for key in keys)
 
 
 def reason(spec: RunSpec, memory: Memory, fingerprint: str) -> Reason:
-    """Return the priority class of a run."""
+    """Return the priority class of a run; `fingerprint` is the hash of the files it depends on."""
     keys = keys_of(spec)
     if any((key, spec.seed) in memory.red for key in keys):
         return Reason.FAILED
@@ -92,10 +109,16 @@ def arrange(
     fingerprints: Mapping[str, str],
     builds: Path = SIM_BUILDS,
 ) -> list[RunSpec]:
-    """Order the runs.
+    """Return the runs in the order in which to start them (see the module).
 
-    After failed runs comes one run of each missing build, so that jobs compile in parallel
-    instead of waiting for each other.
+    After failed runs comes one run of each missing build, so that jobs compile in parallel instead
+    of waiting for each other.
+
+    Args:
+        specs: Runs.
+        memory: Extract of the history.
+        fingerprints: Hash of the files that a run depends on, by `RunSpec.id`.
+        builds: Folder of compiled designs, to see which are missing.
     """
     todo = list(specs)
     why = {spec.id: reason(spec, memory, fingerprints.get(spec.id, "")) for spec in todo}
@@ -113,7 +136,10 @@ def arrange(
 
 
 def _openers(specs: Sequence[RunSpec], started: set[BuildSpec], base: Path) -> list[RunSpec]:
-    """Return the first run of each missing build; slow compilers first."""
+    """Return the first run of each build that is neither compiled nor in `started`.
+
+    Builds of slow compilers come first.
+    """
     firsts: dict[BuildSpec, RunSpec] = {}
     for spec in specs:
         firsts.setdefault(spec.build, spec)
@@ -129,6 +155,6 @@ def _built(build: BuildSpec, base: Path) -> bool:
 
 
 def fingerprints(specs: Iterable[RunSpec]) -> dict[str, str]:
-    """Hash all files that a run depends on, by record id."""
+    """Return `Dependencies.fingerprint` of each run, by `RunSpec.id`."""
     depends = Dependencies()
     return {spec.id: depends.fingerprint(spec) for spec in specs}

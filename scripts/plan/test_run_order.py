@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of everything that is decided before a run: order, dependencies, seeds, builds."""
+"""Tests of decisions before a run: order, dependencies, seeds, builds."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from scripts.common.paths import TESTPLAN
 from scripts.common.records import RunSpec
 from scripts.conftest import QUICK, RECORD, Toy
 from scripts.farm import schedule
-from scripts.plan import order, selection, testplan
+from scripts.plan import run_order, selection, testplan
 from scripts.plan.depends import Dependencies, changed_since
 from scripts.plan.discover import discover
-from scripts.plan.order import Memory, Reason
+from scripts.plan.run_order import Memory, Reason
 from scripts.record.database import History, keys_of
 from scripts.record.test_history import record, spec
 from scripts.run import simulate
@@ -40,9 +40,9 @@ def test_failed_then_changed_then_new_then_longest() -> None:
         green=frozenset((keys_of(one)[0], "same") for one in (slow, quick, red)),
     )
     prints = {one.id: "same" for one in (slow, quick, new, edited, red)}
-    got = order.arrange([quick, new, slow, edited, red], memory, prints)
+    got = run_order.arrange([quick, new, slow, edited, red], memory, prints)
     assert [one.name for one in got] == [one.name for one in (red, edited, new, slow, quick)]
-    assert order.reason(replace(red, seed=2), memory, "same") is Reason.KNOWN
+    assert run_order.reason(replace(red, seed=2), memory, "same") is Reason.KNOWN
     assert memory.seconds(spec("slow", "quick")) == 10.0
     assert memory.seconds(spec("slow", "new")) is None
 
@@ -53,7 +53,7 @@ def test_a_missing_build_is_started_early(toy: Toy, tmp_path: Path) -> None:
         for test in ("one", "two")
         for sim in ("icarus", "verilator")
     ]
-    got = order.arrange(names, Memory(), {}, tmp_path)
+    got = run_order.arrange(names, Memory(), {}, tmp_path)
     assert [one.build.sim for one in got[:2]] == ["verilator", "icarus"]
     assert sorted(one.id for one in got) == sorted(one.id for one in names)
 
@@ -100,13 +100,13 @@ read_once, discover_once = functools.cache(testplan.read), functools.cache(disco
 
 
 def words(*text: str) -> argparse.Namespace:
-    """Parse arguments of `nf run`."""
+    """Return the parsed arguments of `nf run` with these words."""
     return cli.make_parser("run").parse_args(["run", *text])
 
 
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Set the path of a history that does not exist yet."""
+    """Set the path of the history to a file that does not exist, and return it."""
     path = tmp_path / "history.sqlite"
     monkeypatch.setattr("scripts.common.paths.HISTORY", path)
     return path
@@ -114,7 +114,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def plan_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read the real plan and tests once."""
+    """Read the real testplan and discover the real tests once for all tests here."""
     monkeypatch.setattr(testplan, "read", lambda folder=TESTPLAN: read_once(folder))
     monkeypatch.setattr(selection, "discover", discover_once)
 
@@ -123,7 +123,7 @@ TEST = "test_regs::read_write"
 
 
 def plan(*text: str) -> list[tuple[str, int]]:
-    """Return (build, seed) of the runs of one real test."""
+    """Return (build, seed) of the runs of one real test for these options."""
     found = selection.plan_runs(words(*text, "--sim", "verilator"))
     assert {one.name for one in found} == {TEST}
     return [(one.build_name, one.seed) for one in found]
@@ -159,7 +159,7 @@ def test_changed(empty: Path, open_history: Callable[[Path], History]) -> None:
     assert len(plan(TEST, "--changed")) == 1  # never green
     history.add(number, one, record(one), "other files")
     assert len(plan(TEST, "--changed")) == 1
-    history.add(number, one, record(one), order.fingerprints([one])[one.id])
+    history.add(number, one, record(one), run_order.fingerprints([one])[one.id])
     with pytest.raises(selection.NothingToDo, match="no file"):
         plan(TEST, "--changed")
 
@@ -184,7 +184,7 @@ def test_a_wrong_choice_is_refused(empty: Path, text: list[str]) -> None:
 
 
 def save(path: Path) -> None:
-    """Change a file by one line."""
+    """Change a file by one added line."""
     path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
 
 
@@ -246,7 +246,7 @@ def test_what_is_saved_while_the_plan_is_made_counts(toy: Toy) -> None:
 
 
 class Terminal(io.StringIO):
-    """Says that it is one."""
+    """Text stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -295,7 +295,7 @@ BLOCK = "test_regs_block::levels"  # planned on builds of its block alone
 
 
 def builds(*text: str) -> set[str]:
-    """Return the builds of the runs that these words ask for."""
+    """Return the names of the builds of the runs that these words select."""
     return {one.build_name for one in selection.plan_runs(words(*text, "--sim", "icarus"))}
 
 
@@ -338,7 +338,7 @@ def test_a_rerun_command_names_the_build(empty: Path) -> None:
 
 
 def night(*text: str) -> list[RunSpec]:
-    """Return the runs of a suite with several seeds, narrowed to one test."""
+    """Return the runs of the nightly suite, which has several seeds, for one test."""
     return selection.plan_runs(words("--suite", "nightly", TEST, "--sim", "verilator", *text))
 
 
@@ -386,8 +386,10 @@ def test_seeds_that_failed_are_run_until_they_are_green(
 
 
 def test_the_environment_is_recorded(empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables that reach a run from the user's shell: `nf rerun` and cluster workers have no such
-    shell."""
+    """Check that variables of the user's shell that reach a run are stored in its RunSpec.
+
+    `nf rerun` and cluster workers have no such shell.
+    """
     monkeypatch.setenv("NF_SCALE", "0.5")
     monkeypatch.setenv("NF_WEIGHTS", '{"mode": {"FP32": 9}}')
     (one,) = selection.plan_runs(words(TEST, "--sim", "verilator"))

@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from neuron_fabric.errors import MAX_LINE, CaptureError, LineError, one_line, say, telling
+from neuron_fabric.errors import MAX_LINE, CaptureError, LineError, say, telling
+from neuron_fabric.printable import one_line
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,10 @@ SUM_PIECE = 1 << 20
 
 
 def ternary_threshold(x: ArrayLike, ratio: float = TERNARY_RATIO) -> np.float32:
-    """Return the gate of one worker's tensor: float32(ratio) * float32(mean |x|), with the mean
-    summed in float64. 0.0 for an empty tensor."""
+    """Return the gate of one worker's G_TERNARY tensor: float32(ratio) * float32(mean |x|).
+
+    The mean is summed in float64. The gate of an empty tensor is 0.0.
+    """
     values = np.ascontiguousarray(np.asarray(x, dtype=np.float32)).reshape(-1)
     pieces = range(0, values.size, SUM_PIECE)
     total = sum(absolute_sum(values[at : at + SUM_PIECE]) for at in pieces)
@@ -61,21 +63,45 @@ def absolute_sum(piece: F32) -> float:
 
 
 def threshold_of(total: float, count: int, ratio: float = TERNARY_RATIO) -> np.float32:
-    """Return the gate from the sums of all pieces, added in order; 0.0 without elements."""
+    """Return the gate of a G_TERNARY tensor from the sum of |x| over all its pieces; 0.0 if it is
+    empty.
+
+    Args:
+        total: Sum of `absolute_sum` of all pieces, in order.
+        count: Number of elements.
+        ratio: Gate relative to the mean magnitude.
+    """
     if not count:
         return np.float32(0.0)
     return np.float32(np.float32(ratio) * np.float32(total / count))
 
 
 def pack_tensor(x: ArrayLike, mode: Mode, ratio: float = TERNARY_RATIO) -> U8:
-    """Pack one worker's tensor float32[*shape] as lines uint8[n, 64]. Raise ValueError for
-    IDENTITY, and for integer codes, whose scale is shared by all workers (`pack_shared`)."""
+    """Pack one worker's tensor float32[*shape] as lines uint8[n, 64].
+
+    Args:
+        x: Tensor.
+        mode: Route: G_BINARY, G_TERNARY or FP32.
+        ratio: Gate of G_TERNARY relative to the mean magnitude.
+
+    Raises:
+        ValueError: The mode is IDENTITY, or one of integer codes, whose scale is shared by all
+            workers (`pack_shared`).
+    """
     return pack_stretch(x, mode, ternary_threshold(x, ratio) if mode == Mode.G_TERNARY else 0.0)
 
 
 def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
-    """Pack a stretch of one worker's tensor that begins on a line. ``threshold`` is the gate of the
-    whole tensor (G_TERNARY). Raise ValueError for IDENTITY and integer codes."""
+    """Pack a stretch of one worker's tensor, which begins on a line, as lines uint8[n, 64].
+
+    Args:
+        x: Elements.
+        mode: Route: G_BINARY, G_TERNARY or FP32.
+        threshold: Gate of the whole tensor, for G_TERNARY.
+
+    Raises:
+        ValueError: The mode is IDENTITY, or one of integer codes.
+    """
     if mode == Mode.G_BINARY:
         return pack_binary(x)
     if mode == Mode.G_TERNARY:
@@ -88,8 +114,12 @@ def pack_stretch(x: ArrayLike, mode: Mode, threshold: float | np.float32) -> U8:
 
 
 def shared_scales(x: F32, mode: Mode) -> F32:
-    """Return the scale u of each bucket of float32[W, elements]. Raise ValueError for NaN or
-    infinity."""
+    """Return the scale u of each bucket for integer codes of float32[W, elements],
+    float32[buckets].
+
+    Raises:
+        ValueError: An element is NaN or infinite.
+    """
     largest = np.max([codec.maxima(own) for own in x], axis=0)
     if not np.isfinite(largest).all():
         raise ValueError("a value that is not finite has no code")
@@ -97,14 +127,25 @@ def shared_scales(x: F32, mode: Mode) -> F32:
 
 
 def scale_of_each(u: F32, elements: int, first: int = 0) -> F32:
-    """Return the scale of each of ``elements`` elements from ``first`` on; ``u`` begins with the
-    bucket of the first."""
+    """Return the scale of each of some consecutive elements, float32[elements].
+
+    Args:
+        u: Scales of the buckets, from that of the first element on.
+        elements: Number of elements.
+        first: Number of the first element in its tensor.
+    """
     inside = first % BUCKET
     return np.repeat(u, BUCKET)[inside : inside + elements]
 
 
 def mean_of_sums(sums: I32, u: F32, contributions: int) -> F32:
-    """Return u * sum / contributions as float32, rounded once; 0 without contributions."""
+    """Return u * sum / contributions as float32, rounded once; 0 without contributions.
+
+    Args:
+        sums: Sums of codes, 0 without contributions.
+        u: Scale of each sum.
+        contributions: Number of workers that contributed.
+    """
     return (u.astype(np.float64) * sums / max(1, contributions)).astype(np.float32)
 
 
@@ -141,13 +182,24 @@ def _slices(draws: NDArray[np.float64]) -> Callable[[int, int], NDArray[np.float
 
 
 def output_shape(suffix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of an output: one scale per bucket, else the shape of the tensor."""
+    """Return the shape of an output of a tensor of ``shape``.
+
+    It is one element per bucket for the suffix "scale", else the shape of the tensor.
+    """
     return (buckets(int(np.prod(shape, dtype=np.int64))),) if suffix == "scale" else shape
 
 
 def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
-    """Return the sums int32[n, elements per line] as a host reads them from a region of ``mode`` to
-    which all ``workers`` contributed: from the view with the fewest lines."""
+    """Return the sums of integer codes, int32[n, elements per line], from returned lines.
+
+    They are taken from the view with the fewest lines: SUM8, SUM16, else the count planes.
+
+    Args:
+        route: G_INT4 or G_INT8.
+        mode: Mode of the region.
+        lines: Returned lines.
+        workers: Number of workers, all of which contributed.
+    """
     if len(lines.sum8):
         return sums_of_views(lines.sum8, "<i1")
     if len(lines.sum16):
@@ -157,7 +209,14 @@ def sums_of_lines(route: Mode, mode: Mode, lines: Lines, workers: int) -> I32:
 
 
 def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict[str, NDArray[Any]]:
-    """Return {"sum": int16, "mean": float32} in ``shape``; ``u`` is the scale of each element."""
+    """Return the outputs of a stretch of integer codes: {"sum": int16, "mean": float32}.
+
+    Args:
+        sums: Sums int32[n, elements per line].
+        shape: Shape of both outputs.
+        u: Scale of each element.
+        workers: Number of workers.
+    """
     flat = sums.reshape(-1)[: u.size]
     return {
         "sum": flat.astype(np.int16).reshape(shape),
@@ -168,7 +227,7 @@ def sum_outputs(sums: I32, shape: tuple[int, ...], u: F32, workers: int) -> dict
 def outputs_from_lines(
     mode: Mode, shape: tuple[int, ...], result: ArrayLike, planes: ArrayLike | None = None
 ) -> dict[str, NDArray[Any]]:
-    """Return the outputs of a tensor from its returned lines.
+    """Return the outputs of a tensor of votes or FP32 sums from its returned lines.
 
     Args:
         mode: Route.
@@ -180,7 +239,7 @@ def outputs_from_lines(
         {"vote": int8, "plus": uint8} and for G_TERNARY "minus": uint8, or {"sum": float32}.
 
     Raises:
-        ValueError: if n is wrong.
+        ValueError: The number of lines is wrong, or planes are missing for a low-bit mode.
     """
     lines = np.asarray(result, dtype=np.uint8)
     count = int(np.prod(shape, dtype=np.int64))

@@ -35,7 +35,7 @@ def extent_of(first: int, last: int) -> str:
 
 
 @dataclass(frozen=True)
-class StepResult:
+class ExpectedResponse:
     """Expected answer of one message, without DevLoad.
 
     Attributes:
