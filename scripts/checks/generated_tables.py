@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from neuron_fabric import output
-from scripts.checks import audit, pins, tree
+from scripts.checks import audit, pins, tree, tutorials
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.plan import mutants, package_mutants, testplan
@@ -233,6 +233,17 @@ def _pins(root: Path, file: str) -> Rows:
         yield pin.name, pin.version, pin.marker and f"`{pin.marker}`", why
 
 
+def _tutorials(root: Path, folder: str) -> Rows:
+    """Pages of a folder, each with its number of commands and their processor time."""
+    yield "page", "files to write", "commands", "processor time"
+    for page in (one for one in tutorials.pages(root) if one.parent == root / folder):
+        text, steps = page.read_text(encoding="utf-8"), tutorials.steps_of(page)
+        link = f"[{text.splitlines()[0].removeprefix('# ')}](../{page.parent.name}/{page.name})"
+        files = sum(one.writes for one in steps)
+        used = sum(map(int, re.findall(r"^\$ .* # (\d+) s$", text, re.MULTILINE)))
+        yield link, str(files), str(len(steps) - files), f"{used} s"
+
+
 TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "mutants": _mutants,
     "package-mutants": _package_mutants,
@@ -246,5 +257,6 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     "evidence": _evidence,
     "systems": _systems,
     "pins": _pins,
+    "tutorials": _tutorials,
     "audit": lambda root, _: audit.rows(root),
 }

@@ -50,11 +50,13 @@ class PageStep:
         line: Its line in the page, from 1.
         command: Shell text.
         output: Expected lines; empty: any.
+        writes: Whether it writes a file, and does not come from a console block.
     """
 
     line: int
     command: str
     output: list[str]
+    writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def steps_of(page: Path) -> list[PageStep]:
             file, content = caption[1], body[caption.end() :]
             folder = Path(file).parent
             write = f"mkdir -p {folder} && cat >{file} <<'END-OF-FILE'\n{content}END-OF-FILE"
-            out.append(PageStep(first, write, []))
+            out.append(PageStep(first, write, [], writes=True))
         elif kind == "console":
             out += _commands(page, first, body.splitlines())
     return out
@@ -224,7 +226,7 @@ def write(page: Path, steps: Sequence[PageStep], results: Sequence[StepResult]) 
     """Write the processor time of each command, and the seconds that it printed, into a page."""
     lines = page.read_text(encoding="utf-8").split("\n")
     for step, result in zip(steps, results, strict=True):
-        if lines[step.line - 1].startswith("$ "):
+        if not step.writes:
             timed = f"$ {step.command}  # {result.seconds:.0f} s"
             lines[step.line - 1] = timed if result.seconds >= 0.5 else f"$ {step.command}"
             after = slice(step.line, step.line + len(step.output))
