@@ -178,7 +178,7 @@ def _script(name: str) -> Path:
     path = example if example.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():
         # Scripts that capture: what only uses them does not count.
-        known = ", ".join(sorted(path.stem for path in EXAMPLE_SCRIPTS.glob("train_*.py")))
+        known = ", ".join(sorted(path.stem for path in EXAMPLE_SCRIPTS.glob("train*.py")))
         raise NfError(f"no script {name}; give a path, or one of the examples: {known}.")
     return path
 
