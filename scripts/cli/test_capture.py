@@ -124,7 +124,7 @@ def test_a_script_that_does_not_capture(tmp_path: Path, capfd: pytest.CaptureFix
 
 
 BAD = {
-    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train_"),
+    "no script": (["none.py"], "no script none.py; give a path, or one of the examples: train, "),
     "check alone": (["check"], "nf capture check DIR"),
     "check nothing": (["check", "none"], "no such folder"),
     "steps": (["--steps", "9-1", "train"], "steps '9-1': no such range"),
