@@ -28,8 +28,9 @@ from cocotbext.cxl.wire.messages import M2SMessage, S2MMessage
 
 @dataclass(frozen=True, slots=True)
 class ObservedRequest:
-    """M2S message that was complete on the pins in clock ``cycle``; ``misframed``: illegal Sz /
-    BE.
+    """M2S message that was complete on the pins in clock ``cycle``, at simulation time ``time_ns``.
+
+    ``misframed`` is True if the Sz or BE bit of its flit was illegal.
     """
 
     message: M2SMessage
@@ -40,7 +41,8 @@ class ObservedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObservedResponse:
-    """S2M message that was complete on the pins in clock ``cycle``."""
+    """S2M message that was complete on the pins in clock ``cycle``, at simulation time ``time_ns``.
+    """
 
     message: S2MMessage
     cycle: int
@@ -93,7 +95,7 @@ class CxlMemMonitor(PinUser):
             self.start()
 
     def stop(self) -> None:
-        """Stop, and close the trace."""
+        """Stop for good, and close the link trace."""
         super().stop()
         if self.trace is not None:
             self.trace.close()
@@ -177,7 +179,7 @@ class CxlMemMonitor(PinUser):
             self.trace.note("reset")
 
     def finish(self) -> list[str]:
-        """End the test: report missing responses once, and return all errors."""
+        """Return all errors, including missing responses; call it at the end of a test."""
         if not self._finished:
             self._finished = True
             self.tracker.finish(self.cycle)
