@@ -63,7 +63,10 @@ class Placed:
 
 
 def record_lines(workers: int, cnt_w: int) -> int:
-    """Return the lines of a low-bit state record: bookkeeping and count planes, a power of two."""
+    """Return the lines of a low-bit state record: bookkeeping and count planes, a power of two.
+
+    Unused lines fill it up.
+    """
     planes = min(cnt_w, workers.bit_length())
     return 1 << planes.bit_length()
 
@@ -207,8 +210,10 @@ class Coefficients:
         return (self.memory_latency + self.turnaround) / self.depth
 
     def miss(self, count: int) -> float:
-        """Clocks of a low-bit record to or from memory after ``count`` contributions: its
-        bookkeeping and count planes."""
+        """Return the clocks to move a low-bit record after ``count`` contributions.
+
+        It is moved to or from memory: a bookkeeping line and the count planes in use.
+        """
         return max((1 + count.bit_length()) * self.beat, self.in_flight)
 
 

@@ -93,7 +93,7 @@ class LinkTimes:
         self._step = 0
 
     def watch(self, step: int, size: int, future: Any) -> None:
-        """Time an all-reduce of ``size`` bytes that starts now and ends with ``future``."""
+        """Time an all-reduce of ``size`` bytes in a step, from now until ``future`` is done."""
         start = self._clock()
         future.add_done_callback(lambda _: self.ended(step, size, start))
 
@@ -109,8 +109,11 @@ class LinkTimes:
             one.times.append(now - begin)
 
     def seconds(self) -> dict[str, float]:
-        """`link_latency` and `link_mib`, as `StepReport.seconds` has them; nothing before the first
-        all-reduce."""
+        """Return `link_latency` (seconds) and `link_mib` (seconds per MiB), for a `StepReport`.
+
+        Sizes that were not seen in the last ``fresh`` steps are left out; {} before the first
+        all-reduce.
+        """
         with self._lock:
             last = self._step - self.fresh
             took = {size: usual(one.times) for size, one in self._sizes.items() if one.step >= last}

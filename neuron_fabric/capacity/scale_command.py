@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train scale`: a profile of a model of a billion parameters, by its shapes (spec: runtime
-section 8). The model is on the meta device: it takes no memory, and nothing is trained."""
+"""`nf train scale`: effect of a profile on a large model, from shapes (spec: runtime section 8).
+
+The model is on the meta device: it takes no memory, and nothing is trained.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +67,10 @@ class BucketDecision:
 
 @dataclass(frozen=True)
 class LowStep:
-    """Low-bit part of one step: ``votes`` of each worker, and the elements of the ``rest`` in
-    FP32."""
+    """One training step of a model, to be replayed: low-bit parameters and the size of the rest.
+
+    ``votes`` are the low-bit parameters of admitted buckets; ``rest`` counts elements in FP32.
+    """
 
     model: str
     route: Route

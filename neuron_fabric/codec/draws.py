@@ -31,7 +31,7 @@ class Key:
     stage: str = "send"
 
     def words(self) -> tuple[int, int]:
-        """128 bits of a digest."""
+        """Return the key of Philox, two 64-bit words: the first 128 bits of the fields' SHA-256."""
         numbers = int(self.seed), int(self.step), int(self.rank)  # numpy's print otherwise
         text = repr((*numbers, str(self.parameter), str(self.stage)))
         digest = hashlib.sha256(text.encode()).digest()

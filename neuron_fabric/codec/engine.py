@@ -30,7 +30,7 @@ class Engine(Protocol):
         """Pack float32[n] to G_BINARY ``lines``; return the scan of the tensor as `look` does."""
 
     def pack_ternary(self, x: F32, threshold: np.float32, lines: U8) -> ScanResult:
-        """Pack G_TERNARY lines."""
+        """Pack float32[n] to G_TERNARY ``lines``; return sum and number of the open gates."""
 
     def count(
         self,
@@ -40,7 +40,8 @@ class Engine(Protocol):
         planes: U8 | None,
         vote: U8 | None,
     ) -> None:
-        """Counts and votes of lines."""
+        """Count the votes in the lines of all workers, into count planes and vote lines if given.
+        """
 
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each code in lines of votes by a value, into ``out``."""

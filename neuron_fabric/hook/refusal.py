@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusals of `attach`: one line for all ranks. Models are recognised by class names alone."""
+"""Refusals of `attach`: errors that end the script with one line for all ranks.
+
+Models are recognized by class names alone.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +33,12 @@ _UNSUPPORTED = {
 
 
 def warn(text: str) -> None:
-    """Print a warning of the hook on stderr."""
+    """Print a warning line "nf runtime: ..." on stderr."""
     say_warning(f"nf runtime: {text}")
 
 
 def end(error: LineError, group: Any) -> NoReturn:
-    """End the script with exit code 2 and one line for all ranks."""
+    """Print ``error`` once for all ranks of ``group`` and exit with code 2."""
     if is_first(str(error), group):
         command = "capture" if isinstance(error, CaptureError) else "runtime"
         say_warning(f"nf {command}: {error}")
@@ -43,8 +46,15 @@ def end(error: LineError, group: Any) -> NoReturn:
 
 
 def check_model(model: Any, profile: bool = True) -> None:
-    """Raise AttachError for a model whose gradients the hook would not see, or, with a
-    ``profile``, could not reduce."""
+    """Check that the hook works with a model.
+
+    Args:
+        model: Model that was passed to `attach`.
+        profile: Whether gradients are to be reduced by a profile, not only captured.
+
+    Raises:
+        AttachError: The hook would not see the gradients, or could not reduce them.
+    """
     kinds = {kind.__name__ for kind in type(model).__mro__}
     name = type(model).__name__
     if kinds & _SHARDED:
@@ -86,8 +96,11 @@ def second_hook(name: str) -> AttachError:
 
 
 def hook_of(model: Any) -> str:
-    """Return the name of a model's hook as torch logs it, or "". Torch's list of hooks is no
-    use: built-in hooks are missing, and a copied model has the list without the hook."""
+    """Return the name of the communication hook that torch logs for a model; "" if it has none.
+
+    Torch's list of hooks is no use: built-in hooks are missing, and a copied model has the list
+    without the hook.
+    """
     logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
     return str(logged.get("comm_hook") or "")
 
