@@ -78,7 +78,7 @@ def _it(folder: Path, path: Path) -> str:
 
 
 def _own_group(gid: int) -> bool:
-    """Return whether the group has this user only, as distributions create one for every user."""
+    """Return whether this user is the only member of a group, as distributions create for users."""
     try:
         me, group = pwd.getpwuid(os.getuid()), grp.getgrgid(gid)
     except KeyError:

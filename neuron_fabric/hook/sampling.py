@@ -125,7 +125,11 @@ class Signs:
         self.run: dict[str, NDArray[np.uint8]] = {}
 
     def see(self, name: str, d: F32, share: float) -> None:
-        """Add a step of a tensor that holds ``share`` of the elements of its region."""
+        """Record the signs of a decoded tensor in a step.
+
+        ``share`` is the tensor's share of the elements of its region, and so of the watched
+        elements.
+        """
         every = max(1, int(d.size // max(1.0, WATCHED * share)))
         sign = np.sign(d[::every]).astype(np.int8)
         last = self.last.get(name)

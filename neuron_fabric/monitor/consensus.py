@@ -107,7 +107,10 @@ class Codec:
         return self.length, self.length + len(LEAST_FIELDS) * len(self.plan.regions)
 
     def least(self, report: StepReport) -> Vector:
-        """Return this rank's numbers whose least counts, negated: int64[regions]."""
+        """Return this rank's encoded values of `LEAST_FIELDS`, int64[regions].
+
+        They are negated, as the reduction takes the maximum.
+        """
         keys = []
         for region in self.plan.regions:
             value = report.agreements.get(region.name)

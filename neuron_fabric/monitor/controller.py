@@ -152,8 +152,10 @@ class Controller:
             raise self._ended(MonitorError("monitor", what, "the reducer is not to be trusted"))
 
     def _disagreement(self, step: int) -> MonitorError:
-        """Return the error that names the ranks with another state. The digests are gathered by a
-        sum in which each rank fills its own place."""
+        """Return the error that names the ranks with another state, after a gather of all digests.
+
+        The digests are gathered by a sum in which each rank fills its own place.
+        """
         own = np.zeros(self._codec.world, dtype=np.int64)
         own[self._codec.rank] = self.digest
         ranks = minority_ranks([int(one) for one in self._all_reduce(own, own.size)()])

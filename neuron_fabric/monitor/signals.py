@@ -188,8 +188,7 @@ class Loss:
         return replace(fresh, since=0, rise=0.0, slope=Gate())
 
     def falls(self, limits: Thresholds) -> bool:
-        """Return whether the mean loss still falls by more than `warmup_falls` from window to
-        window."""
+        """Return whether the mean loss fell by more than `warmup_falls` in the last two windows."""
         window = limits.mean_window
         if len(self.recent) < 2 * window:
             return False
@@ -330,8 +329,11 @@ class RegionSignals:
         )
 
     def bad(self, limits: Thresholds, off: frozenset[Signal]) -> Bad | None:
-        """Return the reason why the region is bad, if it is: the first of cosine, norm, agreement,
-        margin, saturation."""
+        """Return why the region is bad, or None.
+
+        The first of cosine, norm, agreement, margin, saturation counts; signals in ``off`` are
+        ignored.
+        """
         ratio, margin, full, one = self.norm, self.margin, self.saturation, self.agreement
         if self.cosine.gate.bad and Signal.COSINE not in off:
             return self.cosine.why(limits)

@@ -201,8 +201,10 @@ def advance(plan: Plan, state: JobState, got: Reading) -> tuple[JobState, tuple[
 
 
 def _moved(limits: Thresholds, state: JobState, got: Reading) -> int:
-    """Return the number of consecutive steps in which the network has differed from the last
-    capacity decision."""
+    """Return the number of consecutive steps in which the network differs from the last judgement.
+
+    At most `link_count`.
+    """
     if state.link is None or got.link_latency is None or got.link_mib is None:
         return state.moved
     now = got.link_latency + got.link_mib
@@ -332,8 +334,11 @@ class _Move:
         return Mode.LOWBIT if low else Mode.PARTIAL
 
     def _one_back(self) -> None:
-        """Admit the region in PROBE after enough good samples; else start to probe the largest
-        waiting region."""
+        """Admit the region in PROBE after enough good samples, or start to probe another one.
+
+        If none is in PROBE, the largest region starts that waits in FP32 or whose demotion has
+        ended.
+        """
         limits, regions = self._limits, self._regions
         probing = [n for n in self._plan.eligible if regions[n].status == Status.PROBE]
         if probing:

@@ -120,7 +120,7 @@ def _check_region(region: Region, members: Sequence[Parameter], where: str) -> N
 
 
 def _other_size(region: Region, members: Sequence[Parameter]) -> str:
-    """Return how many elements a region has here, unless as many were calibrated."""
+    """Return a text if a region has another size here than at its calibration, else ""."""
     elements = sum(one.elements for one in members)
     words = f"region {region.name!r} has {elements:,} elements, {region.elements:,} were calibrated"
     return words if elements != region.elements else ""
