@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the counter-based draws."""
+"""Tests of the counter-based draws."""
 
 from __future__ import annotations
 

@@ -69,8 +69,8 @@ class Parameter:
 
     @property
     def region(self) -> str:
-        """Return the name of its region in a new profile: the kind, and the depth group for
-        some kinds."""
+        """Return the name of its region in a new profile: the kind, with a depth group for layers.
+        """
         return f"{self.kind}.{self.depth}" if self.kind in DEEP else str(self.kind)
 
 

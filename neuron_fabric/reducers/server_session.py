@@ -476,7 +476,7 @@ class ServerSession:
         self._todo: deque[Ticket] = deque()
         self._why = ""
         self.counters: Counter[str] = Counter()
-        """Return the counts of the server for the completed buckets."""
+        """Counts of the server for the completed buckets."""
 
     def join(self) -> None:
         """Connect and send HELLO. Raise ServerError if there is no server."""
@@ -538,7 +538,7 @@ class ServerSession:
             self._why = "closed"
 
     def _send(self) -> None:
-        """Send as many buckets as there is room for; two buckets alternate in the shared lines."""
+        """Send queued buckets while fewer than two are in flight; two alternate in the memory."""
         while self._todo and self._under_way < IN_TURN:
             ticket = self._todo.popleft()
             self._under_way += 1
@@ -621,7 +621,7 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
 
 
 EVENTS = ("answers", "severe", "fallback")
-"""Return the counts of the device that the monitor uses."""
+"""Counts of the device that the monitor uses."""
 
 
 class ServerReducer:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host and device link partners on one wire, without a simulator."""
+"""Test bench that joins a host's and a device's link partner, without a simulator."""
 
 from __future__ import annotations
 
