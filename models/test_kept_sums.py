@@ -27,7 +27,7 @@ def complete(keep_sum: bool = True) -> tuple[DeviceFixture, bytes]:
 
 
 def right(bench: DeviceFixture, data: bytes, poison: bool) -> bool:
-    """Return whether this is a correct answer to a read of the sum of line 1."""
+    """Return whether the model accepts this response to a read of the sum of line 1."""
     msg = M2SReq(ReqOp.MEM_RD, 0, bench.config.address(0, 1))
     result = bench.model.step_result(msg)
     answer = S2MDRS(DrsOp.MEM_DATA, 0, poison=poison, data=data)

@@ -187,8 +187,10 @@ def test_the_rule_again_without_training(tmp_path: Path) -> None:
 def test_codes_are_measured_and_chosen_where_they_are_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Check that codes are used where no vote passes, and 4 bits before 8, since a vote costs
-    less."""
+    """Check that the rule chooses integer codes only if its routes name them.
+
+    They are then used where no vote passes, and 4 bits before 8.
+    """
     calibrated(tmp_path, Script(good), verify=False)
     out = capsys.readouterr().out
     assert "nf train profile rule --routes`):\n  head: G_INT4 would pass, cosine 0.850\n" in out
@@ -352,7 +354,8 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
 def test_impact_is_a_veto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dear: float, shown: str
 ) -> None:
-    """Check that three standard deviations of FP32 are too much, one is not."""
+    """Check that a region with a loss impact of 3 standard deviations uses FP32, and 1 is accepted.
+    """
     costs = {None: 0.0, "linear.0": dear, "conv.0": 0.01}
     asked: list[tuple[str | None, int]] = []
 
@@ -492,7 +495,8 @@ def judged(full: list[float], *rounds: list[float], bar: Bar | None = None) -> V
 
 
 def test_worse_on_every_seed_is_not_verified() -> None:
-    """Check that a damage below the standard deviation of FP32 (10 points) is detected by pairs."""
+    """Check that a damage below the standard deviation of FP32 (10 points) prevents verification.
+    """
     worse = [79.0, 87.0, 99.0]
     found = judged([80.0, 90.0, 100.0], worse, worse, worse)
     assert not found.profile.verified

@@ -229,7 +229,7 @@ class Model(nn.Module):
 
 
 def seen(*passes: tuple[Any, bool], amp: Any = None) -> Conditions:
-    """Return the observed forward passes: inputs, and whether each is reduced."""
+    """Run forward passes, (inputs, whether it is reduced) each; return the observed conditions."""
     model = Model()
     watch = ConditionProbe(model)
     for inputs, sync in passes:

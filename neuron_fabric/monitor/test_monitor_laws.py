@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of the monitor, each with a twin that violates it."""
+"""Tests of the laws of the monitor, each with a twin that violates it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> StepReport:
-    """Return random measurements of a rank, most of them plausible."""
+    """Return a report of one rank with random measurements, most of them plausible."""
     rare = draw.random() < 0.05
     scale = 10.0 ** draw.integers(-30, 30) if draw.random() < 0.02 else 1.0
     return StepReport(
@@ -71,7 +71,7 @@ def report(draw: np.random.Generator, step: int, samples: Sequence[str]) -> Step
 
 
 def walk(seed: int, steps: int = 300, plan: Plan = PLAN) -> Walk:
-    """Return the states of one rank and the decisions of each step."""
+    """Run the state machine over random reports; return state and decisions after each step."""
     draw, codec, state = np.random.default_rng(seed), Codec(plan, 4, 0), start(plan)
     out = []
     for step in range(steps):
@@ -105,8 +105,14 @@ Read = Callable[[int, list[int], list[int]], list[int]]
 
 
 def differing_ranks(seed: int, order: Sequence[int], read: Read) -> int:
-    """Return the number of ranks whose state differs from that of rank 0 after a walk; rank r's
-    vector is added in the place ``order[r]``."""
+    """Run four ranks with different reports; return how many end in another state than rank 0.
+
+    Args:
+        seed: Seed of the reports.
+        order: Ranks in the order in which vectors are added; others follow.
+        read: Function (rank, its own vector, the reduced vector) that returns the vector that the
+            rank decodes.
+    """
     draws = [np.random.default_rng((seed, rank)) for rank in range(4)]
     codecs = [Codec(PLAN, 4, rank) for rank in range(4)]
     walked = [start(PLAN)] * 4
@@ -267,7 +273,10 @@ def test_what_is_not_eligible_or_locked_never_gets_low_bit(seed: int) -> None:
 
 @given(st.integers(1, 64), st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=64))
 def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None:
-    """Check the mean within 2^-20; large values are clipped and never reach the count."""
+    """Check that the agreed loss is the ranks' mean within 2^-20; large values are clipped.
+
+    They never reach the count.
+    """
     losses = losses[:world]
     codecs = [Codec(PLAN, world, rank) for rank in range(len(losses))]
     summed = sum(

@@ -111,7 +111,7 @@ class AgentTest(uvm_test):
         self.drop_objection()
 
     async def session(self) -> None:
-        """Bring the link up, send traffic, and check that both monitors have seen it."""
+        """Bring the link up, send traffic, and check that both monitors saw the same requests."""
         await self.agent.host.wait_up()
         await self.traffic()
         await self.agent.host.drain()
@@ -263,7 +263,7 @@ async def broken_device(dut: Any, test: type[AgentTest]) -> None:
 
 @cocotb.test(timeout_time=20, timeout_unit="us")
 async def waived_time_out(dut: Any) -> None:
-    """Check that the test is green, and so is its next run: nothing of the first one continues."""
+    """Check that a UVM test with a waived time-out passes twice; no task of the first run stays."""
     for first in (True, False):
         await _run(dut, WaivedAndReset, clock=first)
         agent = WaivedAndReset.ran
