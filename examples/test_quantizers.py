@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the table of quantizers: the shipped capture gives values that another program computed.
-"""
+"""Tests of the table of quantizers: the shipped capture gives another program's values."""
 
 from __future__ import annotations
 

@@ -182,6 +182,5 @@ def test_a_reducer_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.nightly("every training of every check at full length: over an hour on two cores")
 def test_all_goals_are_reached() -> None:
-    """Check that `nf train check all` reaches all goals; `test_sixty_steps` is its short version.
-    """
+    """Check that `nf train check all` reaches all goals; `test_sixty_steps` is a short version."""
     assert cli.main(["train", "check", "all"]) == 0

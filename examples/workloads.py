@@ -76,8 +76,7 @@ class Block(nn.Module):
 
 
 class DigitsResNet(nn.Module):
-    """ResNet for images of 8x8 pixels: a stem, two blocks of 8 and 16 channels, and a linear head.
-    """
+    """ResNet for images of 8x8 pixels: a stem, blocks of 8 and 16 channels, and a linear head."""
 
     def __init__(self) -> None:
         super().__init__()

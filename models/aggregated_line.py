@@ -45,8 +45,7 @@ def _stack(contributions: dict[int, bytes]) -> np.ndarray[tuple[int, ...], np.dt
 
 @dataclass(slots=True)
 class AggregatedLine:
-    """State of one line of a region (not IDENTITY) within an epoch: contributions, poison and loss.
-    """
+    """State of one line of a region (not IDENTITY) in an epoch: contributions, poison and loss."""
 
     data: dict[int, bytes] = field(default_factory=dict)
     marked: set[int] = field(default_factory=set)
@@ -137,8 +136,7 @@ class AggregatedLine:
         return bytes(line.tobytes())
 
     def reduced(self, config: RegionConfig, cnt_max: int) -> LowBitResult:
-        """Return votes and counts (arrays with n = 1) of the line's contributions in a vote mode.
-        """
+        """Return votes and counts (arrays with n = 1) of a line's contributions in a vote mode."""
         if not isinstance(self._cache, LowBitResult):
             lines = _stack(self.data)
             if config.mode == Mode.G_TERN5:

@@ -27,8 +27,7 @@ def config(mode: Mode = Mode.G_BINARY, **change: Any) -> RegionConfig:
 
 
 class DeviceFixture:
-    """Device model with one committed region; each call sends one message and checks its response.
-    """
+    """Device model with one committed region; each call sends a message and checks its response."""
 
     def __init__(
         self, config: RegionConfig, params: DeviceParams = PARAMS, region: int = 2
@@ -41,8 +40,7 @@ class DeviceFixture:
         assert self.model.commit(region, config, 1) == CommitCode.OK
 
     def recommit(self, **change: Any) -> CommitCode:
-        """Commit the region again with changes, which starts a new epoch; return the result code.
-        """
+        """Commit the region again with changes, which starts an epoch; return the result code."""
         self.config = replace(self.config, **change)
         return self.model.commit(self.region, self.config, 1)
 

@@ -24,8 +24,7 @@ _WORD_BE = (1 << WORD_BYTES) - 1
 
 @dataclass(frozen=True)
 class ControlWindow:
-    """Position of the control window in the device's address space, and who may write through it.
-    """
+    """Position of the control window in the device's address space, and who may write by it."""
 
     base: int = 0
     """Byte address; 0 if there is no window."""

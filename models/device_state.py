@@ -28,8 +28,7 @@ COUNTERS = REG_MAP.counters(Counts.ACCESS)
 
 @dataclass
 class _Region:
-    """Active descriptor of a region, its status counts and the lines touched in the current epoch.
-    """
+    """Active descriptor of a region, its status counts and lines touched in the current epoch."""
 
     config: RegionConfig | None = None
     epoch: int = 0
@@ -159,8 +158,7 @@ class DeviceState:
             self.memory.store(config.state_line + worker * config.lines + i, entry)
 
     def clear_counters(self) -> None:
-        """Apply a write of CTRL.CLEAR_COUNTERS: counters become 0; regions and error capture stay.
-        """
+        """Apply a write of CTRL.CLEAR_COUNTERS: counters get 0; regions and error capture stay."""
         self.counters = dict.fromkeys(COUNTERS, 0)
         self._tallies.clear()
         self.refused.clear()
@@ -227,8 +225,7 @@ class DeviceState:
         )
 
     def flagged_lines(self, region: int) -> tuple[int, int]:
-        """Return the numbers of a region's lines with a saturated counter and with an illegal code.
-        """
+        """Return the numbers of a region's lines with saturation and with an illegal code."""
         state = self._region(region)
         return state.saturated, state.illegal
 

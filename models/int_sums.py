@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reference of G_INT4 and G_INT8: exact sums of k-bit codes, and the lines that read them.
+"""Reference of G_INT4 and G_INT8: exact sums of k-bit codes, as lines that a host reads.
 
 Sums are integers per element, computed with numpy from the codes. The device counts and weighs bits
 in planes; its reference therefore uses no planes. `sums_of_planes` is the host's arithmetic on
@@ -58,8 +58,7 @@ class IntResult:
 
     @property
     def sum8(self) -> U8:
-        """Return the 8-bit sums as lines uint8[2, n, 64], selectors from 32 on (G_INT4, W <= 16).
-        """
+        """Return 8-bit sums as lines uint8[2, n, 64], selectors from 32 on (G_INT4, W <= 16)."""
         return _views(self.sums.astype("<i1"))
 
 

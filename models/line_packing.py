@@ -64,8 +64,7 @@ class Mode(IntEnum):
 
     @property
     def low_bit(self) -> bool:
-        """Return True for the modes that count bits: G_BINARY, G_TERNARY, G_TERN5, G_INT4, G_INT8.
-        """
+        """Return True for modes that count bits: G_BINARY, G_TERNARY, G_TERN5, G_INT4, G_INT8."""
         return self in (Mode.G_BINARY, Mode.G_TERNARY, Mode.G_TERN5) or self.bits > 0
 
     @property

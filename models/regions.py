@@ -221,8 +221,7 @@ class RegionConfig:
 
 
 def sum_selectors(config: RegionConfig) -> tuple[int, ...]:
-    """Return the selectors of sums in an integer mode: SUM16 lines, then SUM8 lines if they exist.
-    """
+    """Return the selectors of sums in an integer mode: SUM16 lines, then any SUM8 lines."""
     wide, narrow = sum16_lines(config.mode), sum8_lines(config.mode, config.workers)
     return (
         *range(SUM16_SELECTOR, SUM16_SELECTOR + wide),

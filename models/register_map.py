@@ -100,8 +100,7 @@ class Register:
         return sum(f.reset << f.lsb for f in self.fields)
 
     def mask(self, *access: FieldAccess) -> int:
-        """Return the mask of the bits with one of these accesses; without arguments, of all fields.
-        """
+        """Return the mask of the bits with one of these accesses; no arguments: all fields."""
         return sum(f.mask for f in self.fields if not access or f.access in access)
 
     def stored(self, old: int, data: int, lanes: int = WORD_MASK) -> int:
@@ -179,8 +178,7 @@ class RegMap:
     """Values of the fields with an `enum`: {enumeration: {member: value}}."""
 
     def counters(self, *kinds: Counts) -> tuple[str, ...]:
-        """Return the names of the event counters of these kinds, by address; without arguments all.
-        """
+        """Return the names of the event counters of these kinds, by address; no arguments: all."""
         return tuple(
             reg.name
             for reg in self.registers

@@ -197,8 +197,7 @@ def test_a_codec_that_votes_on_the_sign_bit_fails_the_law() -> None:
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.sampled_from([600, 65_536, 65_537, 200_000]))
 def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
-    """Check that both engines give bit-identical sums of |x|, which depend on the order of adding.
-    """
+    """Check that both engines give bit-identical sums of |x|, which depend on the order of sums."""
     rng = np.random.default_rng(seed)
     x = (rng.standard_normal(size) * np.exp(4 * rng.standard_normal(size))).astype(np.float32)
     assert loops.look(x, True) == numpy_engine.look(x, True)
@@ -208,8 +207,7 @@ def test_sums_have_one_order(loops: Engine, seed: int, size: int) -> None:
 
 
 def test_gates_at_the_limit(loops: Engine) -> None:
-    """Check that a gate opens only above the threshold, also for thresholds 0, -0.0 and infinity.
-    """
+    """Check that a gate opens only above the threshold, also for 0, -0.0 and infinity."""
     x = np.array([1, -1, 0, 2, -1] * 300, np.float32)  # the mean of |x| is 1
     for ratio in (0.0, -0.0, 1.0, 2.0, float("inf")):
         packed = codec.pack(x, codec.Route.G_TERNARY, ratio=ratio)

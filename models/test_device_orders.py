@@ -56,8 +56,7 @@ def model() -> DeviceModel:
 
 
 def everything(device: DeviceModel) -> object:
-    """Return all that shows the device's state: status, counters, errors, and reads of all lines.
-    """
+    """Return what shows the device's state: status, counters, errors, and reads of all lines."""
     status = [device.region_status(r) for r in range(4)]
     flagged = [device.flagged_lines(r) for r in range(4)]
     assert all(s.complete_lines <= 2 for s in status)

@@ -83,8 +83,7 @@ def test_random_patterns() -> None:
 
 
 def test_random_neighbours() -> None:
-    """Check sums of numbers with exponents at most 26 apart, where rounding and cancellation occur.
-    """
+    """Check sums of numbers with exponents at most 26 apart, so that they round and cancel."""
     rng = np.random.default_rng(2)
     a = rng.integers(0, 1 << 32, 30_000, dtype=np.uint64).astype(np.uint32)
     exponent = np.clip((a >> 23 & 0xFF).astype(np.int64) + rng.integers(-26, 27, a.size), 0, 254)

@@ -37,8 +37,7 @@ def drawn(seed: int, workers: int, n: int, mode: Mode, signed: bool, shape: str)
 
 
 def as_lines(codes: Any, mode: Mode) -> U8:
-    """Pack codes to lines with Python integers, independent of the packer: element e at bit e * k.
-    """
+    """Pack codes to lines with Python integers, without the packer: element e at bit e * k."""
     k = mode.bits
     out = np.zeros((*codes.shape[:2], 64), np.uint8)
     for w, i in np.ndindex(*codes.shape[:2]):
@@ -48,8 +47,7 @@ def as_lines(codes: Any, mode: Mode) -> U8:
 
 
 def values_of(views: U8, kind: str) -> Any:
-    """Return the values [n, elements] in lines of sums uint8[views, n, 64] of numpy type ``kind``.
-    """
+    """Return the values [n, elements] in sum lines uint8[views, n, 64] of numpy type ``kind``."""
     return np.concatenate([np.ascontiguousarray(one).view(kind) for one in views], axis=1)
 
 

@@ -92,8 +92,7 @@ def test_packing_counts_zeros_and_scales_by_one(
 @settings(max_examples=40, deadline=None)
 @given(seed=SEEDS, size=SIZES, workers=WORKERS, route=st.sampled_from(list(MODES)))
 def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: Route) -> None:
-    """Check that sums equal the model's, in any order of workers; lines of absent ones are ignored.
-    """
+    """Check that sums equal the model's, in any order of workers; absent ones are ignored."""
     rng, mode = np.random.default_rng(seed), MODES[route]
     lines = rng.integers(0, 256, (workers, codec.lines_of(size, route), 64), np.uint8)
     here = rng.random(lines.shape[:2]) < 0.8
@@ -109,8 +108,7 @@ def test_sums_are_exact_in_any_order(seed: int, size: int, workers: int, route: 
 @pytest.mark.parametrize("byte", [0x80, 0x88, 0x77, 0x7F])
 @pytest.mark.parametrize("workers", [16, 17, 64, 255])
 def test_sums_have_room(route: Route, byte: int, workers: int) -> None:
-    """Check the sums of the largest codes of both signs for several numbers of workers up to 255.
-    """
+    """Check the sums of the largest codes of both signs for various numbers of workers to 255."""
     lines = np.full((workers, 1, 64), byte, np.uint8)
     layers, kind = codec.sum_kind(route, workers)
     views = codec.add_codes(lines, route)
@@ -133,8 +131,7 @@ def test_a_tensor_that_is_not_finite_has_no_codes_on_any_rank() -> None:
 
 
 def test_units_of_one_worker_alone_are_refused() -> None:
-    """Check that a value beyond its unit, here that of another value, is refused (negative twin).
-    """
+    """Check that a value beyond its unit, here another value's, is refused (negative twin)."""
     x = np.array([1.0, -4.0], np.float32)
     own = codec.units(codec.maxima(x[:1]), Route.G_INT4)
     with pytest.raises(ValueError, match="beyond the codes of G_INT4"):

@@ -151,8 +151,7 @@ def test_sums_need_planes(mode: Mode) -> None:
 
 
 def test_reserved_modes_are_numbers_without_a_mode() -> None:
-    """Check that codes 7 to 15 are reserved modes, which a register can hold and iteration omits.
-    """
+    """Check that codes 7 to 15 are reserved modes, which registers can hold and iteration omits."""
     reserved = [Mode(value) for value in range(7, 16)]
     assert all(mode.reserved and not mode.low_bit for mode in reserved)
     assert not {*reserved} & {*Mode}

@@ -32,8 +32,7 @@ MEANING = {0: 0, 1: 1, 2: -1}
 
 
 def elements_of(byte: int) -> list[int]:
-    """Return the five elements in a byte of G_TERN5, by repeated division; zeros if it is illegal.
-    """
+    """Return the five elements in a byte of G_TERN5, by repeated division; zeros if illegal."""
     legal, out = byte if byte < 243 else 0, []
     for _ in range(5):
         out.append(MEANING[legal % 3])

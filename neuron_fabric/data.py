@@ -131,8 +131,7 @@ def as_object(value: object) -> dict[str, Any]:
 
 
 def parse_json(data: bytes | str, limits: DataLimits = LIMITS) -> Any:
-    """Return the value of a JSON text. Raise DataError if it is not strict JSON within ``limits``.
-    """
+    """Return the value of a JSON text. Raise DataError if not strict JSON within ``limits``."""
     try:
         text = decode(data) if isinstance(data, bytes) else data
     except DataError as error:

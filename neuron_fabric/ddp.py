@@ -209,8 +209,7 @@ class CaptureState(HookState):
                 self._file.write(name, _bytes(gradient))
 
     def _try(self, action: Callable[[], None]) -> None:
-        """Run an action of a capture; if it raises, give up this step's file and print a warning.
-        """
+        """Run an action of a capture; if it raises, give up this step's file with a warning."""
         try:
             action()
         except Exception as error:  # of the disk mostly; no memory for a copy is one too
@@ -353,8 +352,7 @@ def gradients_of(bucket: dist.GradBucket) -> Iterator[tuple[torch.Tensor, torch.
 
 
 def _dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements fill a block of memory without gaps, in any order of dimensions.
-    """
+    """Return whether the elements fill a block of memory without gaps, in any dimension order."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.size(), strict=True)):
         if size != 1:
@@ -407,7 +405,7 @@ def modules_of(net: Any, captured: Collection[str]) -> list[ModuleSpec]:
 
 
 def _kind(module: Any) -> str:
-    """Return the name of the torch.nn class that the module derives from, else of its own class."""
+    """Return the name of the torch.nn class that the module derives from, else of its class."""
     for kind in type(module).__mro__:
         if kind.__module__.startswith("torch.nn.") and kind.__name__ != "Module":
             return kind.__name__

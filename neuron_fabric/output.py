@@ -167,8 +167,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the name ``path`` to each OSError in the block that names no file, such as a full disk.
-    """
+    """Add the name ``path`` to an OSError in the block that names no file, such as a full disk."""
     try:
         yield
     except OSError as error:

@@ -39,8 +39,7 @@ def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 def network(dtype: Any = None) -> Any:
-    """Return a DistributedDataParallel net with several buckets of 1 KB; one parameter is frozen.
-    """
+    """Return a DistributedDataParallel net with several buckets of 1 KB, one parameter frozen."""
     torch.manual_seed(1)
     layers = [torch.nn.Linear(16, 24), torch.nn.Linear(24, 24), torch.nn.Linear(24, 3)]
     net = torch.nn.Sequential(*layers).to(dtype or torch.float32)
@@ -115,8 +114,7 @@ def test_another_reduction_is_wrapped(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_backward_is_no_step(tmp_path: Path) -> None:
-    """Check that a backward ended by an exception leaves no step; the next one writes another file.
-    """
+    """Check that a backward ended by an exception leaves no step; the next uses another file."""
     model = network()
     state = CaptureState(model, tmp_path / "c")
     model.register_comm_hook(state, capture_hook)

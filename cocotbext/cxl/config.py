@@ -90,8 +90,7 @@ class CxlConfig:
 
     @classmethod
     def dense(cls, seed: int) -> CxlConfig:
-        """Return settings with the densest legal packing: 4 writes per 5 flits, 2 reads per flit.
-        """
+        """Return settings with the densest packing: 4 writes per 5 flits, 2 reads per flit."""
         rng = random.Random(seed)
         return cls(link=LinkConfig(rng=rng, pack=PackOptions(rng=rng)), rng=rng)
 

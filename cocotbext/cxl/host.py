@@ -78,8 +78,7 @@ class Transaction:
         return self.end >= 0 or self.aborted
 
     def finish(self, response: S2MMessage | None, clock: int) -> None:
-        """Record the response (None if none is owed) and wake the waiting call; the host calls it.
-        """
+        """Record the response (None if none is owed) and wake the waiting call, for the host."""
         self.response = response
         self.end = clock
         self.wake()

@@ -41,8 +41,7 @@ class ObservedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ObservedResponse:
-    """S2M message that was complete on the pins in clock ``cycle``, at simulation time ``time_ns``.
-    """
+    """S2M message that was complete on the pins in clock ``cycle``, at time ``time_ns``."""
 
     message: S2MMessage
     cycle: int

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Helpers that run MyHDL twins in MyHDL's simulator, with lines as the reference models use them.
-"""
+"""Helpers that run MyHDL twins in MyHDL's simulator, with lines as in the reference models."""
 
 from __future__ import annotations
 
@@ -80,8 +79,7 @@ class Datapath(Stepper):
         return line_of(self.inputs("nf_vote", {})["line"])
 
     def sums(self, part: int, signed: bool, sum8: bool = False) -> U8:
-        """Return line ``part`` of the sums, SUM8 with ``sum8`` else SUM16, uint8[64], by `nf_sum`.
-        """
+        """Return line ``part`` of the sums (SUM8 if ``sum8``, else SUM16), uint8[64], by nf_sum."""
         values = {
             "en": 1,
             "wide": self._mode == Mode.G_INT8,

@@ -43,8 +43,7 @@ class Stepper:
         self._simulation.quit()
 
     def inputs(self, name: str, values: Mapping[str, int]) -> dict[str, int]:
-        """Set some inputs of a twin, let the simulation settle, and return all its outputs by name.
-        """
+        """Set some inputs of a twin, let the simulation settle, and return its outputs by name."""
         signals, twin = self._signals[name], self._twins[name]
         for port, value in values.items():
             signals[port].next = value

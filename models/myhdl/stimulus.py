@@ -41,8 +41,7 @@ class Stimulus(ABC):
         """Draw the inputs of one clock."""
 
     def answered(self, outputs: Values) -> None:  # noqa: B027 - few have a state
-        """Take the outputs of a clock, before the edge that ends it; later inputs may depend on it.
-        """
+        """Take the outputs of a clock, before its final edge; later inputs may depend on it."""
 
     def meant(self, inputs: Values) -> bool:
         """Return whether the outputs are defined, so that they can be compared, at these inputs."""

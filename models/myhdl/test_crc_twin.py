@@ -28,8 +28,7 @@ def twin_crc(stepper: Stepper, payload: int) -> int:
 
 
 def test_columns(crc: Stepper) -> None:
-    """Check the CRC of payloads with one set bit; by the spec F053h for bit 0, C47Dh for bit 511.
-    """
+    """Check the CRC of payloads with one set bit; by the spec F053h for bit 0, C47Dh at bit 511."""
     rng = random.Random(1)
     for bit in (0, 511, *rng.sample(range(512), 30)):
         assert twin_crc(crc, 1 << bit) == COLUMNS[bit]

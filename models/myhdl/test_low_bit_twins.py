@@ -40,8 +40,7 @@ def contributions(rng: Generator, most: int) -> U8:
 @DRAWN
 @pytest.mark.parametrize("mode", [Mode.G_BINARY, Mode.G_TERNARY])
 def test_votes(mode: Mode, draws: int, seed: int) -> None:
-    """Check the twin's votes, planes and saturation for random lines, ties, thresholds and CNT_W.
-    """
+    """Check the twin's votes, planes and saturation on random lines, ties, thresholds, CNT_W."""
     rng = np.random.default_rng(seed)
     for cnt_w in (8, 4, 1):
         most = min((1 << cnt_w) + 4, 20)  # small counters saturate

@@ -400,8 +400,7 @@ class Bar:
         return all((side * off if side else abs(off)) <= self.band(fp32) for off in offs)
 
     def passed(self, fp32: Spread, found: Paired) -> bool:
-        """Return whether differences ``found`` meet the criterion, so that the profile is verified.
-        """
+        """Return whether differences ``found`` meet the criterion of a verified profile."""
         return self.near(fp32, *([found.mean] if self.means else found.interval))
 
 

@@ -102,8 +102,7 @@ class Recorder(Controls):
         self.begin: Callable[[], RowWriter] | None = None
 
     def step_end(self, report: StepReport) -> None:
-        """Write the row of a step that was sampled; after an OSError warn and write no more rows.
-        """
+        """Write the row of a sampled step; after an OSError warn and write no more rows."""
         found, self._router.found = self._router.found, {}
         begin, self.begin = self.begin, None
         try:
@@ -146,8 +145,7 @@ def watch_forward(model: Any, done: Any) -> None:
 
 
 def told(runtime: TrainingSession, model: Any, folder: Path, job: Job) -> None:
-    """Make ``runtime.report`` write `report.json` (rank 0), and end the training at ``job.stop``.
-    """
+    """Make ``runtime.report`` write `report.json` (rank 0), and end training at ``job.stop``."""
     bare, rank = bare_model(model), dist.get_rank(model.process_group)
 
     def report(metrics: Mapping[str, float]) -> None:

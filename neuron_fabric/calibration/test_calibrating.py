@@ -354,8 +354,7 @@ def test_a_warmup_of_steps_that_the_script_does_not_tell(tmp_path: Path) -> None
 def test_impact_is_a_veto(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dear: float, shown: str
 ) -> None:
-    """Check that a region with a loss impact of 3 standard deviations uses FP32, and 1 is accepted.
-    """
+    """Check that a region with a loss impact of 3 standard deviations uses FP32; 1 is accepted."""
     costs = {None: 0.0, "linear.0": dear, "conv.0": 0.01}
     asked: list[tuple[str | None, int]] = []
 
@@ -431,8 +430,7 @@ def test_floors_differ() -> None:
 
 
 def test_rounds_until_it_is_near() -> None:
-    """Check a verification that passes in round 2: all profiles are written, the last one verified.
-    """
+    """Check a verification that passes in round 2: all profiles are written, the last verified."""
     kept: list[tuple[bool, list[str]]] = []
     told: list[str] = []
 
@@ -495,8 +493,7 @@ def judged(full: list[float], *rounds: list[float], bar: Bar | None = None) -> V
 
 
 def test_worse_on_every_seed_is_not_verified() -> None:
-    """Check that a damage below the standard deviation of FP32 (10 points) prevents verification.
-    """
+    """Check that damage below the standard deviation of FP32 (10 points) prevents verification."""
     worse = [79.0, 87.0, 99.0]
     found = judged([80.0, 90.0, 100.0], worse, worse, worse)
     assert not found.profile.verified

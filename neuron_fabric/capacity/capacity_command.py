@@ -39,8 +39,7 @@ ELEMENTS = 25 * _MIB // 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> argparse._SubParsersAction[Any]:
-    """Add the commands `table` and `fits`; return their subparsers, so that a caller can add more.
-    """
+    """Add the commands `table` and `fits`; return the subparsers, for callers to add more."""
     kinds = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
     table = kinds.add_parser("table", help="T_low / T_fp32 of contributions and votes")
     table.add_argument(

@@ -118,14 +118,12 @@ def refusals(
 
 
 def lines_log2(elements: int, route: Route) -> int:
-    """Return the log2 of the lines per worker of the least region that holds ``elements`` elements.
-    """
+    """Return the log2 of the lines per worker of the least region for ``elements`` elements."""
     return max(lines_of(elements, route) - 1, 0).bit_length()
 
 
 def place(device: Device, route: Route, elements: int, workers: int) -> Placed | None:
-    """Return the placement of a bucket in the largest regions that fit; None if not one line fits.
-    """
+    """Return the placement of a bucket in the largest regions that fit; None if no line fits."""
     for log2 in range(lines_log2(elements, route), -1, -1):
         state = IN_TURN * state_lines(route, workers, 1 << log2, device.cnt_w)
         if state <= _memory(device):

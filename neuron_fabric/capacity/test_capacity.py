@@ -164,7 +164,10 @@ def test_a_fit_errs_by_shares() -> None:
 
 
 def test_planes_are_read_too() -> None:
-    """Four planes are four lines out for each vote; the link and the engine have no slack left."""
+    """Check that reading four count planes costs at least the time of four lines per vote.
+
+    The link and the engine have no slack left.
+    """
     vote, net = (
         cost_model.low_seconds(KNOWN, Route.G_BINARY, 1 << 22, 8, planes=planes)
         for planes in (0, 4)
@@ -195,8 +198,7 @@ def test_two_workers_wait_for_write_backs() -> None:
 
 
 def test_results_of_codes_are_sums() -> None:
-    """Check the lines of sums: SUM8 for up to 16 workers of G_INT4, else SUM16 (second edition §7).
-    """
+    """Check the lines of sums: SUM8 up to 16 workers of G_INT4, else SUM16 (2nd edition §7)."""
     sums = [cost_model.result_lines(Route.G_INT4, workers) for workers in (2, 16, 17, 64)]
     assert sums == [2, 2, 4, 4]
     assert [cost_model.result_lines(one, 64) for one in Route if not one.codes] == [1, 1, 1]

@@ -42,8 +42,7 @@ STORED = {
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Name, shape and stored type of a gradient tensor; ``dtype`` is a name of safetensors ("F32").
-    """
+    """Name, shape and stored type of a gradient tensor; ``dtype`` is safetensors' name ("F32")."""
 
     name: str
     shape: tuple[int, ...]

@@ -157,7 +157,7 @@ def test_tensors_that_no_capture_holds(
 
 
 def test_a_folder_that_holds_something(tmp_path: Path) -> None:
-    """Check that complete steps and foreign files stay, and incomplete captures are replaced."""
+    """Check that a new capture replaces an incomplete one, but no complete steps or other files."""
     lead = CaptureFolder(tmp_path / "c", "m", 1, SPECS)
     lead.create()
     (tmp_path / "c" / "step-000007").mkdir()
@@ -268,8 +268,7 @@ def test_kill_9_leaves_whole_steps_or_is_refused(tmp_path: Path, milliseconds: i
 
 
 def test_links_that_others_have_planted_are_not_followed(tmp_path: Path) -> None:
-    """Check that symbolic links at the temporary names are not followed when a capture is written.
-    """
+    """Check that symbolic links at temporary names are not followed when a capture is written."""
     victim, folder = tmp_path / "victim", tmp_path / "capture"
     victim.write_text("mine", encoding="utf-8")
     lead = CaptureFolder(folder, "m", 1, [TensorSpec("a", (3,))])

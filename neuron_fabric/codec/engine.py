@@ -40,8 +40,7 @@ class Engine(Protocol):
         planes: U8 | None,
         vote: U8 | None,
     ) -> None:
-        """Count the votes in the lines of all workers, into count planes and vote lines if given.
-        """
+        """Count the votes in all workers' lines, into count planes and vote lines if given."""
 
     def unpack(self, lines: U8, route: Route, values: F32, out: F32) -> None:
         """Replace each code in lines of votes by a value, into ``out``."""

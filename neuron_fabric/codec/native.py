@@ -118,8 +118,7 @@ class NativeEngine:
         planes: U8 | None,
         vote: U8 | None,
     ) -> None:
-        """Count the votes in the lines of all workers, into count planes and vote lines if given.
-        """
+        """Count the votes in all workers' lines, into count planes and vote lines if given."""
         workers, size, _ = lines.shape
         here = _array(present, np.bool_, False)
         out = *_u8(planes, True), *_u8(vote, True)
@@ -196,8 +195,7 @@ def cache_folder(env: Mapping[str, str]) -> Path:
 
 
 def _is_whole(place: Path) -> bool:
-    """Return True if the library exists, belongs to this user and has the hash that `_build` wrote.
-    """
+    """Return True if the library exists, belongs to this user and has the hash of `_build`."""
     try:
         about, data = place.lstat(), read_bytes(place)
     except (OSError, DataError):

@@ -45,8 +45,7 @@ class ScanResult(NamedTuple):
 
 
 def look(x: F32, add: bool) -> ScanResult:
-    """Return the sum of |x| if ``add``, the number of zeros, and whether all elements are finite.
-    """
+    """Return the sum of |x| if ``add``, the number of zeros, and whether all x are finite."""
     total, zeros, largest = 0.0, 0, 0
     for piece in _pieces(x):
         bits = piece.view(np.uint32) & np.uint32(0x7FFF_FFFF)
@@ -58,8 +57,7 @@ def look(x: F32, add: bool) -> ScanResult:
 
 
 def pack_binary(x: F32, lines: U8, add: bool) -> ScanResult:
-    """Pack float32[n] to G_BINARY ``lines``, bit = x < 0, padded with 0; return the scan of `look`.
-    """
+    """Pack float32[n] to G_BINARY ``lines``, bit = x < 0, padded with 0; return `look`'s scan."""
     out, at = lines.reshape(-1), 0
     for piece in _pieces(x):
         packed = np.packbits(piece < 0, bitorder="little")
@@ -172,8 +170,7 @@ def _decide_binary(counts: list[Words], workers: Words) -> Words:
 
 
 def _decide_ternary(counts: list[Words], workers: Words) -> Words:
-    """Return codes {gate, sign}: gate 1 if + and - counts differ, with the sign of the larger one.
-    """
+    """Return codes {gate, sign}: gate 1 if + and - counts differ, sign that of the larger."""
     more = np.zeros_like(counts[0])  # even bits: more +; odd bits: more -
     for plane in counts:
         other = (plane & _EVEN) << _ONE | (plane >> _ONE & _EVEN)

@@ -258,8 +258,7 @@ def _own(out: Any) -> Any:
 
 
 def outcome(call: Call) -> Any:
-    """Run a call; return dtypes, shapes and bytes of result and ``out``, or the text of its error.
-    """
+    """Run a call; return dtypes, shapes and bytes of result and ``out``, or its error's text."""
     function, given_, words = call
     own = {key: _own(one) if key == "out" else one for key, one in words.items()}
     try:

@@ -335,7 +335,7 @@ def attach(
 
 @dataclass(frozen=True)
 class _Asked:
-    """What one rank passed to `attach`, checked; ``digest`` must be equal on all ranks."""
+    """Checked arguments of `attach` on one rank; ``digest`` must be equal on all ranks."""
 
     profile: Profile
     fit: Fit

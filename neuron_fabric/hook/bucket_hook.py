@@ -247,8 +247,7 @@ class BucketRouter(HookState):
         return future.then(value)
 
     def tell_lost(self, error: BaseException, where: Where | None = None) -> None:
-        """Print one line per job if ``error`` is that of a lost rank; ``where`` names the bucket.
-        """
+        """Print one line per job if ``error`` tells a lost rank; ``where`` names the bucket."""
         peers = self.peers
         if peers is None or not is_lost(error):
             return
@@ -504,16 +503,14 @@ class BucketRouter(HookState):
             self._once_more(views)
 
     def _once_more(self, views: Sequence[torch.Tensor]) -> None:
-        """Reduce the gradients in ``views`` in FP32 and write the mean to them; a collective call.
-        """
+        """Reduce the gradients in ``views`` in FP32 to their mean, in place; a collective call."""
         flat = torch.cat(list(views)) * (1.0 / self.workers)
         self.reducer.second_group.all_reduce(flat)()
         self._count_ring(flat)
         _spread(flat, views)
 
     def _count_ring(self, flat: torch.Tensor) -> None:
-        """Count the bytes of a ring all-reduce as sent and received: 2 (W - 1) / W times the size.
-        """
+        """Count the bytes of a ring all-reduce, sent and received: 2 (W - 1) / W times the size."""
         moved = 2 * flat.numel() * flat.element_size() * (self.workers - 1) // self.workers
         self.reducer.counters.moved(Route.FP32, moved, moved)
 

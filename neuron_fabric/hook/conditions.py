@@ -94,8 +94,7 @@ class ConditionProbe:
 
     @torch.compiler.disable
     def _see(self, model: Any, args: Any, words: Any) -> None:
-        """Count a training pass, and record the conditions at the first that ends in a reduction.
-        """
+        """Count a training pass, and record the conditions at the first with a reduction."""
         if not (model.training and torch.is_grad_enabled()):
             return
         self._passes += 1
@@ -137,8 +136,7 @@ def watch_untold(model: Any, valid_for: ValidFor, here: Conditions, name: str) -
 
 
 def valid_for(here: Conditions, seen: Conditions, workers: int) -> ValidFor:
-    """Return the conditions for which a calibration is valid: as passed to `attach`, else observed.
-    """
+    """Return the conditions of a calibration: as passed to `attach`, else as observed."""
     one = {
         name: value if (value := getattr(here, name)) is not None else getattr(seen, name)
         for name in ("batch_per_worker", "accumulation", "optimizer", "clipping", "amp")

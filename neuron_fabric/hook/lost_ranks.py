@@ -99,8 +99,7 @@ def watch(tell: Callable[[BaseException], None]) -> None:
 
 
 def _machine() -> str:
-    """Return a name of the machine and its process namespace, since containers have their own one.
-    """
+    """Return a name of the machine and its process namespace, since containers have their own."""
     try:
         return f"{socket.gethostname()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -108,8 +107,7 @@ def _machine() -> str:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """Return state letter and start time of a process from /proc; "X" and "" if it does not exist.
-    """
+    """Return state letter and start time of a process from /proc; "X" and "" if there is none."""
     try:
         words = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

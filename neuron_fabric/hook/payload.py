@@ -47,8 +47,7 @@ class Memory:
         self.momenta: dict[str, F32] = {}
 
     def corrected(self, name: str, gradient: F32) -> F32:
-        """Return a copy of gradient + residual of a parameter; of the gradient without a residual.
-        """
+        """Return a copy of a parameter's gradient plus residual, or of the gradient alone."""
         held = self.residuals.get(name)
         return gradient.copy() if held is None else gradient + held
 
@@ -57,8 +56,7 @@ class Memory:
         self.residuals[name] = signal - sent
 
     def flushed(self, name: str) -> F32 | None:
-        """Remove and return the residual of a parameter that is now sent in FP32; None without one.
-        """
+        """Remove and return the residual of a parameter now sent in FP32; None without one."""
         return self.residuals.pop(name, None)
 
     def momentum(self, name: str, gradient: F32, beta: float) -> F32:
@@ -337,8 +335,7 @@ def places(votes: Sequence[Vote]) -> list[tuple[Vote, int, int]]:
 
 
 def parts_of(votes: Sequence[Vote]) -> list[Part]:
-    """Return the parts of a bucket to submit, see `places`; column n of the sidecar is of vote n.
-    """
+    """Return a bucket's parts to submit, see `places`; column n of the sidecar is of vote n."""
     placed = list(enumerate(places(votes)))
     parts = []
     for part in range(1 + max((place[1] for _, place in placed), default=-1)):
@@ -360,8 +357,7 @@ def fp32_part(gradients: Sequence[torch.Tensor]) -> Part:
 
 
 def put_means(gradients: Sequence[torch.Tensor], sums: Any, workers: int) -> None:
-    """Write the mean to each gradient, from lines of sums uint8[n, 64] in the order of `fp32_part`.
-    """
+    """Write the mean to each gradient, from sum lines uint8[n, 64] in the order of `fp32_part`."""
     first = 0
     for one in gradients:
         size = lines_of(one.numel(), Route.FP32)

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of measured network times, of the capacity check of a profile, and of observed conditions.
-"""
+"""Tests of measured network times, of the capacity check of a profile, of observed conditions."""
 
 from __future__ import annotations
 
@@ -116,8 +115,7 @@ def test_sizes_that_are_not_seen_any_more_do_not_count() -> None:
 
 
 def profile(*routes: str) -> Profile:
-    """Return a profile with a region of 25 MiB for each route, used in steady and recovery phase.
-    """
+    """Return a profile with a region of 25 MiB for each route, for steady and recovery phase."""
     return small_profile(
         tuple(
             small_region(
@@ -217,8 +215,7 @@ def test_costs_by_the_same_network(decode: Literal["vote", "net"], layers: int) 
 
 
 class Model(nn.Module):
-    """Stand-in for DistributedDataParallel, with its flag whether a backward ends in a reduction.
-    """
+    """Stand-in for DistributedDataParallel, with its flag whether a backward reduces."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -102,8 +102,7 @@ def small_region(
     phases: Mapping[str, PhaseRoute] = PHASES,
     measured: Measured | None = None,
 ) -> Region:
-    """Return a profile region for tests and the bench; the default routes are low-bit when steady.
-    """
+    """Return a profile region for tests and the bench; by default low-bit when steady."""
     return Region(name, Kind.REST, (), elements, phases, measured or {})
 
 
@@ -287,8 +286,7 @@ class Trace:
         return mean, scale * vote, votes
 
     def _agree(self, name: str, votes: F64, vote: F64) -> None:
-        """Update the running agreement of each worker with the vote, as `sampling.Agreements` does.
-        """
+        """Update each worker's running agreement with the vote, as `sampling.Agreements` does."""
         random = random_margin(self.workers)
         for own, running in zip(votes, self._agreements, strict=True):
             product = own * vote
@@ -504,8 +502,7 @@ _FP32 = dict.fromkeys(PHASES, FULL)
 
 @dataclass(frozen=True)
 class Found:
-    """First alarm after an injected fault; ``after`` is the number of steps from the fault to it.
-    """
+    """First alarm after an injected fault; ``after``: number of steps from fault to alarm."""
 
     decision: Decision
     after: int

@@ -196,8 +196,7 @@ def _mean(number: int, bits: int) -> float | None:
 
 
 def least_of(number: int) -> tuple[float | None, int]:
-    """Decode a reduced minimum: return the value and its rank; None and -1 if no rank measured it.
-    """
+    """Decode a reduced minimum: return value and rank; None and -1 if no rank measured it."""
     if number <= -_NOBODY:
         return None, -1
     key = -number
@@ -294,8 +293,7 @@ def both_ends(digest: int) -> Vector:
 
 
 def agreed(ends: Vector) -> bool:
-    """Return whether all ranks had the same digest, from the maxima of digest and negative digest.
-    """
+    """Return whether all ranks had the same digest, by the maxima of digest and negative digest."""
     return int(ends[0]) == -int(ends[1])
 
 

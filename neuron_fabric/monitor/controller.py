@@ -83,8 +83,7 @@ class Controller:
 
     @property
     def state(self) -> JobState:
-        """Return the state from which the next step's routes follow; wait for a pending reduction.
-        """
+        """Return the state that gives the next step's routes; wait for a pending reduction."""
         self._settle()
         return self._state
 

@@ -419,8 +419,7 @@ def lines(segments: Sequence[Segment]) -> list[str]:
 
 
 def loss_off(segment: Segment) -> list[str]:
-    """Return a text that names the loss signals if no loss was observed, as a list; [] otherwise.
-    """
+    """Return a text that names the loss signals if no loss was observed, as a list; else []."""
     if any(one.loss is not None for one in segment.steps):
         return []
     names = f"{Signal.LOSS_SPIKE}, {Signal.LOSS_SLOPE} and {Signal.LOSS_DRIFT}"

@@ -236,8 +236,7 @@ class NormRatio:
 
     @property
     def fresh(self) -> bool:
-        """Return whether the limit was passed in this step but not before: a new sample is needed.
-        """
+        """Return whether the limit was first passed in this step: a new sample is needed."""
         return self.gate.run == 1 and not self.gate.bad
 
 

@@ -273,8 +273,7 @@ def test_ten_regions_are_less_than_64_numbers() -> None:
 
 
 def test_the_device_rejects_and_admits_again() -> None:
-    """Check the FALLBACK bit of the device: FP32 from the next step on for 200 steps, then for 400.
-    """
+    """Check the FALLBACK bit of the device: FP32 from the next step for 200 steps, then 400."""
 
     def hit(one: Controller, step: int) -> Mapping[str, Any]:
         assert step != 51 or {each.route for each in one.routes().values()} == {"FP32"}
@@ -285,7 +284,10 @@ def test_the_device_rejects_and_admits_again() -> None:
 
 
 def test_a_device_that_does_not_pay_is_rejected_at_the_end_of_the_warmup() -> None:
-    """Check the admission of a region 8 steps after the network became slower, not at step 400."""
+    """Check that a region is rejected on a fast network, and admitted once the network is slow.
+
+    It is admitted 8 steps after the change, not at step 400, the next regular judgement.
+    """
     known = shipped().coefficients
     costs = costs_of(PROFILE, known, 8)
     assert costs["body"].seconds == low_seconds(known, Route.G_BINARY, 5000, 8).total
@@ -395,8 +397,7 @@ def test_a_region_is_sampled_at_its_admission() -> None:
 
 
 def test_devload_rejects_as_fallback_does() -> None:
-    """Check that regions are rejected if more than a tenth of a step's answers have DevLoad severe.
-    """
+    """Check that regions are rejected if over a tenth of a step's answers have DevLoad severe."""
     shares = {40: 9, 50: 11}
     one = trained(
         260,
@@ -406,8 +407,7 @@ def test_devload_rejects_as_fallback_does() -> None:
 
 
 def test_between_admit_and_drop_nothing_changes() -> None:
-    """Check the hysteresis of T_low / T_fp32: a ratio of 0.9 neither admits nor rejects a region.
-    """
+    """Check the hysteresis of T_low / T_fp32: 0.9 neither admits nor rejects a region."""
     ratios = {0: 0.5, 100: 0.9, 500: 0.96, 700: 0.9, 900: 0.79}
 
     def link(one: Controller, step: int) -> Mapping[str, Any]:
@@ -457,8 +457,7 @@ def test_random_signs_have_no_margin() -> None:
 
 
 def test_a_resumed_run_is_replayed_from_its_state(tmp_path: Path) -> None:
-    """Check that a run resumed from a checkpoint in a cool-down is replayed with equal decisions.
-    """
+    """Check that a run resumed from a checkpoint in a cool-down has equal decisions in a replay."""
     first = trained(60, lost_once, folder=tmp_path)
     kept = first.state_dict()
     first.close()

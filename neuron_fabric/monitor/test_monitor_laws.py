@@ -157,7 +157,7 @@ def test_replay_of_another_log_gives_others(tmp_path: Path) -> None:
 
 
 def logged(folder: Path, seed: int) -> monitor_log.Segment:
-    """Return the log of a run of 200 steps, interrupted and resumed in the middle."""
+    """Run 200 steps, interrupted and resumed in the middle; return their log as one segment."""
     draw, group, path = np.random.default_rng(seed), LocalGroup(1), folder / monitor_log.NAME
     path.unlink(missing_ok=True)
     kept: dict[str, Any] = {}
@@ -292,7 +292,7 @@ def test_the_fixed_point_keeps_the_mean(world: int, losses: list[float]) -> None
 
 @given(st.lists(st.none() | st.floats(-9, 9), min_size=2, max_size=64))
 def test_the_least_and_whose_it_is(values: list[float | None]) -> None:
-    """Check the least value within 2^-24; absent ranks do not count, large values are clipped."""
+    """Check that the agreed minimum is right within 2^-24, with its rank, without absent ranks."""
     told = [{} if one is None else {"head": one, "tail": -1e300} for one in values]
     codecs = [Codec(PLAN, len(values), rank) for rank in range(len(values))]
     reports = [StepReport(0, agreements=one) for one in told]

@@ -173,7 +173,7 @@ def test_a_level_is_bad_at_its_count_and_good_beyond_the_outer_limit(values: Val
 
 
 def test_what_has_no_reference_is_not_judged() -> None:
-    """Check the norm before the first sample, and the margin of zeros without a calibrated one."""
+    """Check that a norm before the first sample, or a margin without a reference, is not bad."""
     one = RegionSignals()
     for _ in range(10):
         one = one.read(LIMITS, RegionReading(norm=9.0, margin=-0.5), None, None)
@@ -222,8 +222,10 @@ def test_units_of_a_report() -> None:
 
 
 def test_gradients_that_shrink_are_no_fault() -> None:
-    """Check a norm that falls by more than the limit between samples, as in `nf train check
-    digits`: the FP32 norm is sampled again before a region is demoted."""
+    """Check that a norm that falls between samples demotes no region (`nf train check digits`).
+
+    The FP32 norm is sampled again before a region would be demoted.
+    """
     profile = small_profile((small_region("a", 1000),))
     one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))
     samples = []
@@ -241,8 +243,7 @@ def test_gradients_that_shrink_are_no_fault() -> None:
 
 
 def test_a_norm_that_is_wrong_everywhere_is_the_jobs() -> None:
-    """Check that one region with a bad norm is demoted, but most low-bit elements cause FALLBACK.
-    """
+    """Check that one region of bad norm is demoted, but most low-bit elements cause FALLBACK."""
     profile = small_profile(tuple(small_region(name, 1000) for name in "abc"))
     for wrong, where in (("a", "a"), ("abc", "")):
         one = Controller(profile, LocalGroup(1).rank(0), plan=plan_of(profile, warmup=5))

@@ -32,8 +32,7 @@ STEPS = 200
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Record a healthy training and one with an inverted vote from step 251 on; return the folder.
-    """
+    """Record a healthy training, and one with an inverted vote from step 251; return the folder."""
     runs = tmp_path_factory.mktemp("check")
     out = tmp_path_factory.mktemp("recordings")
     bench.trained(1, steps=STEPS, folder=runs / "healthy")
@@ -140,9 +139,9 @@ SHIPPED = Path(__file__).parents[2] / "captures" / "trainings"
 @pytest.mark.skipif(not SHIPPED.is_dir(), reason="the repository alone has recordings")
 @pytest.mark.parametrize("name", ["digits-fp32-FP32-7-torch", "pairs100-guided-*-7-torch"])
 def test_a_shipped_recording_is_replayed(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Check that the replay of a recording compares with the decisions of its own thresholds.
+    """Check that the replay of a recording has a reference: decisions by the recorded thresholds.
 
-    A recording holds no decisions.
+    A recording holds no decisions itself.
     """
     (path,) = SHIPPED.glob(f"{name}{SUFFIX}")
     assert __main__.main(["monitor", "replay", str(path)]) == 0

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignment of a model's parameters to the regions of a profile, and the fingerprint of a model.
-"""
+"""Assignment of a model's parameters to the regions of a profile, and a model's fingerprint."""
 
 from __future__ import annotations
 

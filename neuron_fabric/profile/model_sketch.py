@@ -69,8 +69,7 @@ class Parameter:
 
     @property
     def region(self) -> str:
-        """Return the name of its region in a new profile: the kind, with a depth group for layers.
-        """
+        """Return the name of its region in a new profile: the kind, plus depth group for layers."""
         return f"{self.kind}.{self.depth}" if self.kind in DEEP else str(self.kind)
 
 
@@ -178,8 +177,7 @@ _Chain = tuple[tuple[str, Any], ...]
 
 
 def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain]:
-    """Yield every module below all modules that contain it; shared modules at each of their places.
-    """
+    """Yield every module below all modules that contain it; shared modules at each place."""
     path = f"{above[-1][0]}.{name}".removeprefix(".") if above else ""
     chain = (*above, (path, module))
     yield chain

@@ -150,8 +150,7 @@ def _other_model(
 
 
 def outside(valid_for: ValidFor, here: Conditions) -> Iterator[str]:
-    """Yield a line for each known condition of a training outside of what a profile is valid for.
-    """
+    """Yield a line for each known condition of a training outside what a profile is valid for."""
     for name, wanted in _asked(valid_for):
         found = getattr(here, name)
         if found is None:

@@ -77,8 +77,7 @@ def used(text: str) -> Profile | None:
 
 @pytest.mark.parametrize("name", LARGE)
 def test_time_is_bounded(name: str) -> None:
-    """Check the processor time for texts of the greatest size, several hundred times the usual one.
-    """
+    """Check the processor time for texts of the greatest size, hundreds of times the usual one."""
     assert SIZE // 2 < len(LARGE[name]) <= SIZE
     start = time.process_time()
     profile = used(LARGE[name])
@@ -94,7 +93,7 @@ PARAMETERS = tuple(
 
 
 def test_the_largest_profile_is_bound() -> None:
-    """Bind a region for each parameter of a model with billions of elements."""
+    """Check the time to assign each of 600 parameters to a region, as in a very large model."""
     head = "".join(
         f'[[region]]\nname="r{n}"\nkind="linear"\nmatch=["h.{n}.w"]\nsteady={{route="G_BINARY"}}\n'
         for n in range(600)
@@ -106,8 +105,11 @@ def test_the_largest_profile_is_bound() -> None:
 
 
 def test_many_globs_are_bound() -> None:
-    """Bind 6,000 globs, each applied to all names at once (25,000 on 600 took 69 s otherwise).
-    A long glob takes quadratic time: 200,000 brackets would take an hour."""
+    """Check the time to apply 6,000 globs to 600 names; a glob of over 512 characters is refused.
+
+    Each is applied to all names at once (25,000 on 600 took 69 s otherwise). A long glob takes
+    quadratic time: 200,000 brackets would take an hour.
+    """
     region = '[[region]]\nname="r"\nkind="linear"\nsteady={route="FP32"}\nmatch='
     start = time.process_time()
     globs = ",".join(f'"h.{n % 600}.w{"*" * (n // 600)}"' for n in range(6000))

@@ -173,8 +173,7 @@ if __name__ == "__main__":
 
 
 def test_check_of_a_script(tmp_path: Path, capsys: Capture) -> None:
-    """Check `profile check` with a script, which runs as the only worker until it wraps its model.
-    """
+    """Check `profile check` with a script, which runs alone until it wraps its model."""
     torch = pytest.importorskip("torch")
     net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     place, script = tmp_path / "p.toml", tmp_path / "train.py"
@@ -218,7 +217,7 @@ def test_check_of_what_has_no_model(path: Path, tmp_path: Path, capsys: Capture)
 def test_check_of_a_function(
     tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check a model of any size on the meta device."""
+    """Check `profile check` with a function that makes a model of 10^10 elements (meta device)."""
     pytest.importorskip("torch")
     source = """
         import torch

@@ -116,7 +116,10 @@ def test_cosine_decides() -> None:
 
 
 def test_heads_and_embeddings_get_no_votes() -> None:
-    """Check that the cosine is measured and named, and that other protected kinds can be chosen."""
+    """Check that a protected kind gets no vote even if its cosine passes, for the stated reason.
+
+    Other kinds can be protected instead.
+    """
     regions = (dataclasses.replace(PROFILE.regions[0], kind=Kind.EMBEDDING), *PROFILE.regions[1:])
     profile = dataclasses.replace(PROFILE, regions=regions)
     found = apply_rule(profile, SAMPLES).regions[0]
@@ -136,8 +139,7 @@ def test_heads_and_embeddings_get_no_votes() -> None:
 
 
 def test_codes_are_for_protected_kinds_too() -> None:
-    """Check that integer codes are admitted for protected kinds: a sum expresses what votes cannot.
-    """
+    """Check that integer codes are admitted for protected kinds: sums express what votes cannot."""
     way = Way("steady", "G_INT4", "vote")
     samples = dataclasses.replace(SAMPLES, sums={way: SAMPLES.sums[WAYS[0]]})
     rule = Rule(Floor(other=0.0), routes=(Route.G_BINARY, Route.G_INT4))

@@ -97,8 +97,7 @@ def most_lines(sizes: Sequence[int], more: int = 0) -> int:
 
 
 def row_of(lines: U8, first: int, columns: int) -> NDArray[np.float32]:
-    """Read a row of numbers float32[..., columns] from lines [..., n, 64], from line ``first`` on.
-    """
+    """Read a row of numbers float32[..., columns] from lines [..., n, 64], from line ``first``."""
     flat = np.ascontiguousarray(lines[..., first : first - (-columns // _PER_LINE), :])
     return flat.reshape(*lines.shape[:-2], -1).view("<f4")[..., :columns].astype(np.float32)
 
@@ -497,8 +496,7 @@ class ServerSession:
         return said
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
-        """Send the lines of a bucket at once, or queue it while two are under way; does not wait.
-        """
+        """Send the lines of a bucket at once, or queue it while two are in flight; no wait."""
         shapes = tuple(
             wire.PartShape(part.route, part.net, len(part.lines), len(part.starts))
             for part in parts
@@ -598,8 +596,7 @@ def _put_table(own: U8, shape: BucketShape, parts: Sequence[Part]) -> None:
 
 
 def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
-    """Copy the results of a bucket from the shared memory; the next bucket but one overwrites them.
-    """
+    """Copy a bucket's results from the shared memory; the next bucket but one overwrites them."""
     got, shape, out = shared.got[ticket.seq % IN_TURN], ticket.shape, []
     for part, first in zip(shape.parts, shape.firsts, strict=True):
         lines = got[:, first : first + part.lines]

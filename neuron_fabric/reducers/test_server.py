@@ -114,7 +114,7 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
-    """Check that they are named before the first bucket: nothing changes its width silently."""
+    """Check that a rank refuses a device without its routes by name before the first bucket."""
     sentence = r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
     routes = (Route.G_BINARY, Route.G_INT4)
     with pytest.raises(wire.ServerError, match=sentence), welcomed(tmp_path, routes=routes):
@@ -122,7 +122,7 @@ def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_silent_server_is_asked_and_given_up(tmp_path: Path) -> None:
-    """Check that a bucket that a rank has given up is never DONE when the server wakes up."""
+    """Check that a rank asks a silent server, then gives the bucket up, which never gets DONE."""
     with welcomed(tmp_path) as (rank, server):
         ticket = rank.submit(0, 0, PARTS, SIDE)
         start = time.monotonic()
@@ -211,8 +211,7 @@ def test_another_version_is_told_whatever_it_says() -> None:
 
 @given(st.lists(st.integers(1, 40), max_size=40), st.integers(0, 9))
 def test_a_bucket_has_room(sizes: list[int], more: int) -> None:
-    """Check that a bucket of tensors of these sizes needs no more lines than most_lines promised.
-    """
+    """Check that a bucket of tensors of these sizes needs no more lines than most_lines says."""
     half = len(sizes) // 2
     parts = (
         wire.PartShape(Route.G_BINARY, False, sum(sizes[:half]), half),

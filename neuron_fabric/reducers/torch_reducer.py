@@ -189,8 +189,7 @@ class TorchReducer:
         self._workers, self._rank = self.first_group.size, self.first_group.rank
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> _Handle:
-        """Start the exchange of a bucket's lines; return a handle for `wait`. See `Reducer.submit`.
-        """
+        """Start the exchange of a bucket's lines; return a handle for `wait` (`Reducer.submit`)."""
         start = time.perf_counter()
         shares, at = [], sidecar.nbytes
         for part in parts:
@@ -278,8 +277,7 @@ def _put(message: U8, share: _Share, lines: U8) -> None:
 
 
 def _whole(gathered: U8, share: _Share, layers: int) -> U8:
-    """Join the shares of all ranks, uint8[W, bytes], to the result of a part, uint8[layers, n, 64].
-    """
+    """Join all ranks' shares, uint8[W, bytes], to the result of a part, uint8[layers, n, 64]."""
     shape = (len(gathered), layers, share.size, LINE)
     layered = gathered.reshape(shape).transpose(1, 0, 2, 3).reshape(layers, -1, LINE)
     return layered[:, : len(share.part.lines)]

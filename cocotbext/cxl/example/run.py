@@ -42,8 +42,7 @@ def build(sim: str, folder: Path) -> Any:
 def run_module(
     runner: Any, module: str, folder: Path, environment: Mapping[str, str]
 ) -> tuple[int, int]:
-    """Run the cocotb tests of a module on bench_wire in ``folder``; return (tests, failed tests).
-    """
+    """Run the cocotb tests of a module on bench_wire in ``folder``; return (tests, failures)."""
     results = runner.test(
         test_module=module,
         hdl_toplevel=TOP,

@@ -46,8 +46,7 @@ class PlainMemory:
         return not self.size or address < self.size
 
     def respond(self, message: M2SMessage) -> S2MMessage | None:
-        """Execute a request on the memory; return its response, or None if no completion is owed.
-        """
+        """Execute a request on the memory; return its response, or None if none is owed."""
         line = message.addr >> 6
         if isinstance(message, M2SRwD):
             if message.opcode in (RwdOp.MEM_WR, RwdOp.MEM_WR_PTL) and self.holds(message.addr):
@@ -125,8 +124,7 @@ class DeviceStub:
         self._due.clear()
 
     def receive(self, protocol_id: int, flit: int) -> None:
-        """Process a flit from the host: answer its requests, each response due after its latency.
-        """
+        """Process a flit from the host: answer its requests, each after its latency."""
         for message in self.link.receive(protocol_id, flit):
             for take in self.on_request:
                 take(message)
@@ -137,8 +135,7 @@ class DeviceStub:
                 heapq.heappush(self._due, (due, self._order, response))
 
     def answer(self, message: M2SMessage) -> S2MMessage | None:
-        """Execute a request on the memory and return its response, or None; subclasses override it.
-        """
+        """Execute a request on the memory and return its response, or None; to be overridden."""
         return self.memory.respond(message)
 
     def next_flit(self, ready: bool = True) -> WireFlit | None:

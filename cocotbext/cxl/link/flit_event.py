@@ -48,15 +48,13 @@ class FlitEvent:
 
     @property
     def messages(self) -> list[Any]:
-        """Return the messages that this flit completes; [] if it is neither protocol nor all-data.
-        """
+        """Return the messages that this flit completes; [] if not protocol or all-data."""
         return self.report.messages if self.report else []
 
 
 @dataclass(slots=True)
 class Way:
-    """State of one direction in the link tracker: what its sender announced and its receiver took.
-    """
+    """State of one direction in the link tracker: what was announced and what was taken."""
 
     direction: Direction
     unpacker: Any

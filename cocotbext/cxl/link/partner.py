@@ -69,8 +69,7 @@ class CreditReturn:
 
     @property
     def initial(self) -> bool:
-        """Return True if part of the first grant has not been sent and no hook holds credits back.
-        """
+        """Return True if part of the first grant is unsent and no hook holds credits back."""
         return self._initial and not self.held
 
     def release(self, now: int, plain: int, data: int) -> None:

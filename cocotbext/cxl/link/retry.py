@@ -58,8 +58,7 @@ class RetryBuffer:
         return False
 
     def holds(self, eseq: int) -> bool:
-        """Return True if a replay can start at sequence number ``eseq``: its flit is still stored.
-        """
+        """Return True if a replay can start at sequence number ``eseq``: its flit is stored."""
         return eseq < self.depth and (self.wr_ptr - eseq) % self.depth <= self.depth - self.free
 
     def rewind(self, eseq: int) -> None:
@@ -74,8 +73,7 @@ class RetryBuffer:
 
 
 class Lrsm(Enum):
-    """State of the local retry state machine, which requests replays; values are the spec's names.
-    """
+    """State of the local retry state machine, which requests replays; values are spec names."""
 
     NORMAL = "RETRY_LOCAL_NORMAL"
     LLRREQ = "RETRY_LLRREQ"

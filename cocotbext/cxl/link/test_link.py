@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of HostLink with DeviceLink and a plain memory over a wire that loses and corrupts flits.
-"""
+"""Tests of HostLink with DeviceLink and a plain memory over a wire that loses or damages flits."""
 
 import random
 from collections.abc import Callable

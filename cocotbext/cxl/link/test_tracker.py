@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the link tracker: no error on good traffic, and exactly one error for one broken rule.
-"""
+"""Tests of the link tracker: no error on good traffic, and exactly one error per broken rule."""
 
 import random
 from collections.abc import Callable

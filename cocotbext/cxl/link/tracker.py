@@ -109,8 +109,7 @@ class LinkTracker:
     # -------------------------------------------------------------------------- flits
 
     def observe(self, direction: Direction, protocol_id: int, flit: int, cycle: int) -> FlitEvent:
-        """Check one flit that was transferred in clock ``cycle``; return it as a classified event.
-        """
+        """Check a flit that was transferred in clock ``cycle``; return it as an event."""
         self.cycle = cycle
         way, other = self.m2s, self.s2m
         if direction is Direction.S2M:
@@ -170,8 +169,7 @@ class LinkTracker:
         return event
 
     def _accept(self, way: Way, other: Way, flit: int, control: ControlFlit | None) -> bool:
-        """Record a good retryable flit; return False if it breaks a replay or precedes INIT.Param.
-        """
+        """Record a good retryable flit; False if it breaks a replay or precedes INIT.Param."""
         if way.cursor < way.accepted:
             text = f"flit {way.cursor} is another one than when it was sent first"
             self._error(

@@ -116,8 +116,7 @@ def test_requests_without_a_response_that_cannot_leave() -> None:
 
 
 def test_a_retry_that_is_never_acknowledged() -> None:
-    """Check that the host times out if no RETRY.Ack arrives, before all 110 tries of the protocol.
-    """
+    """Check that the host times out if no RETRY.Ack arrives, before the protocol's 110 tries."""
     agent = read_by(DeviceFault.NO_RETRY_ACK, True)
     agent.watchdog = Watchdog(agent.cfg, agent.host, agent.requests)
     agent.cfg.link.retry_timeout = 1 << 30
@@ -181,8 +180,7 @@ def test_a_reset_is_no_time_out_if_nobody_waits() -> None:
 
 
 def test_a_request_more_than_there_are_tags() -> None:
-    """Check the error if all 65,536 tags are in use, where the search for a free one would not end.
-    """
+    """Check the error if all 65,536 tags are in use, where a search for a free one never ends."""
     log = ErrorLog(lambda _text: None)
     requests = Outstanding(log, random.Random(1), sequential=True)
     for _ in range(1 << 16):

@@ -182,8 +182,7 @@ async def under_retry(dut: Any) -> None:
 
 @cocotb.test()
 async def damage_by_the_device(dut: Any) -> None:
-    """Check both damage hooks of CxlMemDevice: traffic recovers by a retry of the end that notices.
-    """
+    """Check both damage hooks of CxlMemDevice: traffic recovers by a retry of the noticing end."""
     cfg = CxlConfig.dense(6)
     cfg.link.retry, cfg.link.retry_timeout = True, 300
     # The monitor cannot know what the device drops after its pins.
@@ -235,8 +234,7 @@ async def poison(dut: Any) -> None:
 
 @cocotb.test()
 async def what_the_device_says_of_a_host(dut: Any) -> None:
-    """Check that the device reports a wrong host: addresses beyond it, reserved codes, lost flits.
-    """
+    """Check that the device reports a wrong host: addresses beyond it, reserved codes, losses."""
     cfg = CxlConfig.dense(1)
     async with bench(dut, cfg) as run:
         host, device = run.host, run.device
@@ -435,8 +433,7 @@ def fresh_python(code: str) -> None:
 
 
 def test_wire_and_link_need_no_cocotb() -> None:
-    """Check that wire and link import without cocotb, and that other names then raise clear errors.
-    """
+    """Check that wire and link import without cocotb, and that other names raise clear errors."""
     fresh_python("""
 import sys
 sys.modules.update(dict.fromkeys(("cocotb", "pyuvm", "numpy")))  # importing these now fails

@@ -20,8 +20,7 @@ IDLE = ProtocolCode.CACHEMEM.word, seal(encode_control(RetryIdle()))
 
 
 def test_two_runs_in_one_test_are_recorded(run_cocotb: RunCocotb, tmp_path: Path) -> None:
-    """Check that two UVM runs in one cocotb test write two equal, complete recordings to one trace.
-    """
+    """Check that two UVM runs in one cocotb test write two equal, full recordings to one trace."""
     path = tmp_path / "link.trace"
     only = {"COCOTB_TEST_FILTER": "waived_time_out", "NF_LINK_TRACE": str(path)}
     assert run_cocotb("cocotbext.cxl.tests.test_uvm_agent", **only) == (1, 0)
@@ -57,8 +56,7 @@ def test_the_next_test_goes_on_where_a_failed_one_stopped(
 
 
 def test_the_last_flits_of_a_failed_test_are_there(tmp_path: Path) -> None:
-    """Check that flits reach the file in a process that ends by os._exit at exit, without a flush.
-    """
+    """Check that flits reach the file in a process that ends by os._exit, without a flush."""
     script = f"""
 import atexit, os
 atexit.register(os._exit, 0)

@@ -165,8 +165,7 @@ class Injected(AgentTest):
 
 
 class BrokenHold(AgentTest):
-    """Negative twin of the pin checks: the wire changes a stalled flit; its end is a RuntimeError.
-    """
+    """Negative twin of the pin checks: a changed stalled flit raises RuntimeError."""
 
     def configure(self) -> CxlConfig:
         cfg = CxlConfig.dense(10)

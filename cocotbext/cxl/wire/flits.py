@@ -120,8 +120,7 @@ def largest_credit(pending: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FlitHeader:
-    """Header of a protocol flit; the credit fields are the 4-bit nibbles of the wire, not counts.
-    """
+    """Header of a protocol flit; the credit fields are 4-bit nibbles of the wire, not counts."""
 
     ak: bool = False
     be: bool = False
@@ -163,8 +162,7 @@ HEADER_RESERVED: Final = 1 << 1 | 7 << 17
 
 
 def is_control(payload: int) -> bool:
-    """Return True if the payload's Type bit is 1: a control flit. Undefined for an all-data flit.
-    """
+    """Return True if the payload's Type bit is 1: a control flit. Not for all-data flits."""
     return bool(payload & 1)
 
 

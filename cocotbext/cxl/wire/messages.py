@@ -172,8 +172,7 @@ class Completion(Enum):
 
 
 def _codes(kind: type[IntEnum], bits: int) -> tuple[int, ...]:
-    """Return a table of all codes of ``bits`` bits: the enum member if there is one, else the int.
-    """
+    """Return a table of all codes of ``bits`` bits: the enum member if it exists, else the int."""
     known = {int(member): member for member in kind}
     return tuple(known.get(code, code) for code in range(1 << bits))
 
@@ -221,8 +220,7 @@ class _Message:
         return cls(**fields)
 
     def check(self) -> list[str]:
-        """Return the rules that a sender of this message breaks, one text each; [] if it is legal.
-        """
+        """Return the rules that a sender of this message breaks, one text each; [] if legal."""
         out = []
         if self.meta_field not in frozenset(MetaField):
             out.append(f"MetaField {self.meta_field:02b} is reserved")

@@ -100,8 +100,7 @@ class _Pending:
 
 
 class Unpacker(Generic[MessageT]):
-    """Base of both unpackers; a subclass defines the direction and builds the messages with data.
-    """
+    """Base of both unpackers; a subclass defines the direction and builds messages with data."""
 
     direction: Direction
     max_plain: int

@@ -693,7 +693,7 @@ def of_a_full_disk(one: Training) -> None:
 
 @job_case("a capture of a manifest that cannot be written")
 def of_a_manifest_that_cannot_be_written(one: Training) -> None:
-    """A step is listed with the next one."""
+    """Check that a step whose manifest cannot be written is reported, and listed with the next."""
     one.capture()
     with patched(CaptureFolder, "_write_manifest", side_effect=NO_SPACE):
         one.step()
