@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the runtime that need no torch: residuals, scales, samples, steady signs, the thread."""
+"""Tests of parts of the hook without a process group: residuals, scales, samples, agreements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def f32(*values: float) -> F32:
 
 
 def drawn(rng: np.random.Generator, size: int) -> F32:
-    """Ordinary numbers of any magnitude, some zeros."""
+    """Return ``size`` float32 of a random magnitude from 1e-20 to 1e20, a tenth of them 0."""
     x = rng.standard_normal(size) * 10.0 ** rng.integers(-20, 20)
     return (x * (rng.random(size) < 0.9)).astype(np.float32)
 
@@ -41,7 +41,10 @@ def drawn(rng: np.random.Generator, size: int) -> F32:
 @given(seed=SEEDS, route=ROUTES, size=st.integers(1, 700))
 @settings(max_examples=60, deadline=None)
 def test_sent_and_kept_is_what_came_in(seed: int, route: Route, size: int) -> None:
-    """Two roundings: what is lost is at most 2 ulp of the largest of the three."""
+    """Check that decoded votes and the residual add up to all gradients so far, within rounding.
+
+    Two roundings a step: at most 2 ulp of the largest of gradient, signal, vote and residual.
+    """
     rng, memory = np.random.default_rng(seed), payload.Memory()
     came = np.zeros(size)
     sent_in_all = np.zeros(size)
@@ -83,7 +86,10 @@ def test_momentum_forgets_a_gradient_that_is_not_finite() -> None:
 
 
 def test_momentum_is_the_formula() -> None:
-    """m = beta * m + (1 - beta) * gradient, in units of the loss scale of the moment."""
+    """Check m = beta * m + (1 - beta) * gradient, also after the loss scale doubled.
+
+    The old momentum is then doubled too.
+    """
     memory, gradient, b = payload.Memory(), f32(1, -2, 3), np.float32(0.9)
     first = memory.momentum("p", gradient, 0.9)
     assert (first == (1 - b) * gradient).all()
@@ -122,7 +128,10 @@ def test_decoding_is_the_formula(seed: int, route: Route, workers: int, net: boo
 
 
 def test_scales() -> None:
-    """Fixed, and what becomes of workers without votes or with NaN."""
+    """Check the scale by which votes are decoded: fixed, mean magnitude or rms; without votes; NaN.
+
+    No worker with votes gives 0; a NaN of one worker gives NaN.
+    """
     fixed = PhaseRoute(Route.G_BINARY, scale="fixed:0.25", shrink=0.5)
     mean = dataclasses.replace(fixed, scale="mean_abs")
     three, zero, nan = np.float32(3), np.float32(0), np.float32(np.nan)
@@ -155,8 +164,11 @@ def test_samples_are_whole_lines(size: int, step: int) -> None:
 
 
 def test_a_sample_of_a_few_lines_is_of_the_whole() -> None:
-    """The head of `nf train check charlm`: 103 classes of 64 weights, and a line has 8 of them. One
-    such line, of characters that are rare, had a cosine of 0.06 where the head had 0.7."""
+    """Check that sampled cosines of a small head represent all of it, though 1/13 of it is wrong.
+
+    The head of `nf train check charlm` has 103 classes of 64 weights, and a memory line of votes
+    has 8 classes. One line of characters that are rare had a cosine of 0.06 where the head had 0.7.
+    """
     m = np.random.default_rng(1).standard_normal(103 * 64)
     d = m.copy()
     d[:512] = np.roll(d[:512], 1)  # of some classes nothing is right
@@ -257,7 +269,18 @@ def test_the_thread_has_room_for_so_many_and_keeps_nothing_that_is_done() -> Non
 
 
 def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple[float, float]:
-    """Return the agreement of worker 0 on a tensor in one step, and that at all places."""
+    """Return the agreement of worker 0 with the decoded result of random votes, measured and exact.
+
+    Args:
+        seed: Seed of the gradients.
+        route: Route.
+        size: Number of elements.
+        workers: Number of workers.
+        net: Whether the sum of votes is decoded, not its sign.
+
+    Returns:
+        What one step of `Agreements` gives, times `NEW`, and the formula over all elements.
+    """
     rng = np.random.default_rng(seed)
     packs = [
         pack(rng.standard_normal(size).astype(np.float32) + 0.3, route) for _ in range(workers)
@@ -279,15 +302,20 @@ def agreed(seed: int, route: Route, size: int, workers: int, net: bool) -> tuple
 def test_the_agreement_of_a_worker(
     seed: int, route: Route, size: int, workers: int, net: bool
 ) -> None:
-    """Up to as many elements as are watched it is that of all of them, the last line's too."""
+    """Check that up to 4,096 elements the agreement is the exact one, with those of the last
+    line.
+    """
     found, want = agreed(seed, route, size, workers, net)
     assert found == pytest.approx(want, abs=1e-9)
 
 
 @pytest.mark.parametrize("workers", [2, 5, 8, 64])
 def test_what_an_agreement_says(workers: int) -> None:
-    """0 where nobody has anything to do with the others, more for one of the others' mind, less for
-    one that is alone, least for one against them."""
+    """Check the agreement of worker 0: about 0 if all are random, above it if all are alike.
+
+    It is below 0 for a worker that is random while the others are alike, and least for one that
+    votes against them.
+    """
     found = {}
     for way, (mine, theirs) in {
         "random": (0.0, 0.0),
