@@ -49,7 +49,7 @@ class ObservedResponse:
 
 
 class CxlMemMonitor(PinUser):
-    """Link monitor.
+    """Passive monitor of a link: it decodes all messages on the pins and checks the link rules.
 
     Every callable in ``on_request`` is called with each ObservedRequest, in ``on_response`` with
     each ObservedResponse, in ``on_flit`` with a FlitEvent per flit, in ``on_phy`` with each new

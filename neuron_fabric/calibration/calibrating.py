@@ -265,7 +265,7 @@ def in_fp32(region: Region, why: str = "") -> Region:
 
 
 def isolated(profile: Profile, name: str | None, warm: int) -> Profile:
-    """Return the profile with only region ``name`` low-bit; all others use FP32 (None: all).
+    """Return the profile with only region ``name`` low-bit; all others use FP32 (None: all do).
 
     The region becomes low-bit after ``warm`` steps, since the monitor's signals are off.
     """

@@ -548,7 +548,11 @@ def trained(
     codecs = [Codec(plan, trace.workers, rank) for rank in range(1, trace.workers)]
 
     def beside(values: Vector, sums: int) -> Callable[[], Vector]:
-        """Return rank 0's sums, and the minima over all ranks."""
+        """Return a function that returns rank 0's sums, and the minima over all ranks.
+
+        The bench passes this as the all-reduce of the controller of rank 0. ``sums`` + 2 leading
+        numbers are left as they are; the others are the minima of the synthetic ranks.
+        """
         told = [one.least(its) for one, its in zip(codecs, trace.others, strict=True)]
         own, least = np.split(values, [sums + 2])  # after both ends of the digest
         values = np.concatenate([own, np.max([least, *told], axis=0)])
@@ -645,8 +649,10 @@ def _judged(runs: int, steps: int, wrong: Sequence[str]) -> tuple[str, bool]:
 
 
 def non_rising(means: Sequence[float]) -> list[float]:
-    """Return the non-increasing sequence with the least squared distance from ``means``, by the
-    pool-adjacent-violators algorithm."""
+    """Return the non-increasing sequence with the least squared distance from ``means``.
+
+    It is computed by the pool-adjacent-violators algorithm.
+    """
     pools: list[tuple[float, int]] = []
     for mean in means:
         pool = (mean, 1)

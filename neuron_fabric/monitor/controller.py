@@ -108,7 +108,8 @@ class Controller:
     def samples(self) -> frozenset[str]:
         """Return the profile regions whose cosine is sampled in the next step.
 
-        A region in FP32 runs its steady route as a shadow for that.
+        For a region in FP32 the votes of its steady route are reduced in addition, and only
+        compared.
         """
         due = states.samples_due(self.plan, self.state)
         return frozenset(self.plan.regions[number].name for number in due)

@@ -186,9 +186,10 @@ def _modules(module: Any, above: _Chain = (), name: str = "") -> Iterator[_Chain
 
 
 def _kind_of(chain: _Chain) -> tuple[str, Kind]:
-    """Return the path of a module that counts for its depth, and the kind of its parameters.
+    """Return the path that gives a module's depth, and the kind of its parameters.
 
-    The path is that of the module, or of the attention that contains it.
+    ``chain`` leads from the model down to the module. The path is that of the module, or of the
+    attention that contains it.
     """
     path, module = chain[-1]
     classes = _class_names(module)

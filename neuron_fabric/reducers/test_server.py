@@ -114,7 +114,7 @@ def test_lines_and_results_lie_where_both_look(tmp_path: Path) -> None:
 
 
 def test_a_device_that_lacks_a_route_is_refused(tmp_path: Path) -> None:
-    """Check that a rank refuses a device without its routes by name before the first bucket."""
+    """Check that a rank refuses a device that lacks one of its routes, which it names, at join."""
     sentence = r"the device lacks G_INT4: it has FP32, G_BINARY; choose other"
     routes = (Route.G_BINARY, Route.G_INT4)
     with pytest.raises(wire.ServerError, match=sentence), welcomed(tmp_path, routes=routes):

@@ -48,7 +48,7 @@ class FlitEvent:
 
     @property
     def messages(self) -> list[Any]:
-        """Return the messages that this flit completes; [] if not protocol or all-data."""
+        """Return the messages that this flit completes; [] for control and other such flits."""
         return self.report.messages if self.report else []
 
 

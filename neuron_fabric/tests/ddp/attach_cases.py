@@ -687,7 +687,7 @@ def profile_twice(one: Training) -> None:
 def on_one_rank_alone(one: Training) -> None:
     """Check the refusal if only rank 0 has NF_CAPTURE_DIR, and if only rank 0 has a profile.
 
-    Rank 0 ends with code 2 and one line; rank 1 trains on without capture.
+    Rank 0 ends with code 2 and one line; on rank 1 `attach` returns without a capture.
     """
     mine = one.ranks.rank == 0
     one.capture(one.env() if mine else {}, code=2 if mine else 0)
