@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison finds every wrong field and ignores undetermined bytes."""
+"""Tests that ExpectedResponse finds every wrong field of a response and ignores undetermined bytes."""
 
 from dataclasses import replace
 

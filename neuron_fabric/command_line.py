@@ -36,7 +36,7 @@ def intermixed(parser: argparse.ArgumentParser) -> None:
 
 
 def whole(least: int, most: int) -> Callable[[str], int]:
-    """Return an argparse type for a whole number from ``least`` to ``most``."""
+    """Return an argparse type that reads a whole number from ``least`` to ``most``."""
 
     def read(word: str) -> int:
         if not (word.isascii() and word.isdecimal() and least <= int(word[:19]) <= most):
@@ -48,7 +48,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
 
 
 def real(word: str) -> float:
-    """Read a finite number that is not negative, as an argparse type."""
+    """Return the number in an argument, finite and at least 0; for use as an argparse type."""
     try:
         value = float(word)
     except ValueError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command `python -m neuron_fabric`: exit codes and messages of errors."""
+"""Tests of the command `python -m neuron_fabric`: exit codes and messages of errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_ctrl_c_is_one_line(
 def test_options_stand_anywhere(
     monkeypatch: pytest.MonkeyPatch, words: str, found: dict[str, Any]
 ) -> None:
-    """Check options between positional arguments, with optional ones among them."""
+    """Check that options are accepted before, between and after positional arguments."""
     seen: list[argparse.Namespace] = []
 
     def run(args: argparse.Namespace) -> int:
