@@ -35,7 +35,7 @@ from neuron_fabric.profile.profile_types import Rule
 from neuron_fabric.profile.samples import samples_path
 from neuron_fabric.workers import run_workers
 
-HELP = "make a profile: measure a training in FP32, choose routes by the rule, verify them"
+HELP = "measure a training and write an operating profile for it"
 EXAMPLES = """examples:
   nf train calibrate --out p.toml --workers 4 -- train.py --lr 0.1  measure, choose, verify
   nf train calibrate --out p.toml --no-verify -- train.py       measure and choose alone

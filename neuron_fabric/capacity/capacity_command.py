@@ -26,7 +26,7 @@ from neuron_fabric.codec.routes import Route, lines_of
 from neuron_fabric.command_line import whole
 from neuron_fabric.errors import say
 
-HELP = "whether a reducer can take a bucket, and whether that pays"
+HELP = "print which buckets fit a reducer, and where low-bit is faster"
 EXAMPLES = """examples:
   nf measure capacity table                  T_low / T_fp32 by bandwidth and workers, of the RTL
   nf measure capacity table --substrate s.toml  by what was measured of another device

@@ -34,7 +34,7 @@ from neuron_fabric.profile.draft_profile import draft
 from neuron_fabric.profile.model_sketch import DEEP, Parameter
 from neuron_fabric.profile.profile_types import Phases
 
-HELP = "what a profile does to a model of a billion parameters, by its shapes alone"
+HELP = "apply a profile to a model of a billion parameters; print traffic"
 EXAMPLES = """examples:
   nf train scale gpt-1.3b                    kinds, buckets of DDP, decisions, traffic
   nf train scale gpt-1.3b --gbs 25 --workers 16  on a faster network, with more workers

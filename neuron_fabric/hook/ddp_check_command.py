@@ -18,9 +18,9 @@ from pathlib import Path
 from neuron_fabric.data import read_object
 from neuron_fabric.errors import AttachError, say
 
-HELP = "are gradients in FP32 those of DistributedDataParallel without a hook, bit for bit"
+HELP = "check that FP32 gradients with the hook are bit-identical to plain DDP"
 EXAMPLES = """examples:
-  nf train exact                               2, 3, 4 and 6 workers on this machine
+  nf train exact                             2, 3, 4 and 6 workers on this machine
   nf train exact --workers 5 --steps 20      one number of workers, longer
 """
 MOST = 16

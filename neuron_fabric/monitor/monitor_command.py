@@ -29,7 +29,7 @@ from neuron_fabric.monitor.log import Segment, replay
 from neuron_fabric.output import check_output, write_text
 from neuron_fabric.profile.profile_file import read_profile
 
-HELP = "summarize or replay a monitored run, and measure how well signals detect faults"
+HELP = "print states, signals and decisions of a recorded low-bit training"
 EXAMPLES = """examples:
   nf train monitor runs/x                    decisions, bytes and states on the terminal
   nf train monitor runs/x --html x.html      the same as a page: one file, no network

@@ -28,7 +28,7 @@ from neuron_fabric.profile.profile_types import (
 from neuron_fabric.profile.route_rule import apply_rule
 from neuron_fabric.profile.samples import read_samples, samples_path, write_samples
 
-HELP = "show, check or compare operating profiles, or apply the rule of one again"
+HELP = "print, check, compare and derive operating profiles"
 EXAMPLES = """examples:
   nf train profile show p.toml               its regions, their routes, and why
   nf train profile check p.toml -- train.py  does it fit the model of this training
