@@ -191,7 +191,7 @@ def test_examples_of_the_help_can_be_typed(verb: str) -> None:
 
 def test_options_after_two_hyphens_are_of_the_script() -> None:
     """Check that `-- SCRIPT --option` leaves the options of the script to it."""
-    words = "train calibrate --out p.toml --workers 4 -- train.py --lr 0.1 -- -v".split()
+    words = shlex.split("train calibrate --out p.toml --workers 4 -- train.py --lr 0.1 -- -v")
     parser = make_parser(verb_of(words))
     intermixed(parser)
     args = parser.parse_args(words)
