@@ -21,12 +21,12 @@ from neuron_fabric.monitor.signals import Reading, RegionReading
 from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
-from scripts.drawings.sheet import FILLS, INK, Box, Sheet
+from scripts.drawings.sheet import Box, Sheet, width_of
 
 FILE = Path(__file__).with_suffix(".toml")
 Edges = Mapping[tuple[str, str], Sequence[str]]
 """Labels of the transitions by source and target."""
-_WIDE, _HIGH, _STEP_X, _STEP_Y = 166, 40, 245, 110
+_HIGH, _STEP_X, _STEP_Y = 40, 245, 110
 
 
 @dataclass(frozen=True)
@@ -220,14 +220,14 @@ def draw(name: str, file: Path = FILE) -> Sheet:
     sheet.text(30, 30, title, "title")
     boxes = {}
     for state, (column, row) in places.items():
-        boxes[state] = Box(28 + _STEP_X * column, 90 + _STEP_Y * row, _WIDE, _HIGH)
+        wide = max(100, width_of(state, "head") + 26)
+        middle, top = 112 + _STEP_X * column, 90 + _STEP_Y * row
+        boxes[state] = Box(middle - wide / 2, top, wide, _HIGH)
     for (source, target), labels in machine.edges.items():
         bend = 26 if (target, source) in machine.edges else 0
         sheet.curve(boxes[source], boxes[target], bend, _wrapped(labels))
     for state, box in boxes.items():
-        fill = FILLS["green" if state == machine.first else "blue"]
-        sheet.rect(box, fill, f'rx="20" stroke="{INK}" stroke-width="1.4"')
-        sheet.text(box.middle[0], box.middle[1] + 5, state, "head", "middle")
+        sheet.box(box, state, fill="green" if state == machine.first else "blue", radius=20)
     sheet.height = max(box.y for box in boxes.values()) + _HIGH + 60
     return sheet
 

@@ -38,6 +38,12 @@ class Words(NamedTuple):
     right: float
     bottom: float
 
+    def crosses(self, box: Box) -> bool:
+        """Return whether the text lies on the border of a box."""
+        edges = Words("", box.x, box.y, box.x + box.w, box.y + box.h)
+        inside = edges.left <= self.left and self.right <= edges.right
+        return self.meets(edges) and not (inside and edges.top <= self.top)
+
     def meets(self, other: Words) -> bool:
         """Return whether both texts overlap by more than a pixel."""
         return (
@@ -83,7 +89,10 @@ class Sheet:
     width: float = 960
     height: float = 0
     parts: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    """Parts above all others: texts with a white edge."""
     words: list[Words] = field(default_factory=list)
+    boxes: list[Box] = field(default_factory=list)
 
     def text(
         self, x: float, y: float, words: str, kind: str = "", anchor: str = "start", halo: str = ""
@@ -96,18 +105,24 @@ class Sheet:
         self.words.append(Words(words, left, y - 0.72 * size, left + wide, y + 0.2 * size))
         style = " ".join(filter(None, (kind, halo)))
         at = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        self.parts.append(
+        (self.labels if halo else self.parts).append(
             f'<text x="{x:.4g}" y="{y:.4g}"'
             + (f' class="{style}"' if style else "")
             + f"{at}>{escape(words, quote=False)}</text>"
         )
 
     def lines(
-        self, x: float, y: float, words: Iterable[str], kind: str = "pale", anchor: str = "start"
+        self,
+        x: float,
+        y: float,
+        words: Iterable[str],
+        kind: str = "pale",
+        anchor: str = "start",
+        halo: str = "",
     ) -> None:
         """Write texts below each other."""
         for row, line in enumerate(words):
-            self.text(x, y + row * SIZES[kind] * 1.35, line, kind, anchor)
+            self.text(x, y + row * SIZES[kind] * 1.35, line, kind, anchor, halo)
 
     def rect(self, box: Box, fill: str, more: str = "") -> None:
         """Draw a rectangle of a colour; `more` are further attributes."""
@@ -116,9 +131,10 @@ class Sheet:
             f'<rect x="{x:.4g}" y="{y:.4g}" width="{w:.4g}" height="{h:.4g}" fill="{fill}" {more}/>'
         )
 
-    def box(self, box: Box, name: str, note: str = "", fill: str = "blue") -> Box:
-        """Draw a box with a name and a note in its middle, and return it."""
-        self.rect(box, FILLS[fill], f'rx="6" stroke="{INK}" stroke-width="1.2"')
+    def box(self, box: Box, name: str, note: str = "", fill: str = "blue", radius: int = 6) -> Box:
+        """Draw a box with round corners, a name and a note in its middle, and return it."""
+        self.rect(box, FILLS[fill], f'rx="{radius}" stroke="{INK}" stroke-width="1.2"')
+        self.boxes.append(box)
         notes = note.split("\n") if note else []
         x, y = box.middle
         top = y + 5 - 8 * len(notes)
@@ -147,9 +163,9 @@ class Sheet:
         self.line(x1, y1, x2, y2, f'stroke-width="1.4" marker-end="url(#tip)"{tips}')
         x, y = (x1 + x2) / 2, (y1 + y2) / 2
         if across is not None:
-            self.lines(x + 6, y + 4 - 8 * (len(labels) - 1), labels)
+            self.lines(x + 6, y + 4 - 8 * (len(labels) - 1), labels, halo="halo")
         else:
-            self.lines(x, y - 6 - 16 * (len(labels) - 1), labels, anchor="middle")
+            self.lines(x, y - 6 - 16 * (len(labels) - 1), labels, anchor="middle", halo="halo")
 
     def curve(self, a: Box, b: Box, bend: float, labels: Sequence[str]) -> None:
         """Draw a curved arrow, bent to the left of its way by `bend` pixels, with its labels."""
@@ -168,8 +184,7 @@ class Sheet:
         x += 7 * nx if steep else 0
         rise = 15 * (len(labels) - 1)
         y += 4 - rise / 2 if steep else (-6 - rise if ny < 0 else 15)
-        for row, label in enumerate(labels):
-            self.text(x, y + 15 * row, label, "pale", anchor, "halo")
+        self.lines(x, y, labels, anchor=anchor, halo="halo")
 
     def bits(self, box: Box, count: int, fields: Iterable[tuple[str, int, int, str]]) -> float:
         """Draw a row of `count` bits, bit 0 at the left, and return the height with its labels.
@@ -209,6 +224,7 @@ class Sheet:
                 f'<rect width="{self.width:.4g}" height="{self.height:.4g}" rx="10" '
                 'fill="#ffffff"/>',
                 *self.parts,
+                *self.labels,
                 "</svg>",
                 "",
             ]

@@ -71,9 +71,10 @@ def test_a_large_drawing_and_one_that_cannot_be_drawn(page: Path) -> None:
 
 # ---- what a reader sees ------------------------------------------------------------------------
 def crowded(sheet: Sheet) -> list[str]:
-    """Return texts that overlap each other or leave the page."""
+    """Return texts that overlap each other or the border of a box, or leave the page."""
     out = [f"{a.text} / {b.text}" for a, b in itertools.combinations(sheet.words, 2) if a.meets(b)]
     for one in sheet.words:
+        out += [f"{one.text}: on a box" for box in sheet.boxes if one.crosses(box)]
         if one.left < 0 or one.right > sheet.width or one.top < 0 or one.bottom > sheet.height:
             out.append(f"{one.text}: outside")
     return out
@@ -89,7 +90,9 @@ def test_words_without_room() -> None:
     sheet.text(10, 50, "first")
     sheet.text(12, 52, "second")
     sheet.text(940, 80, "cut off")
-    assert crowded(sheet) == ["first / second", "cut off: outside"]
+    sheet.box(Box(400, 20, 100, 40), "inside")
+    sheet.text(480, 40, "across")
+    assert crowded(sheet) == ["first / second", "cut off: outside", "across: on a box"]
 
 
 def test_labels_of_narrow_fields_do_not_overlap() -> None:
