@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of the accepted figures, each with commit, date and set-up (see `scripts/figures`)."""
+"""Plots of the accepted figures, each with commit, date and set-up; `plots.toml` lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import StrMethodFormatter
 
+from neuron_fabric.data import parse_toml, read_text
+from neuron_fabric.typed import typed
 from scripts.common.errors import NfError
 from scripts.figures import baseline
 from scripts.figures.timing_figure import (
@@ -27,39 +30,7 @@ from scripts.figures.timing_figure import (
 )
 from scripts.report.chart import render
 
-ROUTES = ("G_BINARY vote", "G_TERN5 vote", "G_TERNARY vote", "G_INT4 SUM8", "G_INT8 SUM16")
-NETWORKS = {
-    "ResNet-18, CIFAR-10": "ResNet-18 (CIFAR stem, 10 classes)",
-    "DistilBERT": "DistilBERT (2 classes)",
-    "ResNet-50, ImageNet": "ResNet-50 (ImageNet)",
-    "LM, 1.3 B parameters": "LM 1.3 B (24 layers, width 2,048, tied head)",
-}
-PARTS = {
-    "engine": "engine, ECP5 mapped fast: LUTs",
-    "of it: low-bit datapath": "low-bit datapath in the engine, ECP5 mapped fast: LUTs",
-    "FP32 path": "FP32 path, ECP5 mapped fast: LUTs",
-    "link": "link, ECP5 mapped fast: LUTs",
-    "regions and status": "regions and status, ECP5 mapped fast: LUTs",
-    "registers": "registers, ECP5 mapped fast: LUTs",
-    "memory ports": "memory ports, ECP5 mapped fast: LUTs",
-    "without aggregation, whole": "controller without aggregation, ECP5 mapped fast: LUTs",
-    "whole controller": "whole controller, ECP5 mapped fast: LUTs",
-}
-DATAPATH = {
-    "16 FP32 adders (yardstick)": "16-lane FP32 adder datapath, ECP5: LUTs",
-    "votes and integer sums": "low-bit datapath, ECP5: LUTs",
-    "votes alone": "low-bit datapath without integer sums, ECP5: LUTs",
-}
-CLOCKS = {
-    "link": "link, ECP5 for short paths: Fmax, MHz",
-    "engine, narrow": "engine, 128 columns, 16 slots, ECP5 for short paths: Fmax, MHz",
-    "low-bit datapath": "low-bit datapath, ECP5: Fmax, MHz",
-    "the same without integer sums": "low-bit datapath without integer sums, ECP5: Fmax, MHz",
-    "the same, 64 columns": "low-bit datapath without integer sums, 64 columns, ECP5: Fmax, MHz",
-    "FP32 path: stores": "FP32 path, stores, ECP5 for short paths: Fmax, MHz",
-    "FP32 path: gathers": "FP32 path, gathers, ECP5 for short paths: Fmax, MHz",
-    "16 FP32 adders (yardstick)": "16-lane FP32 adder datapath, ECP5: Fmax, MHz",
-}
+FILE = Path(__file__).with_suffix(".toml")
 PATTERNS = {
     "contribution that misses": "second worker, all misses",
     "8 workers in tiles": "8 workers in tiles of 16 lines",
@@ -73,22 +44,42 @@ Bars = Mapping[str, Sequence[float | None]]
 
 @dataclass(frozen=True)
 class AcceptedPlot:
-    """Plot of a result.
+    """Plot of a result; the fields after `high` are those of bars.
 
     Attributes:
         result: name of the result in the baseline.
         set_up: set-up in one line.
-        paint: draws on axes, from the values of the result by name.
         high: height in inches.
+        x: quantity and unit.
+        key: name of an accepted figure, with {name} and {series}.
+        names: labels of the groups of bars, and what they put in the place of {name}.
+        series: the same for the bars of a group.
+        left_out: words of the figures that are not drawn.
+        digits: format of a value.
     """
 
     result: str
     set_up: str
-    paint: Callable[[Axes, Mapping[str, float]], None]
-    high: float = 3.6
+    high: float
+    x: str = ""
+    key: str = ""
+    names: dict[str, str] = field(default_factory=dict)
+    series: dict[str, str] = field(default_factory=lambda: {"": ""})
+    left_out: tuple[str, ...] = ()
+    digits: str = "{:,.0f}"
+
+    def paint(self, axes: Axes, known: Mapping[str, float]) -> None:
+        """Draw the bars."""
+        series = {}
+        for label, one in self.series.items():
+            keys = [self.key.format(name=name, series=one) for name in self.names.values()]
+            series[label] = [
+                None if any(words in key for words in self.left_out) else known[key] for key in keys
+            ]
+        _bars(axes, self.x, list(self.names), series, self.digits)
 
 
-def _bars(axes: Axes, x: str, names: Sequence[str], series: Bars, digits: str = "{:,.0f}") -> None:
+def _bars(axes: Axes, x: str, names: Sequence[str], series: Bars, digits: str) -> None:
     """Draw level bars, a group for each name from the top, a bar for each series, with values."""
     room = 0.8 / len(series)
     for number, (label, values) in enumerate(series.items()):
@@ -103,29 +94,6 @@ def _bars(axes: Axes, x: str, names: Sequence[str], series: Bars, digits: str = 
     axes.margins(x=0.12)
     if len(series) > 1:
         axes.legend(frameon=False, loc="best")
-
-
-def _bytes(axes: Axes, known: Mapping[str, float]) -> None:
-    series = {
-        name: [
-            known[f"{network}, {route}, head in FP32: payload both ways, % of FP32"]
-            for route in ROUTES
-        ]
-        for name, network in NETWORKS.items()
-    }
-    _bars(axes, "payload both ways, % of FP32", ROUTES, series, "{:.1f}")
-
-
-def _extra(axes: Axes, known: Mapping[str, float]) -> None:
-    series: dict[str, list[float | None]] = {}
-    for mode in ("G_BINARY", "G_TERNARY", "G_INT8", "FP32"):
-        series[mode] = [
-            None
-            if mode == "FP32" and access.worker is None
-            else known[f"{mode}, {access.name}, one at a time at {LATENCY}: clocks over {PLAIN}"]
-            for access in ACCESSES
-        ]
-    _bars(axes, "clocks over plain memory", [access.name for access in ACCESSES], series, "{:g}")
 
 
 def _stages(axes: Axes, known: Mapping[str, float]) -> None:
@@ -203,42 +171,28 @@ def _links(axes: Axes, known: Mapping[str, float]) -> None:
     _bars(axes, "accesses in the time of a flit", names, series, "{:.2f}")
 
 
-def _named(names: Mapping[str, str], x: str) -> Callable[[Axes, Mapping[str, float]], None]:
-    """Return a painter of one bar for each name."""
-
-    def paint(axes: Axes, known: Mapping[str, float]) -> None:
-        _bars(axes, x, list(names), {x: [known[key] for key in names.values()]})
-
-    return paint
-
-
-_DEVICE = f"default parameters, Verilator, memory latency {LATENCY}"
-_FULL = f"{_DEVICE}, full credits"
-PLOTS: dict[str, AcceptedPlot] = {
-    "bytes": AcceptedPlot("traffic", "8 workers, head and scales in FP32 included", _bytes, 5.4),
-    "extra-clocks": AcceptedPlot("timing", f"{_DEVICE}, one access at a time, all miss", _extra, 5),
-    "stages": AcceptedPlot("timing", f"{_DEVICE}, one access at a time, G_BINARY", _stages),
-    "latency": AcceptedPlot("timing", f"{_DEVICE} for marks, one access at a time", _latency, 4),
-    "beats": AcceptedPlot("timing", f"{_FULL}, x16", _beats, 4.6),
-    "links": AcceptedPlot("timing", f"{_FULL}, 1 clock a beat", _links, 4.6),
-    "area": AcceptedPlot("synth", "yosys for ECP5, mapped fast", _named(PARTS, "LUTs"), 4),
-    "datapath": AcceptedPlot(
-        "synth", "yosys for ECP5, a line a clock", _named(DATAPATH, "LUTs"), 2.2
-    ),
-    "clock": AcceptedPlot(
-        "synth", "yosys and nextpnr for ECP5-85k, each part alone", _named(CLOCKS, "Fmax, MHz"), 4
-    ),
-}
+PLOTS = typed(dict[str, AcceptedPlot], parse_toml(read_text(FILE)))
+_PAINTERS = {"stages": _stages, "latency": _latency, "beats": _beats, "links": _links}
+"""How to draw what is no group of bars of accepted values."""
 
 
 def draw(name: str) -> str:
-    """Return the SVG of a plot, with commit, date and set-up below it."""
+    """Return the SVG of a plot, with commit, date and set-up below it.
+
+    Raises:
+        NfError: a figure of the plot was not accepted.
+    """
     plot = PLOTS[name]
-    known, origin = baseline.read()[plot.result], baseline.origin()[plot.result]
-    text = f"accepted {origin['date']}, commit {origin['commit']}; {plot.set_up}"
 
     def paint(figure: Figure) -> None:
-        plot.paint(figure.add_subplot(), known)
+        known, origin = baseline.read()[plot.result], baseline.origin()[plot.result]
+        _PAINTERS.get(name, plot.paint)(figure.add_subplot(), known)
+        text = f"accepted {origin['date']}, commit {origin['commit']}; {plot.set_up}"
         figure.supxlabel(text, fontsize=8)
 
-    return render(paint, (9, plot.high))
+    try:
+        return render(paint, (9, plot.high))
+    except KeyError as error:
+        raise NfError(
+            f"plot {name}: no accepted figure {error}; accept it, or mend {FILE.name}."
+        ) from None

@@ -293,9 +293,15 @@ def test_stages_that_do_not_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
         plots.draw("stages")
 
 
+def test_a_figure_that_was_not_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(baseline, "read", lambda: {"synth": {}})
+    with pytest.raises(NfError, match="plot area: no accepted figure 'engine, ECP5 mapped fast"):
+        plots.draw("area")
+
+
 def test_accepting_a_figure_makes_its_plot_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     known = json.loads(json.dumps(baseline.read()))
-    known["synth"][plots.PARTS["engine"]] += 1
+    known["synth"]["engine, ECP5 mapped fast: LUTs"] += 1
     monkeypatch.setattr(baseline, "read", lambda: known)
     name = "docs/figures/area.svg"
     assert draw.problems(ROOT, {name: draw.DRAWINGS[name]}) == [
