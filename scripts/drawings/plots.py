@@ -173,7 +173,7 @@ def _links(axes: Axes, known: Mapping[str, float]) -> None:
 
 PLOTS = typed(dict[str, AcceptedPlot], parse_toml(read_text(FILE)))
 _PAINTERS = {"stages": _stages, "latency": _latency, "beats": _beats, "links": _links}
-"""How to draw what is no group of bars of accepted values."""
+"""Painters of the plots that are not bars of accepted values."""
 
 
 def draw(name: str) -> str:
