@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
@@ -21,6 +22,7 @@ from neuron_fabric.errors import say
 from scripts.common import data
 from scripts.common.errors import NfError
 from scripts.drawings.sheet import INK, PALE, TINTS, Box, Sheet
+from scripts.report.invocation import moment, revision
 
 FILE = Path(__file__).with_suffix(".json")
 ENGINE = "nf_controller.u_core.u_engine."
@@ -46,6 +48,15 @@ class Scene:
 
     title: str
     stages: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class WaveRecording:
+    """Scenes with commit and date of their recording."""
+
+    commit: str
+    date: str
+    scenes: tuple[Scene, ...]
 
 
 def clocks(file: Path) -> Iterator[tuple[int, set[str]]]:
@@ -120,13 +131,17 @@ def draw(file: Path = FILE) -> Sheet:
     """Draw the recorded scenes: a row for each stage, a column for each clock."""
     sheet = Sheet("Stages of the engine in which operations are, clock by clock")
     sheet.text(30, 30, "Operations in the stages of the engine, clock by clock", "title")
-    every = data.load_json(file, list[Scene])
+    recording = data.load_json(file, WaveRecording)
+    every = recording.scenes
     for number, scene in enumerate(every[:-1]):
         _table(sheet, 30 + 310 * number, 66, scene, {})
     depths = {stage: when[0] for stage, when in every[1].stages.items()}
-    sheet.height = _table(sheet, 30, 300, every[-1], depths) + 34
+    sheet.height = _table(sheet, 30, 300, every[-1], depths) + 54
     text = "number: operation in the order of its arrival; without: it arrived before the scene"
-    sheet.text(30, sheet.height - 16, text, "pale")
+    sheet.text(30, sheet.height - 34, text, "pale")
+    set_up = "RTL in Icarus, default parameters, test_engine_timing::latency_and_interval, seed 1"
+    text = f"recorded {recording.date}, commit {recording.commit}; {set_up}"
+    sheet.text(30, sheet.height - 14, text, "pale")
     return sheet
 
 
@@ -161,6 +176,7 @@ def _table(sheet: Sheet, x: float, y: float, scene: Scene, depths: Mapping[str, 
 
 
 if __name__ == "__main__":
-    made = [asdict(scene) for scene in scenes(list(clocks(Path(sys.argv[1]))))]
-    output.write_text(FILE, json.dumps(made, indent=1) + "\n")
+    found = tuple(scenes(list(clocks(Path(sys.argv[1])))))
+    made = WaveRecording(revision(), moment(time.time())[:10], found)
+    output.write_text(FILE, json.dumps(asdict(made), indent=1) + "\n")
     say(f"wrote {FILE.name}")
