@@ -72,6 +72,10 @@ class Fields:
         self.live = sum(len(values) - 1 << low for low, values in places.values())
         """Mask of the bits that may be 1."""
 
+    def places(self) -> list[tuple[str, int, int]]:
+        """Return name, lowest bit and number of bits of each field."""
+        return [(name, low, mask.bit_length()) for name, low, mask, _ in self._reads]
+
     def pack(self, holder: object) -> int:
         """Return an integer with the attributes of ``holder`` in their fields.
 
