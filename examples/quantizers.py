@@ -171,14 +171,22 @@ def gradients_of(capture: Capture, step: int, low: list[str]) -> dict[str, F32]:
 
 
 def table(path: str, seed: int) -> list[str]:
-    """Return the lines of the table for the capture in the folder ``path``.
+    """Return a text table that compares the low-bit routes by their error on captured gradients.
+
+    It has a row for each of METHODS: the bits per element that a worker sends and reads, and for
+    each captured step the cosine and the NMSE of the estimate with respect to the mean of the
+    workers' gradients. Only tensors whose default route is a low-bit one, not FP32, are included.
 
     Args:
         path: Folder of the capture.
         seed: Seed of stochastic rounding.
 
+    Returns:
+        The lines of the table, with a title line and a line of column heads.
+
     Raises:
-        CaptureError: The capture is invalid, or no tensor uses a low-bit route by default.
+        CaptureError: The capture is invalid, a gradient of such a tensor is NaN or infinite, or no
+            tensor has a low-bit route by default.
     """
     capture = Capture.open(path)
     routes = default_routes(capture.tensors, capture.modules)

@@ -254,7 +254,16 @@ class Phases:
 
 @dataclass(frozen=True)
 class Floor:
-    """Least cosine, to the mean gradient, at which the rule admits a route."""
+    """Limits of the route rule: the least cosine at which it admits a route for a region.
+
+    The cosine is that between the gradient decoded from the route's result and the mean gradient of
+    the workers, for the worst parameter of the region.
+
+    Attributes:
+        G_BINARY: Limit of binary votes.
+        G_TERNARY: Limit of ternary votes.
+        other: Limit of all other routes, such as integer codes.
+    """
 
     G_BINARY: float = 0.45
     G_TERNARY: float = 0.55

@@ -272,7 +272,11 @@ class LinkPartner(Generic[TxT, RxT]):
             self.credits, self._peer_credits = self._peer_credits, None
 
     def repeat_sent(self) -> None:
-        """Send the next protocol or all-data flit twice, which breaks the rules of the link."""
+        """Inject a fault: send the next protocol or all-data flit (any but a control flit) twice.
+
+        The copy is sent directly after the flit. It has a valid CRC, so the peer processes the same
+        messages twice.
+        """
         self._repeat_tx = True
 
     def repeat_received(self) -> None:

@@ -257,7 +257,10 @@ class M2SPacker(Packer[M2SMessage]):
 
 
 class S2MPacker(Packer[S2MMessage]):
-    """Packer of the device: packs NDR and DRS messages."""
+    """Packer of NDR and DRS messages into S2M flits, for the Python device end (`DeviceLink`).
+
+    Methods are those of `Packer`. With ``dense``, DRS headers have priority over NDRs.
+    """
 
     DIRECTION = Direction.S2M
     WORST_ADFS = 3
