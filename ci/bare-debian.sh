@@ -9,8 +9,10 @@
 #
 # ROOT is made with debootstrap if it is missing, and kept. The second run of a page, without
 # Icarus, and every later run find the packages of pip in the cache of ROOT.
-# Environment: BIND, more folders of this machine that ROOT shall see, such as a mirror for pip.
+# Environment: BIND, more folders of this machine that ROOT shall see, such as a mirror for pip or
+# certificates; variables of pip (PIP_*) are handed on.
 set -eu
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE
 cd -- "$(dirname -- "$0")/.."
 
 die() { printf 'bare-debian: %s\n' "$*" >&2; exit 1; }
@@ -53,7 +55,7 @@ try() {
   rm -rf "$ROOT/root/neuron-fabric"
   git clone -q "$PWD" "$ROOT/root/neuron-fabric"
   chroot "$ROOT" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=1 LANG=C.UTF-8 \
-    ${PIP_FIND_LINKS:+PIP_FIND_LINKS="$PIP_FIND_LINKS"} "$@" \
+    $(env | grep '^PIP_' || true) "$@" \
     make --no-print-directory -C /root/neuron-fabric regress </dev/null 2>&1 | timed
 }
 

@@ -52,7 +52,7 @@ _ERROR_KEY = (-2, 0)
 
 @dataclass(frozen=True)
 class Snapshot:
-    """State of one key, as taken by ``DeviceModel.snapshot``."""
+    """State that messages of one key can change, as taken by ``DeviceModel.snapshot``."""
 
     key: Hashable
     commits: int
@@ -65,12 +65,12 @@ class Snapshot:
 
 
 class DeviceModel(DeviceState):
-    """Reference model of the controller and its memory."""
+    """Reference model of the controller and its memory: executes one message at a time."""
 
     # -- messages ---------------------------------------------------------------------------------
 
     def decode(self, msg: M2SMessage, illegal_framing: bool = False) -> Access:
-        """Decode ``msg`` in the present state, without side effects."""
+        """Return how the device decodes ``msg`` in the present state, without side effects."""
         return decode_access(msg, self.params, self._configs, illegal_framing, self.control)
 
     def step(self, msg: M2SMessage, illegal_framing: bool = False) -> S2MMessage | None:
@@ -78,9 +78,7 @@ class DeviceModel(DeviceState):
         return self.step_result(msg, illegal_framing).response
 
     def step_result(self, msg: M2SMessage, illegal_framing: bool = False) -> ExpectedResponse:
-        """Execute ``msg``; return its decoding, the expected answer and the undetermined parts
-        of it.
-        """
+        """Execute ``msg``; return its decoding, the expected response, and its determined parts."""
         access = self.decode(msg, illegal_framing)
         kind = access.kind
         if kind == Kind.DROPPED:
@@ -111,8 +109,9 @@ class DeviceModel(DeviceState):
         return self._read_line(msg, access)
 
     def _read_status(self, msg: M2SMessage, access: Access) -> ExpectedResponse:
-        """Return the figures of a region. Figures that depend on the slots are 0, and races with
-        other requests are unknown, so no byte is marked as known.
+        """Return the response to a read of the figures of a region, with no byte marked as known.
+
+        Figures that depend on the device's slots are 0, and races with other requests are unknown.
         """
         region, selector = access.region, access.selector
         assert region is not None
@@ -257,18 +256,19 @@ class DeviceModel(DeviceState):
     # -- explaining -------------------------------------------------------------------------------
 
     def explain(self, msg: M2SMessage, illegal_framing: bool = False) -> str:
-        """Explain an answer in two lines: address decoding, then line state and reason. No side
-        effects.
+        """Explain the response to ``msg`` in two lines: decoding, then line state and reason.
+
+        There are no side effects.
         """
         return explain_access(self, msg, self.decode(msg, illegal_framing))
 
     # -- several orders ---------------------------------------------------------------------------
 
     def line_key(self, msg: M2SMessage) -> Hashable | None:
-        """Return the key of the line whose state ``msg`` touches, or None if its answer depends on
-        no line.
+        """Return the key of the line whose state ``msg`` touches, or None if it touches no line.
 
-        Messages with different keys never influence each other's answers between two commits.
+        The key is (region or MEMORY_KEY, line). Messages with different keys never influence each
+        other's responses between two commits.
         """
         access = self.decode(msg)
         if access.memory_line is not None:
@@ -321,8 +321,9 @@ class DeviceModel(DeviceState):
 
 
 def _enables(msg: M2SRwD) -> int | None:
-    """Return the byte enables of a partial write; None for a full one (MemWrPtl of 64 bytes is
-    full).
+    """Return the byte enables of a partial write, or None for a full one.
+
+    MemWrPtl with all 64 bytes enabled is a full write.
     """
     return msg.be if is_partial(msg) and msg.be != BE_ALL else None
 

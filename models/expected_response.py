@@ -12,8 +12,10 @@ from models.regions import Access, Cause
 
 
 class Difference(NamedTuple):
-    """Wrong field of an answer. If data differ, ``byte`` is the first wrong byte and ``extent`` the
-    smallest part of the line with all of them (see `extent_of`).
+    """Wrong field of a response.
+
+    If data differ, ``byte`` is the first wrong byte and ``extent`` the smallest part of the line
+    with all wrong bytes (see `extent_of`).
     """
 
     field: str
@@ -23,8 +25,10 @@ class Difference(NamedTuple):
 
 
 def extent_of(first: int, last: int) -> str:
-    """Return the smallest part of a line that contains two bytes and all between them. Faults of a
-    byte lane, an element, a slot of a flit and a whole line are different faults.
+    """Name the smallest part of a line that contains bytes ``first`` to ``last``.
+
+    The names are "one byte", "one element" (4 bytes), "one slot" (16 bytes) and "whole line",
+    because their faults have different causes.
     """
     if first == last:
         return "one byte"
@@ -36,14 +40,15 @@ def extent_of(first: int, last: int) -> str:
 
 @dataclass(frozen=True)
 class ExpectedResponse:
-    """Expected answer of one message, without DevLoad.
+    """Expected response to one message, without DevLoad.
 
     Attributes:
+        access: decoding of the message.
         response: None if the message must stay unanswered.
-        known_bytes: one bit per determined data byte; full except for memory without specified
-            content.
+        known_bytes: bit i is 1 if data byte i is determined and so compared.
         poison_known: Poison is determined.
-        also: second correct answer, of a sum that the device may have kept or gathered again.
+        also: second correct response, to a read of an FP32 sum that the device may have stored
+            (KEEP_SUM) or computed again.
     """
 
     access: Access
@@ -53,7 +58,7 @@ class ExpectedResponse:
     also: S2MMessage | None = None
 
     def differences(self, actual: S2MMessage | None) -> list[Difference]:
-        """Return the wrong fields of ``actual``; empty if it is as expected."""
+        """Return the wrong fields of the response ``actual`` (None: no response); [] if none is."""
         if self.also is not None and not replace(self, response=self.also, also=None).differences(
             actual
         ):
@@ -115,7 +120,7 @@ class AccessError:
 
 @dataclass(frozen=True)
 class RegionStatus:
-    """Status registers of a region that do not depend on the micro-architecture."""
+    """Status registers of a region, as far as they do not depend on the micro-architecture."""
 
     committed: bool
     code: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison finds every wrong field and ignores undetermined bytes."""
+"""Tests that every wrong field of a response is found, and that undetermined bytes are ignored."""
 
 from dataclasses import replace
 

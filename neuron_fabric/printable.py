@@ -12,8 +12,11 @@ MAX_WORD = 200
 
 
 def one_line(value: object, limit: int = MAX_WORD) -> str:
-    r"""Return ``value`` as printable text of at most ``limit`` characters; others become escapes
-    (``\n``, ``\x1b``, ``\u202e``)."""
+    r"""Return ``value`` as printable text of at most ``limit`` characters, for one line of output.
+
+    Characters that are not printable become escapes (``\n``, ``\x1b``, ``\u202e``); a longer text
+    ends in "...".
+    """
     try:
         text = value if isinstance(value, str) else str(value)
     except (ValueError, RecursionError):  # a number of 5,000 digits, deep nesting

@@ -9,15 +9,17 @@ WIDTH = 24
 
 
 class ProgressBar:
-    """Line of a terminal that is redrawn; `live` is False and nothing is drawn if `out` is no
-    terminal."""
+    """Line of a terminal that is redrawn; if `out` is no terminal, nothing is drawn.
+
+    `live` says whether it is one.
+    """
 
     def __init__(self, out: TextIO) -> None:
         self.out = out
         self.live = out.isatty()
 
     def draw(self, text: str) -> None:
-        """Replace the line."""
+        """Replace the line by ``text``."""
         self._write(f"\r\x1b[K{text}")
 
     def clear(self) -> None:
@@ -31,13 +33,13 @@ class ProgressBar:
 
 
 def filled(share: float, empty: str = " ") -> str:
-    """Return a bar in brackets for a share from 0 to 1."""
+    """Return a bar of `#` in brackets, filled by a share from 0 to 1."""
     full = int(WIDTH * share)
     return f"[{'#' * full}{empty * (WIDTH - full)}]"
 
 
 def clock(seconds: float) -> str:
-    """Return seconds as 1:05 or 2:00:13."""
+    """Return a time in seconds as text: 1:05 or 2:00:13."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

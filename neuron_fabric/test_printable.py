@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Foreign text: it stays on one line and moves no cursor."""
+"""Tests that foreign text stays on one line and moves no cursor."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPT models on the meta device, which allocates no memory; needs torch."""
+"""GPT models for the shapes of their parameters, on the meta device without memory; needs torch."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """Decoder of GPT-2 with the head tied to the embedding, for the shapes of its parameters."""
+    """Decoder of GPT-2 with the head tied to the embedding; only its parameter shapes are used."""
 
     def __init__(self, layers: int, width: int, tokens: int, length: int) -> None:
         super().__init__()
@@ -61,6 +61,6 @@ SHAPES = {"gpt-124m": (12, 768, 50_257, 1024), "gpt-1.3b": (24, 2048, 50_257, 20
 
 
 def made(name: str) -> tuple[Any, Any]:
-    """Return a model of `SHAPES` and an input for it, both without memory."""
+    """Return a model of `SHAPES` by name, and an input for it, both on the meta device."""
     with torch.device("meta"):
         return Gpt(*SHAPES[name]), torch.zeros((1, 8), dtype=torch.long)

@@ -34,12 +34,12 @@ _UNSUPPORTED = {
 
 
 def warn(text: str) -> None:
-    """Print a warning of the hook on stderr."""
+    """Print a warning line "nf runtime: ..." on stderr."""
     say_warning(f"nf runtime: {text}")
 
 
 def end(error: LineError, group: Any) -> NoReturn:
-    """End the script with exit code 2 and one line for all ranks."""
+    """Print ``error`` once for all ranks of ``group`` and exit with code 2."""
     if is_first(str(error), group):
         command = "capture" if isinstance(error, CaptureError) else "runtime"
         say_warning(f"nf {command}: {error}")
@@ -47,8 +47,15 @@ def end(error: LineError, group: Any) -> NoReturn:
 
 
 def check_model(model: Any, profile: bool = True) -> None:
-    """Raise AttachError for a model whose gradients the hook would not see, or, with a
-    ``profile``, could not reduce."""
+    """Check that the hook works with a model.
+
+    Args:
+        model: Model that was passed to `attach`.
+        profile: Whether gradients are to be reduced by a profile, not only captured.
+
+    Raises:
+        AttachError: The hook would not see the gradients, or could not reduce them.
+    """
     kinds = {kind.__name__ for kind in type(model).__mro__}
     name = type(model).__name__
     if kinds & _SHARDED:
@@ -76,7 +83,7 @@ def check_model(model: Any, profile: bool = True) -> None:
 
 
 def check_momentum(profile: Profile, optimizer: Any) -> None:
-    """Raise AttachError for an optimizer with momentum if a region votes with its momentum."""
+    """Raise AttachError if a region votes with its momentum and the optimizer has momentum too."""
     for region in profile.regions:
         if not any(how.signal == "momentum" for how in region.phases.values()):
             continue
@@ -101,8 +108,11 @@ def second_hook(name: str) -> AttachError:
 
 
 def hook_of(model: Any) -> str:
-    """Return the name of a model's hook as torch logs it, or "". Torch's list of hooks is no
-    use: built-in hooks are missing, and a copied model has the list without the hook."""
+    """Return the name of the communication hook that torch logs for a model; "" if it has none.
+
+    Torch's list of hooks is no use: built-in hooks are missing, and a copied model has the list
+    without the hook.
+    """
     logged: dict[str, Any] = getattr(model, "_get_ddp_logging_data", dict)()
     return str(logged.get("comm_hook") or "")
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements of the hook for the monitor: cosines and norms of samples, margins, steady signs.
 
-They are computed from decoded gradients and reduced samples, so every rank gets the same.
+They are computed from decoded gradients and reduced samples, so all ranks compute the same values.
 """
 
 from __future__ import annotations
@@ -38,8 +38,10 @@ _PIECE = 1 << 16  # elements that stay in a cache
 
 
 def sample_of(name: str, elements: int, step: int) -> Index | None:
-    """Indices of a tensor's sampled elements in a step: whole lines of 512, drawn from the step and
-    the name, in order. None: all."""
+    """Return the indices of a tensor's sampled elements in a step, sorted; None for all elements.
+
+    Whole lines of 512 elements are drawn at random from the step and the name.
+    """
     size = elements_of_line(Route.G_BINARY)
     lines = -(-elements // size)
     if elements < WHOLE_BELOW:
@@ -52,7 +54,7 @@ def sample_of(name: str, elements: int, step: int) -> Index | None:
 
 
 class Measured:
-    """Measurements of one step by region; see `StepReport`."""
+    """Measurements of one step by profile region; see `StepReport`."""
 
     def __init__(self) -> None:
         self.nonfinite = 0
@@ -62,16 +64,21 @@ class Measured:
         self._margins: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
 
     def decoded(self, region: str, d: F32, s: float | None = None) -> None:
-        """Add a decoded tensor whose votes are used.
+        """Add the squared norm of a decoded tensor d.
 
         ``s``: every element is +s or -s, so that the tensor need not be read.
         """
         self._decoded[region] += _dot(d, d) if s is None else d.size * s * s
 
     def sampled(self, region: str, m: F32, d: F32, elements: int, shadow: bool) -> None:
-        """Add the FP32 mean and the decoded gradient at the sampled places of a tensor.
+        """Add the FP32 mean m and the decoded gradient d at the sampled elements of a tensor.
 
-        ``shadow``: the tensor is sent in FP32, and its votes are only compared.
+        Args:
+            region: Profile region of the tensor.
+            m: FP32 mean at the sampled elements.
+            d: Decoded gradient there.
+            elements: Number of elements in the whole tensor.
+            shadow: Whether the tensor is sent in FP32, and its votes are only compared.
         """
         sums = _dot(m, d), _dot(m, m), _dot(d, d)
         for n, one in enumerate(sums):
@@ -81,7 +88,10 @@ class Measured:
             self._decoded[region] += sums[2]
 
     def margin(self, region: str, d: F32, s: float, present: int) -> None:
-        """Add a tensor decoded from its counts: abs(plus - minus) is abs(d) * present / s."""
+        """Add the vote margins abs(plus - minus) of a tensor d that was decoded from counts.
+
+        They are abs(d) * present / s.
+        """
         if s > 0:
             pieces = (d[at : at + _PIECE] for at in range(0, d.size, _PIECE))
             total = sum(float(np.abs(piece).sum()) for piece in pieces)
@@ -90,12 +100,15 @@ class Measured:
 
     @property
     def norms(self) -> dict[str, tuple[float, float | None]]:
-        """Return squared norms by region: decoded, and FP32 where it was sampled."""
+        """Return by region the squared norm of the decoded gradient and of the FP32 mean.
+
+        The latter is estimated from the samples; None if the region was not sampled.
+        """
         return {one: (square, self._reference.get(one)) for one, square in self._decoded.items()}
 
     @property
     def cosines(self) -> dict[str, tuple[float, float, float]]:
-        """<m, d>, <m, m>, <d, d> over the samples."""
+        """Return by region <m, d>, <m, m>, <d, d> over the sampled elements."""
         return {one: (sums[0], sums[1], sums[2]) for one, sums in self._cosines.items()}
 
     @property
@@ -105,14 +118,18 @@ class Measured:
 
 
 class Signs:
-    """Number of steps for which watched elements have kept their decoded sign."""
+    """Number of consecutive steps in which watched elements had the same decoded sign."""
 
     def __init__(self) -> None:
         self.last: dict[str, NDArray[np.int8]] = {}
         self.run: dict[str, NDArray[np.uint8]] = {}
 
     def see(self, name: str, d: F32, share: float) -> None:
-        """Add a step of a tensor that holds ``share`` of the elements of its region."""
+        """Record the signs of a decoded tensor in a step.
+
+        ``share`` is the tensor's share of the elements of its region, and so of the watched
+        elements.
+        """
         every = max(1, int(d.size // max(1.0, WATCHED * share)))
         sign = np.sign(d[::every]).astype(np.int8)
         last = self.last.get(name)
@@ -124,12 +141,15 @@ class Signs:
         self.last[name] = sign
 
     def forget(self, name: str) -> None:
-        """Drop a tensor that is sent in FP32."""
+        """Drop the record of a tensor that is sent in FP32."""
         self.last.pop(name, None)
         self.run.pop(name, None)
 
     def saturation(self, regions: dict[str, str]) -> dict[str, float]:
-        """Return the share of watched elements with one sign for `RUN` steps, by region."""
+        """Return by region the share of watched elements with one sign for at least `RUN` steps.
+
+        ``regions`` gives the region by name of parameter.
+        """
         found: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         for name, run in self.run.items():
             found[regions[name]][0] += int(np.count_nonzero(run >= RUN))
@@ -138,7 +158,7 @@ class Signs:
 
 
 class Agreements:
-    """Agreement of the votes of this worker with the result, by region.
+    """Agreement of the votes of this worker with the result, by profile region.
 
     0 is the mean for random votes of all workers, above 0 is agreement. Below 0 a worker disagrees
     with the others, or its votes are unrelated to theirs while they agree. ``running`` is a running
@@ -151,9 +171,10 @@ class Agreements:
         self._seen: dict[str, list[int]] = defaultdict(lambda: [0, 0])
 
     def see(self, region: str, packed: Packed, route: Route, d: F32, share: float) -> None:
-        """Compare the packed votes on a tensor with the decoded gradient, at whole lines.
+        """Compare this worker's packed votes on a tensor with the signs of the decoded gradient.
 
-        Zeros are no votes. Integer codes and a single worker are skipped.
+        Some whole lines are compared. Zeros are no votes. Integer codes and a single worker are
+        skipped.
         """
         if route.codes or self._random >= 1:
             return
@@ -177,7 +198,7 @@ class Agreements:
         return before + (min(max(now, -MOST), MOST) - before) / NEW
 
     def step(self) -> dict[str, float]:
-        """End a step; return the running means of the regions that it has voted on."""
+        """End a step; return the running means of the regions with votes in it."""
         found = {}
         for region, (same, seen) in self._seen.items():
             if seen:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions of a training: arguments of `attach`, or observed in its forward passes; needs torch.
+"""Conditions of a training: passed to `attach`, or observed in its forward passes; needs torch.
 
 Optimizer and clipping must be arguments. Batch, accumulation and autocast are also observed in the
 forward passes up to the first that ends in a reduction.
@@ -25,7 +25,11 @@ AMP = ("off", "float16", "bfloat16")
 def told(
     *, batch: Any, accumulation: Any, clipping: Any, amp: Any, optimizer: Any, scaler: Any
 ) -> Conditions:
-    """Return what a script has told `attach`. AttachError for what is no such value."""
+    """Return the conditions that a script has passed to `attach`; None for those it has not.
+
+    Raises:
+        AttachError: A value is not allowed.
+    """
     for name, value in (("batch", batch), ("accumulation", accumulation)):
         if value is not None and (type(value) is not int or value < 1):
             raise AttachError("attach", f"{name} is {value!r}", "give an integer above 0")
@@ -45,7 +49,7 @@ def told(
 
 
 def _scaled(scaler: Any) -> bool | None:
-    """Return whether the loss is scaled, or None if unknown.
+    """Return whether the loss is scaled, or None if unknown (no ``scaler`` was passed).
 
     Raises:
         AttachError: ``scaler`` is no GradScaler.
@@ -59,7 +63,10 @@ def _scaled(scaler: Any) -> bool | None:
 
 
 def optimizer_name(optimizer: Any) -> str | None:
-    """Return an optimizer as a profile names it: its class, and its momentum where it has one."""
+    """Return the text for an optimizer in a profile: its class and momentum, "SGD(momentum=0.9)".
+
+    None without an optimizer; "Adam()" if it has no momentum.
+    """
     if optimizer is None:
         return None
     groups: Sequence[Mapping[str, Any]] = getattr(optimizer, "param_groups", ())
@@ -69,14 +76,17 @@ def optimizer_name(optimizer: Any) -> str | None:
 
 
 class ConditionProbe:
-    """Forward hook of a DistributedDataParallel model that sees batch, accumulation and autocast.
+    """Forward hook of a DDP model that observes batch, accumulation and autocast.
 
-    It removes itself with the first pass that ends in a reduction.
+    It removes itself with the first training pass that ends in a reduction; ``found`` holds the
+    conditions then.
     """
 
     def __init__(self, model: Any, valid_for: ValidFor | None = None, name: str = "") -> None:
-        """Register on a model; warn if the training is outside of ``valid_for`` of profile
-        ``name``.
+        """Register the probe on a model.
+
+        With ``valid_for`` of a profile called ``name``, warn if the observed conditions are outside
+        of it.
         """
         self.found = Conditions()
         self._passes, self._valid_for, self._name = 0, valid_for, name
@@ -84,7 +94,7 @@ class ConditionProbe:
 
     @torch.compiler.disable
     def _see(self, model: Any, args: Any, words: Any) -> None:
-        """Look at one forward pass; evaluation does not count."""
+        """Count a training pass, and record the conditions at the first with a reduction."""
         if not (model.training and torch.is_grad_enabled()):
             return
         self._passes += 1
@@ -104,8 +114,16 @@ class ConditionProbe:
 
 
 def watch_untold(model: Any, valid_for: ValidFor, here: Conditions, name: str) -> None:
-    """Warn in the first step of conditions that a profile has, the script has not told, and are
-    others."""
+    """Observe conditions that the profile lists and the script has not passed to `attach`.
+
+    A warning is printed in the first step for each that is outside of ``valid_for``.
+
+    Args:
+        model: DistributedDataParallel model.
+        valid_for: Conditions of the profile.
+        here: Conditions that the script has passed.
+        name: Name of the profile.
+    """
     seen = ("batch_per_worker", "accumulation", "amp")
     untold = {
         one.name: None
@@ -118,7 +136,7 @@ def watch_untold(model: Any, valid_for: ValidFor, here: Conditions, name: str) -
 
 
 def valid_for(here: Conditions, seen: Conditions, workers: int) -> ValidFor:
-    """Return what a calibration is valid for: what was told, else what was seen."""
+    """Return the conditions of a calibration: as passed to `attach`, else as observed."""
     one = {
         name: value if (value := getattr(here, name)) is not None else getattr(seen, name)
         for name in ("batch_per_worker", "accumulation", "optimizer", "clipping", "amp")
@@ -128,7 +146,10 @@ def valid_for(here: Conditions, seen: Conditions, workers: int) -> ValidFor:
 
 
 def _batch_of(values: Sequence[Any]) -> int | None:
-    """Return the first size of the first tensor among the inputs of a model."""
+    """Return the first dimension of the first tensor among the inputs of a model; None if none.
+
+    Lists, tuples and dicts of inputs are searched too.
+    """
     for one in values:
         if isinstance(one, torch.Tensor):
             if one.dim():

@@ -12,8 +12,11 @@ from neuron_fabric.profile.profile_types import FULL, Kind, ModelId, Profile, Re
 
 
 def draft(name: str, parameters: Sequence[Parameter], valid_for: ValidFor | None = None) -> Profile:
-    """Return a profile with a region for each kind and depth group of ``parameters``, in their
-    order, which lists every trainable parameter by its name; those of kind `rest` stay unbound."""
+    """Return an unverified profile with all regions in FP32, to be changed by the caller.
+
+    There is a region for each kind and depth group of ``parameters``, in their order, which lists
+    its trainable parameters by name; those of kind `rest` are in no region.
+    """
     members: dict[str, list[Parameter]] = {}
     for one in parameters:
         if one.trainable and one.kind != Kind.REST:

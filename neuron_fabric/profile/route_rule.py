@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule of a profile: the cheapest route whose cosine to the mean gradient is at least its floor in
-every window of the steady phase; FP32 if there is none. Protected kinds get no votes.
+"""Rule of a profile, which chooses the routes of its regions.
+
+It takes the cheapest route whose cosine to the mean gradient is at least its floor in every window
+of the steady phase; FP32 if there is none. Protected kinds get no votes.
 
 Only the cosine decides. In a classifier's head, 0.67 of the signs may agree and the signal may
 exceed the noise while the vote is orthogonal to the mean gradient: softmax gradients sum to 0 over
@@ -38,8 +40,10 @@ Cost = Callable[[Way, int], float]
 
 
 def bits_both_ways(workers: int) -> Cost:
-    """Return a cost function for an unknown network: bits of an element in both directions.
-    Votes return as votes, or as count planes for net; integer codes return as sums."""
+    """Return a cost function for an unknown network: bits sent and received by a worker.
+
+    Votes return as votes, or as count planes for net; integer codes return as sums.
+    """
 
     def cost(way: Way, elements: int) -> float:
         bits = Route(way.route).bits if way.route in Route.__members__ else int(way.route[1:])
@@ -53,8 +57,14 @@ def bits_both_ways(workers: int) -> Cost:
 
 
 def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bool_]]:
-    """Return the masks of the samples in each window of the steady phase. Windows without
-    samples are left out; without windows all samples form one."""
+    """Return a mask bool[n] of the samples in each window of the steady phase.
+
+    Args:
+        profile: Profile with the windows.
+        steps: Step of each sample, int64[n].
+
+    Windows without samples are left out; without windows all samples form one.
+    """
     ends = [end * (int(steps.max(initial=0)) + 1) for end in profile.phases.steady.windows]
     if not ends:
         return [np.ones(steps.size, np.bool_)] if steps.size else []
@@ -66,7 +76,7 @@ def windows_of(profile: Profile, steps: NDArray[np.int64]) -> list[NDArray[np.bo
 def choose(
     profile: Profile, samples: Samples, region: Region, members: Sequence[int], cost: Cost
 ) -> Region:
-    """Return a region with the routes of the rule and the statistics that decided.
+    """Return a region with the routes that the rule chooses, and the statistics of all routes.
 
     Args:
         profile: Profile with the rule and the windows.
@@ -114,8 +124,10 @@ def _route(profile: Profile, way: Way, found: Mapping[str, Range]) -> PhaseRoute
 
 
 def codes_that_pass(profile: Profile) -> list[str]:
-    """Return a line for each region in FP32 that would pass with integer codes that the rule
-    does not consider."""
+    """Return a line of text for each FP32 region in which integer codes would pass their floor.
+
+    Only codes that the rule does not consider are named.
+    """
     lines = []
     for region in profile.regions:
         if region.phases[STEADY].route != Route.FP32:
@@ -131,7 +143,9 @@ def codes_that_pass(profile: Profile) -> list[str]:
 
 
 def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
-    """Return the numbers of the parameters of each region that are large enough for a route.
+    """Return the numbers in ``samples`` of the parameters of each region, by name of region.
+
+    Parameters with fewer than `LEAST` elements are left out.
 
     Raises:
         ProfileError: A region has no parameter among the samples.
@@ -148,8 +162,7 @@ def members_of(profile: Profile, samples: Samples) -> dict[str, list[int]]:
 
 
 def apply_rule(profile: Profile, samples: Samples) -> Profile:
-    """Return the profile with the routes that its rule chooses. It becomes unverified if a route
-    changes.
+    """Return the profile with the routes that its rule chooses; unverified if a route changes.
 
     Raises:
         ProfileError: Samples are missing.

@@ -45,7 +45,7 @@ _PER_LINE = LINE // 4
 
 
 class Word(IntEnum):
-    """The outcome of a bucket."""
+    """Outcome of a bucket at the reducer server, the same for all ranks."""
 
     NONE = 0
     DONE = 1
@@ -57,7 +57,7 @@ class Word(IntEnum):
 
 @dataclass(frozen=True)
 class BucketShape:
-    """Layout of the lines that a worker sends for a bucket."""
+    """Layout of the lines that a worker sends for a bucket: parts, sidecar, table of tensors."""
 
     parts: tuple[wire.PartShape, ...]
     columns: int
@@ -69,36 +69,41 @@ class BucketShape:
 
     @property
     def side(self) -> tuple[int, int]:
-        """Return the first line of the sidecar, and the lines of one of its two rows."""
+        """Return the first line of the sidecar, and the number of lines of each of its two rows."""
         return sum(part.lines for part in self.parts), -(-self.columns // _PER_LINE)
 
     @property
     def table(self) -> tuple[int, int]:
-        """Return the first line of the table of tensors, and its number of entries."""
+        """Return the first line of the table of tensors, and the number of its entries."""
         first, row = self.side
         return first + 2 * row, sum(part.tensors for part in self.parts)
 
     @property
     def lines(self) -> int:
-        """Return the number of lines."""
+        """Return the total number of lines."""
         first, entries = self.table
         return first + -(-8 * entries // LINE)
 
 
 def most_lines(sizes: Sequence[int], more: int = 0) -> int:
-    """Return the most lines of a bucket: tensors of these ``sizes``, and ``more`` lines."""
+    """Return the most lines that a bucket can have.
+
+    Args:
+        sizes: Lines of each tensor, all of which may be in one bucket.
+        more: Further lines.
+    """
     shape = BucketShape((), len(sizes))
     return sum(sizes) + more + 2 * shape.side[1] + -(-8 * len(sizes) // LINE)
 
 
 def row_of(lines: U8, first: int, columns: int) -> NDArray[np.float32]:
-    """Return float32[..., columns] from lines [..., n, 64], from line ``first`` on."""
+    """Read a row of numbers float32[..., columns] from lines [..., n, 64], from line ``first``."""
     flat = np.ascontiguousarray(lines[..., first : first - (-columns // _PER_LINE), :])
     return flat.reshape(*lines.shape[:-2], -1).view("<f4")[..., :columns].astype(np.float32)
 
 
 def put_row(lines: U8, first: int, row: NDArray[np.float32]) -> None:
-    """Write a row to lines [n, 64]: the inverse of `row_of`."""
+    """Write a row of numbers to lines [n, 64] from line ``first`` on; inverts `row_of`."""
     flat = lines[first : first - (-len(row) // _PER_LINE)].reshape(-1)
     flat[: row.nbytes] = row.astype("<f4").view(np.uint8)
     flat[row.nbytes :] = 0
@@ -107,22 +112,22 @@ def put_row(lines: U8, first: int, row: NDArray[np.float32]) -> None:
 class SharedLines:
     """Memory that the ranks of a job share with the reducer server: lines, results and outcomes.
 
-        words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
-        given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
-        reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
-        sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
-        got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
-                                              sums of integer codes from the first on
+      words   int64[WORDS]                  outcome of bucket seq at seq % WORDS, by the server
+      given   int64[WORDS]                  seq + 1 where a rank has given up that bucket
+      reasons uint8[WORDS, REASON]          why a bucket is lost or refused, UTF-8
+      sent    uint8[2, W, lines, 64]        what a worker sends of buckets with even, odd seq
+      got     uint8[2, 1 + P, lines, 64]    votes or FP32 sums, then W.bit_length() planes;
+                                            sums of integer codes from the first on
 
     A bucket has **one outcome**, the same for all: a word that the server alone writes, once. A
-    rank that gives up waiting says so in ``given``, and the server looks there before it writes
-    DONE; both do that under a lock, so that a bucket which somebody has given up is never DONE,
+    rank that gives up waiting records this in ``given``, and the server checks it before it writes
+    DONE; both do that under a lock, so that a bucket which a rank has given up is never DONE,
     even when the server was stopped for a while. The server never waits for that lock: while a rank
     holds it, a bucket is LOST, for which it needs none. When the server dies, words that it has not
     written stay 0 for all.
 
-    The memory is sealed: its size is for good. Both sides look at its seals and size before they
-    map it, since a file that is made smaller later ends who reads it by SIGBUS.
+    The memory is sealed: its size cannot change. Both sides check its seals and size before they
+    map it, since a file that is made smaller later ends its readers by SIGBUS.
 
     The lines of a worker: the parts of the bucket one after the other; the sidecar, its scales and
     its presence in lines of 16; then, as int32 pairs, the first line and the sidecar's column of
@@ -130,8 +135,17 @@ class SharedLines:
     """
 
     def __init__(self, file: int, workers: int, lines: int) -> None:
-        """``file``: a descriptor, which this object closes. ServerError where it is not sealed, or
-        not of the size that ``workers`` and ``lines`` need; OSError, ValueError."""
+        """Map the memory of a descriptor, which this object will close.
+
+        Args:
+            file: Descriptor.
+            workers: Number of ranks.
+            lines: Lines of a bucket, at most.
+
+        Raises:
+            ServerError: It is not sealed, or has not the size for ``workers`` and ``lines``.
+            OSError: It cannot be mapped; also ValueError.
+        """
         self.file, self.workers, self.lines = file, workers, lines
         self.planes = workers.bit_length()
         self._close = weakref.finalize(self, os.close, file)
@@ -160,17 +174,19 @@ class SharedLines:
         return SharedLines(file, workers, lines)
 
     def outcome(self, seq: int) -> Word:
-        """Return the outcome of a bucket; NONE while it has none."""
+        """Return the outcome of bucket ``seq``; NONE while it has none."""
         word = int(self._words[seq % WORDS])
         return Word(word & 3) if word >> 2 == seq + 1 else Word.NONE
 
     def reason(self, seq: int) -> str:
-        """Return why a bucket is lost or refused."""
+        """Return why bucket ``seq`` is lost or refused, as text."""
         return bytes(self._reasons[seq % WORDS]).rstrip(b"\0").decode(errors="replace")
 
     def decide(self, seq: int, word: Word, why: str = "") -> Word:
-        """For the server: write the outcome, unless it is there; the outcome. What a rank has given
-        up, or gives up at this moment, is LOST."""
+        """Write the outcome of a bucket, unless it has one, and return its outcome; for the server.
+
+        A bucket that a rank has given up, or is giving up, becomes LOST instead of DONE.
+        """
         locked = self._try_lock()
         try:
             if (there := self.outcome(seq)) != Word.NONE:
@@ -189,8 +205,11 @@ class SharedLines:
         return word
 
     def give_up(self, seq: int) -> Word:
-        """For a rank: the bucket is DONE now or never. ServerError where another process does not
-        let go of the lock."""
+        """Give up a bucket, for a rank; return its outcome, which is LOST if it had none.
+
+        Raises:
+            ServerError: Another process does not release the lock.
+        """
         end = time.monotonic() + LOCK_S
         while not self._try_lock():
             if time.monotonic() > end:
@@ -206,7 +225,7 @@ class SharedLines:
         return Word.LOST
 
     def close(self) -> None:
-        """Let go of its descriptor, and so of the lock; the memory goes with the last view."""
+        """Close the descriptor, which releases the lock; the memory is freed with the last view."""
         self._close()
 
     def _array(self, kind: Any, at: int, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -214,8 +233,10 @@ class SharedLines:
         return np.frombuffer(self._map, kind, count, at).reshape(shape)
 
     def _try_lock(self) -> bool:
-        """Take the lock between processes, unless another one has it; the death of one gives it
-        back."""
+        """Acquire the lock between processes; return False if another process holds it.
+
+        The death of its holder releases it.
+        """
         try:
             fcntl.lockf(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
@@ -239,7 +260,7 @@ def _check_sealed(file: int, size: int) -> None:
 
 
 def bytes_of(workers: int, lines: int) -> int:
-    """Return the size of the memory for a job."""
+    """Return the size in bytes of the shared memory for a job."""
     views = workers + 1 + workers.bit_length()
     return _pages(_HEAD) + IN_TURN * views * lines * LINE
 
@@ -258,8 +279,16 @@ SILENCE_S = 5.0
 
 @dataclass
 class Ticket:
-    """A bucket on its way: what is sent, and by which session it went; None: by none, it is lost
-    (``why``)."""
+    """Bucket that was submitted, or is waiting to be.
+
+    Attributes:
+        seq: Number of the bucket in the job.
+        submit: Message for the server.
+        parts: Lines of this worker.
+        sidecar: Scales and presence of this worker.
+        session: Session that has sent it; None if it was not sent, and is lost then.
+        why: Why it was not sent.
+    """
 
     seq: int
     submit: wire.Submit
@@ -274,13 +303,15 @@ class Ticket:
 
 
 class Session:
-    """Connection on which HELLO was said; once all ranks of the job have come, it has the shared
-    memory."""
+    """Connection of a rank to the server, which begins with HELLO.
+
+    Once all ranks of the job have joined, it has the shared memory.
+    """
 
     shared: SharedLines
 
     def __init__(self, path: Path, hello: wire.Hello) -> None:
-        """Connect to the server. Raise ServerError if there is none."""
+        """Connect to the server and send HELLO. Raise ServerError if there is none."""
         self._path, self._hello, self.rank = path, hello, hello.rank
         self.sock = wire.connect(path)
         self.joined = False
@@ -296,12 +327,15 @@ class Session:
             )
 
     def skip(self, seq: int) -> None:
-        """Tell that no bucket up to this one comes from here."""
+        """Tell the server that this rank submits no bucket up to number ``seq``."""
         wire.send(self.sock, wire.Skip(seq))
 
     def join(self, timeout_s: float) -> wire.Welcome | None:
-        """Wait until all ranks of the job have come; None: not within the time. ServerError where
-        it is refused."""
+        """Wait until all ranks of the job have joined; return the answer, None after ``timeout_s``.
+
+        Raises:
+            ServerError: The server refuses, has ended, or cannot be understood.
+        """
         end = time.monotonic() + timeout_s
         while wire.readable(self.sock, end - time.monotonic()):
             try:
@@ -345,7 +379,11 @@ class Session:
         return message
 
     def put(self, ticket: Ticket) -> bool:
-        """Lay the lines of a bucket in the shared memory and tell the server; False: it is gone."""
+        """Write the lines of a bucket to the shared memory and tell the server.
+
+        Returns:
+            False if the server has gone.
+        """
         if self.ended:
             return False
         own = self.shared.sent[ticket.seq % IN_TURN, self.rank]
@@ -362,8 +400,11 @@ class Session:
         return not self.ended
 
     def outcome(self, seq: int, patience_s: float) -> Word:
-        """Wait for the outcome of a bucket that was put. After ``patience_s`` the server is asked;
-        one that does not answer is given up, as one that has died."""
+        """Wait for the outcome of a bucket that was put, and return it.
+
+        After ``patience_s`` seconds of silence the server is asked. If it does not answer within
+        SILENCE_S, or has ended, the bucket is given up.
+        """
         self._heard, asked = time.monotonic(), False
         while (word := self.shared.outcome(seq)) == Word.NONE:
             if self.ended:
@@ -383,7 +424,10 @@ class Session:
         return word
 
     def _hears(self, within_s: float) -> bool:
-        """Return whether a message has arrived in this time."""
+        """Wait at most ``within_s`` seconds for a message and process it; return False without one.
+
+        The end of the connection counts as a message.
+        """
         try:
             if not wire.readable(self.sock, within_s):
                 return False
@@ -408,7 +452,7 @@ class Session:
         return True
 
     def close(self, bye: bool = False) -> None:
-        """End it."""
+        """Close the connection, with BYE first if ``bye``."""
         if bye:
             wire.send(self.sock, wire.Bye())
         self.ended = self.ended or "closed"
@@ -416,8 +460,11 @@ class Session:
 
 
 class ServerSession:
-    """One rank of a job, through all its sessions. `submit` and `wait` may be called by two
-    threads; each of them in the order of the buckets, the same on every rank."""
+    """Session of one rank of a job with the server; it reconnects if a connection ends.
+
+    `submit` and `wait` may be called by two threads; each of them in the order of the buckets, the
+    same on every rank.
+    """
 
     def __init__(self, path: Path, hello: wire.Hello, timeout_s: float) -> None:
         self.path, self.hello, self.timeout_s = path, hello, timeout_s
@@ -428,14 +475,18 @@ class ServerSession:
         self._todo: deque[Ticket] = deque()
         self._why = ""
         self.counters: Counter[str] = Counter()
-        """Return the counts of the server for the completed buckets."""
+        """Counts of the server for the completed buckets."""
 
     def join(self) -> None:
-        """Say HELLO. ServerError when no server is there."""
+        """Connect and send HELLO. Raise ServerError if there is no server."""
         self._session = Session(self.path, self.hello)
 
     def joined(self) -> wire.Welcome:
-        """Wait, after `join`, until all ranks have come. ServerError."""
+        """Wait, after `join`, until all ranks have joined; return the server's answer.
+
+        Raises:
+            ServerError: The server refuses, has ended, or does not answer.
+        """
         assert self._session is not None
         said = self._session.join(self.timeout_s + SILENCE_S)  # the server's time-out first
         if said is None:
@@ -445,7 +496,7 @@ class ServerSession:
         return said
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
-        """Send the lines of a bucket, or when there is room; does not wait."""
+        """Send the lines of a bucket at once, or queue it while two are in flight; no wait."""
         shapes = tuple(
             wire.PartShape(part.route, part.net, len(part.lines), len(part.starts))
             for part in parts
@@ -463,7 +514,12 @@ class ServerSession:
         return ticket
 
     def wait(self, ticket: Ticket) -> Outcome:
-        """The outcome of a bucket. BucketLost, or ServerError, on every rank alike."""
+        """Wait for a bucket and return its result, the same on every rank.
+
+        Raises:
+            BucketLost: It is lost.
+            ServerError: It is refused.
+        """
         try:
             return self._outcome(ticket)
         finally:
@@ -472,7 +528,7 @@ class ServerSession:
                 self._send()
 
     def close(self) -> None:
-        """Say BYE."""
+        """Send BYE and close the connection; later buckets are lost."""
         with self._lock:
             if self._session is not None:
                 self._session.close(bye=self._session.joined)
@@ -480,7 +536,7 @@ class ServerSession:
             self._why = "closed"
 
     def _send(self) -> None:
-        """Send as many buckets as there is room for; two buckets alternate in the shared lines."""
+        """Send queued buckets while fewer than two are in flight; two alternate in the memory."""
         while self._todo and self._under_way < IN_TURN:
             ticket = self._todo.popleft()
             self._under_way += 1
@@ -493,7 +549,10 @@ class ServerSession:
                     self._session.skip(ticket.seq)
 
     def _alive(self) -> Session | None:
-        """The session; a new one where it has ended, and server and ranks are there again."""
+        """Return the session with the server, None if there is none.
+
+        An ended one is replaced if the server is up and all ranks have joined again.
+        """
         if self._session is not None and self._session.ended:
             self._why = self._session.ended
             self._session.close()
@@ -537,7 +596,7 @@ def _put_table(own: U8, shape: BucketShape, parts: Sequence[Part]) -> None:
 
 
 def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
-    """The results, copied: the next bucket but one takes their place."""
+    """Copy a bucket's results from the shared memory; the next bucket but one overwrites them."""
     got, shape, out = shared.got[ticket.seq % IN_TURN], ticket.shape, []
     for part, first in zip(shape.parts, shape.firsts, strict=True):
         lines = got[:, first : first + part.lines]
@@ -559,19 +618,28 @@ def _read(shared: SharedLines, ticket: Ticket) -> Outcome:
 
 
 EVENTS = ("answers", "severe", "fallback")
-"""Return the counts of the device that the monitor uses."""
+"""Counts of the device that the monitor uses."""
 
 
 class ServerReducer:
-    """See `Reducer`."""
+    """Reducer (see `Reducer`) that uses the device of a reducer server on this machine."""
 
     def __init__(self, path: Path, hello: wire.Hello, timeout_s: float = 60.0) -> None:
-        """``hello``: all of it but job, rank and number of ranks, which `open` knows."""
+        """Create the reducer, not connected yet.
+
+        Args:
+            path: Socket of the server.
+            hello: HELLO message without job, rank and world, which `open` fills in.
+            timeout_s: Seconds after which a silent server is asked.
+        """
         self.counters = Counters()
         self._path, self._hello, self._timeout_s, self._told = path, hello, timeout_s, False
 
     def open(self, group: Any) -> None:
-        """See `Reducer`."""
+        """Connect all ranks of ``group`` to the server; a collective call.
+
+        An error is a LineError, the same on every rank.
+        """
         rank, world = dist.get_rank(group), dist.get_world_size(group)
         job = [os.urandom(8).hex()]
         dist.broadcast_object_list(job, src=dist.get_global_rank(group, 0), group=group)
@@ -587,7 +655,7 @@ class ServerReducer:
         self.first_group, self.second_group = (OwnGroup(group, self._timeout_s) for _ in range(2))
 
     def submit(self, step: int, bucket: int, parts: Sequence[Part], sidecar: F32) -> Ticket:
-        """See `Reducer`."""
+        """Send a bucket to the server; return its ticket for `wait`. See `Reducer.submit`."""
         start = time.perf_counter()
         for part in parts:
             self.counters.moved(part.route, sent=part.lines.nbytes)
@@ -597,7 +665,10 @@ class ServerReducer:
         return ticket
 
     def wait(self, handle: Ticket) -> Outcome:
-        """See `Reducer`."""
+        """Wait for the server's result of a bucket and return it. See `Reducer.wait`.
+
+        Rank 0 prints a line for the first of consecutive lost buckets.
+        """
         try:
             outcome = self._server.wait(handle)
         except BucketLost as lost:
@@ -618,6 +689,6 @@ class ServerReducer:
         return outcome
 
     def close(self) -> None:
-        """See `Reducer`."""
+        """Leave the server and release the groups."""
         self._server.close()
         del self.first_group, self.second_group

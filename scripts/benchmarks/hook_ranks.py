@@ -61,7 +61,15 @@ class Pause(torch.autograd.Function):
 
 
 class Mlp(nn.Module):
-    """Multi-layer perceptron; ``pause`` holds extra seconds of backward through each layer."""
+    """Multi-layer perceptron whose backward can sleep in each layer, like a slower device.
+
+    Args:
+        layers: Number of linear layers, each followed by a ReLU.
+        width: Inputs and outputs of each layer.
+
+    Attributes:
+        pause: List of one number: seconds that backward sleeps in each layer; 0.0 for no sleep.
+    """
 
     def __init__(self, layers: int, width: int) -> None:
         super().__init__()

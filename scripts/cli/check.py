@@ -50,7 +50,7 @@ LAYERS = [
 ]
 LINT_WAIVERS = ROOT / "hdl" / "lint"
 REGISTERS = [sys.executable, "-m", "verif.regs.generate", "--check"]
-DRAWINGS = [sys.executable, "-m", "scripts.figures.drawings", "--check"]
+DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -416,7 +416,7 @@ def rerun(args: argparse.Namespace) -> int:
     examples:
       nf rerun 812                               rerun run 812 of `nf history`
       nf rerun 812 --waves                       rerun it with waves
-      nf rerun test_modes.fp32-icarus-default-s7 rerun the last run of that name
+      nf rerun test_modes.fp32-icarus-default-s7  rerun the last run of that name
     """
     from scripts.cli import prove, replay  # `nf run` starts faster without them
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shlex
 import signal
 import threading
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from scripts.cli.main import VERBS, main, make_parser
+from neuron_fabric.command_line import intermixed
+from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
@@ -172,3 +174,26 @@ def test_every_option_has_a_text(verb: str) -> None:
         where = f"nf {name} {'/'.join(action.option_strings) or action.dest}"
         assert action.help, f"{where} has no help"
         assert "%" not in str(action.metavar), f"{where}: {action.metavar}"
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_examples_of_the_help_can_be_typed(verb: str) -> None:
+    """Check that the parser of `nf` accepts each example of a help."""
+    examples = load(verb).examples.partition("examples:\n")[2].splitlines()
+    for line in examples:
+        words = shlex.split(re.split(r"  +", line.strip())[0].partition(" | ")[0])
+        if words[:1] == ["nf"]:
+            parser = make_parser(verb_of(words[1:]))
+            intermixed(parser)
+            parser.parse_args(words[1:])
+    assert any("nf " in line for line in examples) or verb in {"clean", "completion", "doctor"}
+
+
+def test_options_after_two_hyphens_are_of_the_script() -> None:
+    """Check that `-- SCRIPT --option` leaves the options of the script to it."""
+    words = shlex.split("train calibrate --out p.toml --workers 4 -- train.py --lr 0.1 -- -v")
+    parser = make_parser(verb_of(words))
+    intermixed(parser)
+    args = parser.parse_args(words)
+    assert args.script == ["train.py", "--lr", "0.1", "--", "-v"]
+    assert args.workers == 4

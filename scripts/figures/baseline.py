@@ -2,7 +2,8 @@
 """Baseline of figures: accepted values, and detection of values worse by more than 5 %.
 
 `baseline.json` contains the followed figures of each result by name; `nf measure figures WHAT
---accept` rewrites it. Less is better, except for rates: figures whose name ends in "MHz".
+--accept` rewrites it, and `accepted.json`, which names commit and date of each measurement. Less is
+better, except for rates: figures whose name ends in "MHz".
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from scripts.figures.result_file import FigureResult
 
 FILE = Path(__file__).with_name("baseline.json")
 SLIP = 0.05
+_ORIGIN = "accepted.json"
 
 Baseline = dict[str, dict[str, float]]
 
@@ -24,6 +26,13 @@ Baseline = dict[str, dict[str, float]]
 def read() -> Baseline:
     """Return the accepted values by result and name of figure; NfError if the file is damaged."""
     return data.load_json(FILE, Baseline)
+
+
+def origin() -> dict[str, dict[str, str]]:
+    """Return commit and date of the accepted measurement of each result. Raise NfError if the file
+    is damaged."""
+    file = FILE.with_name(_ORIGIN)
+    return data.load_json(file, dict[str, dict[str, str]]) if file.exists() else {}
 
 
 def accept(result: FigureResult) -> None:
@@ -41,6 +50,9 @@ def accept(result: FigureResult) -> None:
         for figure, followed in known.items()
     }
     output.write_text(FILE, json.dumps(whole, indent=1, sort_keys=True) + "\n")
+    measured = {"commit": result.revision, "date": result.started[:10]}
+    text = json.dumps({**origin(), result.figure: measured}, indent=1, sort_keys=True)
+    output.write_text(FILE.with_name(_ORIGIN), text + "\n")
 
 
 def slipped(

@@ -52,8 +52,8 @@ def test_accepting_keeps_what_was_not_measured(
             followed=followed,
             figure=figure,
             command="nf",
-            revision="",
-            started="",
+            revision="abc",
+            started="2026-11-27T10:00:00+00:00",
             seconds=0.0,
         )
         baseline.accept(found)
@@ -61,6 +61,8 @@ def test_accepting_keeps_what_was_not_measured(
     text = baseline.FILE.read_text(encoding="utf-8")
     assert '"area: LUTs": 900,' in text  # a count stays one, whatever is accepted after it
     assert '"clocks": 3.5' in text
+    measured = {"commit": "abc", "date": "2026-11-27"}
+    assert baseline.origin() == {"synth": measured, "timing": measured}
 
 
 def test_values_that_mean_another_thing_are_not_compared(

@@ -47,16 +47,20 @@ class Judged:
 
 
 def run(chosen: Sequence[PackageMutant], jobs: int, within: float | None = None) -> int:
-    """Run the cases of each mutant, ``jobs`` mutants at a time, and print the results.
+    """Run the pytest cases of each mutant of the package `neuron_fabric`, and print the results.
 
     Args:
-        chosen: Mutants.
-        jobs: Parallel mutants.
-        within: Seconds after which no mutant is begun; None for no limit, and then all cases must
-            first pass without a mutant.
+        chosen: Mutants of the Python sources.
+        jobs: Number of mutants tested in parallel.
+        within: Seconds after which no further mutant is started. None for no limit; all cases must
+            then first pass on the sources without a mutant.
 
     Returns:
-        Exit code: 0 if all cases caught their mutant, else 1.
+        Exit code: 0 if each case that ran caught its mutant, else 1. Without `within` it is also 1
+        if no case ran.
+
+    Raises:
+        NfError: A case fails or is skipped without a mutant (only checked without `within`).
     """
     begin = time.monotonic()
     run_folders.tree()

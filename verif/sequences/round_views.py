@@ -328,7 +328,12 @@ class StatusSequence(NfSequence):
             await self.read(config.address(selector, line), 1, ldid=ldid)
 
     async def fallback(self) -> None:
-        """Raise FALLBACK by a single contribution to an untouched line."""
+        """Make region 0 set its FALLBACK flag with one slot miss, and read STATUS of all regions.
+
+        The commit starts a new epoch, so that the contribution to line 0 misses. CAP_WINDOW = 1 and
+        CAP_THRESHOLD = 0 let a single miss exceed the limit; they stay set. SLOT_MISS is read
+        before and after the contribution.
+        """
         await self.commit(0)
         await self.set_registers(CAP_THRESHOLD=0, CAP_WINDOW=1)
         await self.read_registers("SLOT_MISS")

@@ -352,7 +352,7 @@ class RetryTestbench:
 
     @property
     def free(self) -> int:
-        """NumFreeBuf of the device: free entries of its retry buffer."""
+        """NumFreeBuf: free entries of the device's retry buffer, read from the RTL's register."""
         return int(self.dut.u_retry_buffer.free_q.value)
 
     @property

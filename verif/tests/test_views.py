@@ -41,7 +41,11 @@ async def close(test: NfBaseTest) -> None:
 
 @nf_test(profiles=ALL, shows="test_views::close")
 async def many_rounds(test: NfBaseTest) -> None:
-    """Check in a hundred epochs (scaled) that after CLOSE hosts read the same; LATE is counted."""
+    """Check CLOSE in 100 epochs (times NF_SCALE): final reads of all hosts, and the count of LATE.
+
+    Reads after the response of CLOSE must be the same for all hosts and not change. Contributions
+    that arrive after CLOSE must be counted as LATE.
+    """
     await round_views.CloseSequence(test.env, rounds=test.cfg.count(ROUNDS)).run()
 
 

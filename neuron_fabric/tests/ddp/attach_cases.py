@@ -687,7 +687,7 @@ def profile_twice(one: Training) -> None:
 def on_one_rank_alone(one: Training) -> None:
     """Check the refusal if only rank 0 has NF_CAPTURE_DIR, and if only rank 0 has a profile.
 
-    Rank 0 ends with code 2 and one line; rank 1 trains on without capture.
+    Rank 0 ends with code 2 and one line; on rank 1 `attach` returns without a capture.
     """
     mine = one.ranks.rank == 0
     one.capture(one.env() if mine else {}, code=2 if mine else 0)
@@ -774,7 +774,7 @@ def of_a_full_disk(one: Training) -> None:
 
 @job_case("a capture of a manifest that cannot be written")
 def of_a_manifest_that_cannot_be_written(one: Training) -> None:
-    """A step is listed with the next one."""
+    """Check that a step whose manifest cannot be written is reported, and listed with the next."""
     one.capture()
     with patched(CaptureFolder, "_write_manifest", side_effect=NO_SPACE):
         one.step()

@@ -440,7 +440,7 @@ def test_one_line_comes_first(
 
 
 def test_which_errors_are_of_a_lost_rank() -> None:
-    """Gloo names an address; a time-out names nothing; other exceptions are none of this."""
+    """Check which exceptions mean a lost rank: closed connections and time-outs of gloo only."""
     closed = RuntimeError("[gloo/transport/pair.cc:547] Connection closed by peer [10.0.0.2]:42")
     timed = RuntimeError("[gloo/unbound_buffer.cc:81] Timed out waiting 3000ms for recv operation")
     assert is_lost(closed)
