@@ -21,7 +21,6 @@ from scripts.build.slang import analyse
 from scripts.checks import (
     audit,
     doc_links,
-    env_table,
     file_rules,
     generated_tables,
     pins,
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         "prose is plain": partial(prose.violations, ROOT),
         "RTL headers name what is there": partial(rtl_style.header_words, ROOT),
         "links, paths and modules exist": partial(doc_links.violations, ROOT),
-        "environment variables are documented": partial(env_table.violations, ROOT),
+        "environment variables are documented": partial(generated_tables.env_violations, ROOT),
         "testplan": plan_problems,
         "mutants": lambda: mutants.problems(mutants.read(), testplan.read(), _tracked_tests()),
         "mutants of the package": lambda: package_mutants.problems(

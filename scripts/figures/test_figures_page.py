@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from scripts.figures import baseline, command, figures_page, result_file
+from scripts.figures import baseline, command, result_file
 from scripts.figures.result_file import Column, FigureResult, Line, Measured, Plot, Table
 
 POINTS = ((100.0, 4.0), (200.0, 2.0), (600.0, 1.0))
@@ -57,7 +57,7 @@ class Texts(HTMLParser):
 
 def test_page_shows_the_result() -> None:
     """Check that the page shows the values of a result, and names slipped and missing figures."""
-    html = figures_page.page([RESULT], ACCEPTED, 1234.5)
+    html = command.page([RESULT], ACCEPTED, 1234.5)
     page = Texts(html)
     assert "1,234 s for all of it, at commit abc." in page.texts
     for text in (RESULT.command, "abc", "a & b", "3.2", "-", "banks", "<b>as it is</b>"):
@@ -68,14 +68,14 @@ def test_page_shows_the_result() -> None:
     assert page.attributes.isdisjoint({"src", "onclick"})
     assert not re.search(r"https?://", html)
     other = dataclasses.replace(RESULT, figure="other", revision="def, changed")
-    both = Texts(figures_page.page([RESULT, other], ACCEPTED))
+    both = Texts(command.page([RESULT, other], ACCEPTED))
     assert "Not one commit: measure again." in both.texts
     assert "Not one commit: measure again." not in page.texts
 
 
 def test_the_page_has_no_number_of_its_own() -> None:
     """Check that the template has no digit in its text: all numbers are from result files."""
-    template = Path(figures_page.__file__).with_name("figures_page.html.j2").read_text("utf-8")
+    template = Path(command.__file__).with_name("figures_page.html.j2").read_text("utf-8")
     for what in (r"<style>.*?</style>", r"\{[{%#].*?[}%#]\}", r"<[^>]*>"):
         template = re.sub(what, "", template, flags=re.DOTALL)
     assert not re.search(r"\d", template)
@@ -86,13 +86,13 @@ def test_pictures_of_plots() -> None:
 
     On a logarithmic axis each value has a tick.
     """
-    texts = Texts(figures_page.picture(PLOT)).texts
+    texts = Texts(command.picture(PLOT)).texts
     assert {PLOT.x, PLOT.y, "one <a>, two", "a formula"} <= set(texts)
-    assert figures_page.picture(PLOT) == figures_page.picture(PLOT)
+    assert command.picture(PLOT) == command.picture(PLOT)
     powers = Plot("p", "x", "y", (Line("l", ((1.0, 1.0), (4.0, 1.0), (64.0, -1.0))),))
-    assert {"1", "4", "64"} <= set(Texts(figures_page.picture(powers)).texts)
+    assert {"1", "4", "64"} <= set(Texts(command.picture(powers)).texts)
     with pytest.raises(ValueError, match="no point"):
-        figures_page.picture(Plot("p", "x", "y", ()))
+        command.picture(Plot("p", "x", "y", ()))
 
 
 def drawn(*values: float) -> ModuleType:
