@@ -102,6 +102,16 @@ def test_faults_of_a_page_are_found(tmp_path: Path, old: str, new: str, fault: s
     assert fault in found[0]
 
 
+def test_variables_of_the_caller_direct_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Check that a package index of the caller is kept, and another build folder is not."""
+    monkeypatch.setenv("NF_BUILD", "/elsewhere")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://index")
+    page = "```console\n$ echo $PIP_INDEX_URL/$NF_BUILD.\nhttps://index/.\n```\n"
+    assert faults(tmp_path, page) == []
+
+
 def test_output_without_a_command_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NfError, match=r"page.md:3: a console block begins with `\$ COMMAND`"):
         faults(tmp_path, "\n```console\nhello\n```\n")

@@ -14,6 +14,7 @@ machine. This module writes it, and the seconds in the output.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -27,13 +28,14 @@ from pathlib import Path
 from neuron_fabric import output
 from neuron_fabric.errors import say
 from scripts.checks import tree
-from scripts.common import git, process, tool_environment
+from scripts.common import git, process
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT, shown
 
 FOLDERS = ("docs/start", "docs/tutorials")
 LIMIT_S = 1800.0
 """Time limit of a page in seconds."""
+_NOT_FOR_PAGES = ("NF_", "PYTHON", "PYTEST", "MAKE", "MFLAGS")
 _FENCE = re.compile(r"^```(\S+)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _CAPTION = re.compile(r":caption: (\S+)\n(?::\S+:.*\n)*\n")
 _COMMAND = re.compile(r"^\$ (.*?)(?: +# \d+ s)?$")
@@ -135,9 +137,10 @@ def copy_tree(place: Path, installed: bool = True) -> None:
 def run(steps: Sequence[PageStep], place: Path, **more: str) -> list[StepResult]:
     """Run steps in one shell in `place` until one fails, and return the results.
 
-    Their environment is that of tools, with `more` added and without another build folder.
+    Their environment is that of the caller, which may name a proxy or a package index, without what
+    directs the project, Python, pytest or make; `more` is added.
     """
-    env = {k: v for k, v in tool_environment.tools(more).items() if k != "NF_BUILD"}
+    env = {k: v for k, v in os.environ.items() if not k.startswith(_NOT_FOR_PAGES)} | more
     script = []
     for step, after in zip(steps, [*steps[1:], None], strict=False):
         may_fail = after is not None and after.command == "echo $?"
