@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import zlib
 from typing import Any
@@ -55,7 +56,8 @@ def tests_are_over() -> bool:
 
 def prepare() -> None:
     """Write the names of the registered tests to the file of `REGISTERED`, and seed for each test
-    the generators that cocotb does not know: those of numpy, and of torch where it is loaded."""
+    the generators that cocotb does not know: those of numpy, and of torch where it is loaded.
+    Log the simulated time when a time limit ends the run (`process.end_group`)."""
     import cocotb
     from cocotb.regression import RegressionManager
 
@@ -71,7 +73,13 @@ def prepare() -> None:
         _seed(f"{self._test.fullname} {cocotb.RANDOM_SEED}")
         begin(self)
 
+    def ended(number: int, frame: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        cocotb.log.error("ended by a time limit")  # the line begins with the simulated time
+        os.kill(os.getpid(), signal.SIGTERM)
+
     manager.start_regression, manager._schedule_next_test = listed, seeded
+    signal.signal(signal.SIGTERM, ended)
     _seed(str(cocotb.RANDOM_SEED))  # for what the modules of tests draw as they are imported
 
 
