@@ -74,12 +74,11 @@ def prepare() -> None:
         begin(self)
 
     def ended(number: int, frame: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         cocotb.log.error("ended by a time limit")  # the line begins with the simulated time
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     manager.start_regression, manager._schedule_next_test = listed, seeded
-    signal.signal(signal.SIGTERM, ended)
+    signal.signal(signal.SIGUSR1, ended)
     _seed(str(cocotb.RANDOM_SEED))  # for what the modules of tests draw as they are imported
 
 

@@ -88,6 +88,9 @@ def test_what_takes_too_long_is_ended(
     assert record.kind is FailureKind.TIME_OUT
     assert "s of processor time, more than the limit of 1.5 s" in record.cause
     assert re.match(r" +0\.00ns ERROR .* ended by a time limit$", read_log(ROOT / record.log)[-1])
+    record = toy.run(toy.spec(sim), "ticks", timeout_s=1.5)
+    assert record.cases == ()  # none has ended
+    assert re.match(r" *\d+0\.00ns .* ended by a time limit$", read_log(ROOT / record.log)[-1])
     monkeypatch.setattr(cpu_time, "STANDS_STILL_S", 1.0)
     record = toy.run(toy.spec(sim), "hang")
     assert record.kind is FailureKind.TIME_OUT
