@@ -33,7 +33,7 @@ _SENTENCE = re.compile(r".*?[.?](?=\s|$)|.*")
 
 
 def violations(root: Path, fix: bool = False) -> list[str]:
-    """Tables that are not what their sources say, one line each; `fix` writes them instead."""
+    """Return a line for each table that differs from its sources; with `fix` write them instead."""
     out: list[str] = []
     for path in tree.files(root, ".md"):
         text, where = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
@@ -56,6 +56,8 @@ def violations(root: Path, fix: bool = False) -> list[str]:
 
 
 def _table(root: Path, found: re.Match[str]) -> str:
+    """Return the Markdown of a table. Raise NfError for an unknown name. A `|` in a cell is
+    escaped."""
     make = TABLES.get(found["name"])
     if make is None:
         raise NfError(f"no table {found['name']!r}; there are {', '.join(TABLES)}.")
@@ -70,6 +72,7 @@ Rows = Iterable[tuple[str, ...]]
 
 
 def _mutants(root: Path, _: str) -> Rows:
+    """Yield the files of listed RTL mutants, with the mutants that no test catches."""
     yield "file", "what it breaks", "mutants", "caught by nothing"
     for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
         listed = mutants.read(path)
@@ -78,13 +81,14 @@ def _mutants(root: Path, _: str) -> Rows:
 
 
 def _package_mutants(root: Path, _: str) -> Rows:
+    """Yield the files of listed mutants of the Python packages."""
     yield "file", "what it breaks", "mutants"
     for path in sorted((root / "verif" / "mutants" / "package").glob("*.yaml")):
         yield f"`{path.name}`", header_sentence(path, "# "), str(len(package_mutants.read(path)))
 
 
 def header_sentence(path: Path, mark: str = "//") -> str:
-    """First sentence of the comment under the licence line of a file."""
+    """Return the first sentence of the comment below the licence line of a file."""
     lines = path.read_text(encoding="utf-8").splitlines()[1:15]
     return _first(
         " ".join(line.removeprefix(mark).strip() for line in lines if line.startswith(mark))
@@ -92,7 +96,7 @@ def header_sentence(path: Path, mark: str = "//") -> str:
 
 
 def _rtl(root: Path, _: str) -> Rows:
-    """Modules and packages by folder, each with the first sentence of its header."""
+    """Yield modules and packages by folder, each with the first sentence of its header."""
     yield "folder", "module", "what it is"
     before = root / "hdl"
     files = [path for path in tree.files(root, ".sv", ".svh") if path.is_relative_to(before)]
@@ -104,13 +108,14 @@ def _rtl(root: Path, _: str) -> Rows:
 
 
 def _first(text: str) -> str:
-    """The first sentence of a text, on one line, without its full stop."""
+    """Return the first sentence of a text, on one line, without its full stop."""
     found = _SENTENCE.match(re.sub(r"\s+", " ", text.strip()).replace("``", "`"))
     return found[0].rstrip(".:") if found else ""
 
 
 def _proofs(root: Path, _: str) -> Rows:
-    """Proofs of the RTL, each with how it is made and how many mutants must break it."""
+    """Yield the proofs of the RTL, with their method and the number of mutants that must break
+    them."""
     yield "proof", "sets of parameters", "how", "what", "mutants"
     proofs, broken = proof.read(), [mutant.proof.partition("/")[0] for mutant in proof.mutants()]
     for name in dict.fromkeys(one.name for one in proofs):
@@ -125,6 +130,7 @@ def _proofs(root: Path, _: str) -> Rows:
 
 
 def _parameters(root: Path, _: str) -> Rows:
+    """Yield the parameters of the controller from their comments `// range: meaning`."""
     yield "parameter", "default", "range", "what it sets"
     top = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
     for name, value, span, what in _PARAMETER.findall(top):
@@ -132,8 +138,8 @@ def _parameters(root: Path, _: str) -> Rows:
 
 
 def _modules(root: Path, folder: str) -> Rows:
-    """Modules and packages of a folder, tests left out, each with the first sentence of its
-    docstring. NfError where there is none."""
+    """Yield modules and packages of a folder without its tests, each with the first sentence of
+    its docstring. Raise NfError for a module without one."""
     yield "file", "what it is"
     if not (root / folder).is_dir():
         raise NfError(f"there is no folder {folder}.")
@@ -149,6 +155,7 @@ def _modules(root: Path, folder: str) -> Rows:
 
 
 def _suites(root: Path, _: str) -> Rows:
+    """Yield the suites of the testplan, with the number of their tests and seeds."""
     yield "suite", "tests", "seeds", "why"
     plan, tests = testplan.read(root / "verif" / "testplan"), discover(root / "verif" / "tests")
     for suite in plan.suites.values():
@@ -157,6 +164,7 @@ def _suites(root: Path, _: str) -> Rows:
 
 
 def _coverage(root: Path, _: str) -> Rows:
+    """Yield the cover points, with the number of bins and the test that is meant to hit them."""
     yield "point", "what a hole would leave untested", "bins", "hits wanted", "test"
     for point in functional.planned().points.values():
         wanted = (str(len(point.bins)), str(point.at_least))
@@ -173,7 +181,8 @@ _ROUTES = {
 
 
 def _bytes(root: Path, network: str) -> Rows:
-    """Share of the bytes of FP32 that each route sends, by the accepted figures of traffic."""
+    """Yield the bytes that each route sends, in percent of FP32, from the accepted figures of
+    traffic."""
     yield "route", "a worker's result", "bytes up, % of FP32", "bytes both ways, % of FP32"
     file = root / "scripts" / "figures" / "baseline.json"
     known = data.load_json(file, dict[str, dict[str, float]])["traffic"]
@@ -192,7 +201,7 @@ def _of(known: Mapping[str, float], network: str, *words: str) -> list[float]:
 
 
 def _evidence(root: Path, _: str) -> Rows:
-    """Counts of the sources that support a green run."""
+    """Yield the counts of tests, bins, proofs and mutants that support a green run."""
     yield "evidence", "number", "command"
     plan = testplan.read(root / "verif" / "testplan")
     points = functional.planned().points.values()

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capture`: runs a training script with capture on, and prints the content of a capture.
+"""`nf capture`: run a training script with capture on, or print the content of a capture.
+
+The script runs unchanged, once in each worker; environment variables tell `attach()` of
+neuron_fabric what to write (`neuron_fabric.capture.selection`).
 
 examples:
   nf capture --steps 3,60 train              an example of the project, captured
@@ -40,6 +43,7 @@ CHECK = "check"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf capture`; the words after the script belong to the script."""
     add = parser.add_argument
     parser.usage = (
         "nf capture [--out DIR] [--workers N] [--steps S] [--ranks R] [--layers GLOBS] "
@@ -63,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Capture a training, or check a capture; return the exit code. A fault of the capture is an
+    NfError."""
     try:
         if args.script == CHECK:
             if len(args.args) != 1:
@@ -74,6 +80,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _capture(args: argparse.Namespace) -> int:
+    """Run the workers with capture on and print the content of the result.
+
+    Returns:
+        0 if all workers ended well, 1 if one failed; steps before the failure are kept.
+
+    Raises:
+        NfError: an option, the script or torch is wrong or missing, or the script captured nothing.
+        CaptureError: the capture of workers that ended well cannot be read.
+    """
     script = _script(args.script)
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
@@ -120,7 +135,9 @@ def _capture(args: argparse.Namespace) -> int:
 
 
 def _check(folder: Path) -> int:
-    """Reads every byte: a capture that passes can be replayed, but for the device's own limits."""
+    """Read every byte and print the content, all-zero tensors that would be voted on, and the
+    number of values that are not finite. A capture that passes can be replayed, within the
+    limits of the device."""
     capture = Capture.open(folder)
     for line in _summary(capture):
         say(line)
@@ -138,6 +155,8 @@ def _check(folder: Path) -> int:
 
 
 def _summary(capture: Capture) -> list[str]:
+    """Return the content of a capture as lines: sizes, head, tied tensors, warnings about
+    routes, and steps that were not completed."""
     steps = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
     elements = sum(spec.elements for spec in capture.tensors)
     size = sum(spec.size for spec in capture.tensors)
@@ -165,7 +184,8 @@ def _summary(capture: Capture) -> list[str]:
 
 
 def _script(name: str) -> Path:
-    """A path, or the name of an example."""
+    """Return the path of a script, given as a path or as the name of an example. Raise NfError
+    if there is none, with the names of the examples."""
     example = EXAMPLE_SCRIPTS / f"{name}.py"
     path = example if example.is_file() and not Path(name).exists() else Path(name)
     if not path.is_file():

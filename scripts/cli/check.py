@@ -54,12 +54,17 @@ DRAWINGS = [sys.executable, "-m", "scripts.figures.drawings", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `nf check`."""
     parser.add_argument(
         "--fix", action="store_true", help="format, write the generated tables, mend what ruff can"
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run every check of the tree; return 1 if one finds a fault.
+
+    With `--fix`, formatting, imports and registers are mended first; generated tables by their
+    check."""
     ruff = toolchain.in_venv("ruff") or "ruff"
     sources = tree.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
@@ -110,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pipeline() -> list[str]:
+    """Return a fault unless the pipeline of GitHub is a copy of `ci/github.yml`."""
     source, copy = ROOT / "ci" / "github.yml", ROOT / ".github" / "workflows" / "ci.yml"
     if copy.is_file() and source.read_text(encoding="utf-8") == copy.read_text(encoding="utf-8"):
         return []
@@ -123,12 +129,14 @@ def _tracked_tests() -> list[TestCase]:
 
 
 def plan_problems() -> list[str]:
-    """Tests without an entry in the testplan, entries without a test, and mistakes in its files."""
+    """Return faults of the testplan: tests without an entry, entries without a test, mistakes in
+    its files."""
     return testplan.problems(testplan.read(), _tracked_tests())
 
 
 def _mutation_waivers() -> list[str]:
-    """Waivers of mutants that do not exist; the mutants are made only where there is a waiver."""
+    """Return waivers of mutants that do not exist. Mutants are made from the source only if
+    there is a waiver, which takes seconds."""
     waived = mutant_outcome.read_waivers()
     if not waived:
         return []
@@ -137,6 +145,7 @@ def _mutation_waivers() -> list[str]:
 
 
 def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `nf lint`."""
     parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
 
 
@@ -173,6 +182,7 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
+    """Return the messages of a simulator's linter for a build, without those that say nothing."""
     waivers = [shown(path) for path in sorted(LINT_WAIVERS.glob("*.vlt"))]
     files = files.with_bound(simulator.bound, ROOT)
     words, env = simulator.lint_command(build.top, build.parameters, files, waivers)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf close`: picks tests, seeds and constraint weights toward open functional bins until nothing
-improves, and draws its curve and that of plain random seeds.
+"""`nf close`: choose tests, seeds and constraint weights that close open functional bins.
+
+It stops when nothing improves, then gives plain random seeds the same tests and more cycles, and
+draws both curves: the ratio is the value of choosing.
 
 examples:
   nf close                                   scenarios and the tests that bins name, all bins
@@ -45,6 +47,7 @@ _SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf close`."""
     parser.add_argument(
         "--test",
         action="append",
@@ -81,11 +84,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def times(text: str) -> float:
-    """argparse type: 0, or a factor."""
+    """Parse an option of argparse: 0 or a positive factor."""
     return 0.0 if text == "0" else seconds(text)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Close bins within the limits of runs and minutes; return the exit code.
+
+    One generator, seeded by `--seed`, draws everything that is random: equal commands choose
+    alike."""
     start = time.monotonic()
     run_folders.tree()
     paths.writable(RUNS)
@@ -98,9 +105,12 @@ def run(args: argparse.Namespace) -> int:
     end = start + 60 * args.minutes
 
     def execute(some: Sequence[RunSpec]) -> list[RunRecord]:
+        """Run some specs at once; when the minutes are over, end those under way and return the
+        finished ones. Ctrl-C raises KeyboardInterrupt."""
         stop, late = threading.Event(), threading.Event()
 
         def tick() -> None:
+            """Stop the runs once the minutes are over."""
             if time.monotonic() > end:
                 late.set()
                 stop.set()
@@ -135,7 +145,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _specs(args: argparse.Namespace, meant: Sequence[str]) -> dict[str, RunSpec]:
-    """A run of each test to choose from; `meant` are the choice where none was asked for."""
+    """Return a run of each test to choose from, on its first build and the first simulator.
+
+    Args:
+        args: parsed options.
+        meant: globs that are used if `--test` names none.
+
+    Raises:
+        NfError: no planned test matches.
+    """
     plan, globs = testplan.read(), args.test or meant
     sim = registry.choose(registry.ALL)[0][0]
     out = {}
@@ -165,7 +183,8 @@ def weights_of(test: str) -> dict[str, dict[str, float]]:
 
 
 def _goals(args: argparse.Namespace) -> list[BinGoal]:
-    """Bins that are not waived, of the cover points that were asked for."""
+    """Return a goal for each bin that is not waived, of the cover points that `--point` names.
+    Raise NfError if none matches."""
     waived = {(waiver.point, waiver.bin) for waiver in functional.read_waivers()}
     out = [
         BinGoal((point.name, name), point.at_least, point.test)
@@ -180,7 +199,8 @@ def _goals(args: argparse.Namespace) -> list[BinGoal]:
 
 
 def _told(closing: Closing, took: float) -> int:
-    """The end: totals, ratio, what stayed open, and the files."""
+    """Print totals, ratio and open bins, write the page and the merged coverage; return 1 if a
+    run was red, or if no green run measured coverage although bins are open."""
     close, plain = closing.close, closing.plain
     lines = [close.line(), *([plain.line()] if plain.points else [])]
     said = [

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf mutate --sample N`, `--all`: mutants made from the source, many in one build."""
+"""`nf mutate --sample N`, `--all`: mutants made from the source, many in one build.
+
+All chosen mutants are compiled into one design, which a number selects from. A probe run without a
+mutant records which tests reach each mutant, so that a mutant meets only tests that can see it.
+A mutant that no test kills is alive, unless a proof shows that it is equivalent.
+"""
 
 from __future__ import annotations
 
@@ -36,23 +41,23 @@ from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
-# Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
-# controller takes two minutes to build with 1,000 mutants, a block a part of one.
+# Builds whose tests run on no other build, and one for each size of a queue that a mutant may get
+# wrong. A controller with 1,000 mutants takes two minutes to build, a block less than one.
 _BUILDS = (
     *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded", "tern5"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
     *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
 )
-# A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
-# Those that are there to catch mutants of its module run in any case.
+# A survivor runs every test that reaches it, about 300 s: 50 survivors would take hours. Tests that
+# are listed to catch mutants of its module run in any case.
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of mutants that are made from the source."""
+    """Add the options of mutants that are made from the source."""
     made = parser.add_argument_group("mutants made from the source")
     made.add_argument("--sample", type=positive, metavar="N", help="N of them, drawn by --seed")
     made.add_argument("--all", action="store_true", help="all of them")
@@ -101,6 +106,12 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List the chosen mutants, or run tests on them here or on a cluster.
+
+    Returns:
+        0 if no mutant lives and no waiver is needless, or if the score reaches `--floor`; 1 if not;
+        130 after an interruption.
+    """
     files = read_filelist(ROOT, FILELIST)
     everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
     chosen = _chosen(everything, args)
@@ -118,11 +129,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _changed(diff: str) -> list[str]:
+    """Return the removed and added lines of a difference, without its context."""
     return [line for line in diff.splitlines() if line[:1] in "+-"]
 
 
 def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> list[SourceMutant]:
-    """The mutants that the options name, then a sample of these. NfError where there are none."""
+    """Return the mutants that `--id` names, or a sample of these (`--sample`, `--seed`). Raise
+    NfError if there are none."""
     found = [m for m in everything if any(fnmatch.fnmatch(m.id, g) for g in args.id or ["*"])]
     if not found:
         raise NfError("no mutant fits (`nf mutate --list --all` shows all).")
@@ -130,7 +143,14 @@ def _chosen(everything: Sequence[SourceMutant], args: argparse.Namespace) -> lis
 
 
 def candidates(args: argparse.Namespace) -> list[Candidate]:
-    """Every planned test on each of these builds of it, on the quick simulator, with seed 1."""
+    """Return a candidate run for each planned test on each chosen build, with seed 1.
+
+    The simulator is the first that links C, since the mutants and the probe are compiled into
+    it. The expected time of a run is that of the history.
+
+    Raises:
+        NfError: `--without` is malformed, the simulator is missing, or no test is left.
+    """
     builds = tuple(args.build or _BUILDS)
     plan = testplan.read()
     tests = select(discover(), args.tests or ["*"])
@@ -179,6 +199,15 @@ def _run(
     args: argparse.Namespace,
     farm: cluster.Farm | None,
 ) -> int:
+    """Run the probe, then the mutants, and print a line for each as it is judged.
+
+    Args:
+        chosen: mutants of this command; their numbers in the build begin at 1.
+        sources: text of each source file by its path from the root.
+        files: file list of the design.
+        args: parsed options.
+        farm: cluster that executes the runs; None: this machine.
+    """
     start = time.monotonic()
     run_folders.tree()
     paths.writable(_RUNS)
@@ -208,6 +237,7 @@ def _run(
     bar, outcomes = ProgressBar(sys.stdout), list[MutantOutcome]()
 
     def came(outcome: MutantOutcome) -> None:
+        """Print an outcome above the progress bar."""
         outcomes.append(outcome)
         bar.clear()
         how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
@@ -234,6 +264,15 @@ def _report(
     whole: bool,
     took: float,
 ) -> int:
+    """Print survivors, score and cost, store the score for the report, and return the exit code.
+
+    Args:
+        outcomes: judged mutants.
+        mutant_runs: runs, with the faults of the bench and the mutants that had no time.
+        args: parsed options.
+        whole: False after an interruption.
+        took: wall-clock seconds of the command.
+    """
     for outcome in outcomes:
         if outcome.state in ALIVE:
             say(f"{outcome.state} {outcome.id} {outcome.file}:{outcome.line}")

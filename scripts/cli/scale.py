@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`nf train scale`: a profile applied to the shapes of a model of a billion parameters, and its
-low-bit step through the RTL, with drawn gradients."""
+low-bit step through the RTL, with drawn gradients.
+
+The bytes and regions of a step follow from shapes alone (`neuron_fabric.capacity`). `--hook` and
+`--replay` check them with real runs: by the hook between gloo ranks, and by the device.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +40,14 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
   nf train scale gpt-1.3b --replay           its low-bit step, and 1 % of the rest, through the RTL
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
+"""Ranks of `--hook`, and the most bytes that a rank may take."""
 _RANKS = "scripts.benchmarks.scale_ranks"
 SHARE = 100
 """One in so many elements of the FP32 rest is driven."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf train scale`: those of shapes alone, then of the two real runs."""
     scale_command.add_arguments(parser)
     add = parser.add_argument
     add("--replay", action="store_true", help="drive the low-bit step through the RTL")
@@ -53,6 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print the bytes of a step, then do the real runs that were asked for; return the exit
+    code.
+
+    The simulator is looked for first: a missing one is reported before anything is computed."""
     if args.replay:
         registry.choose(args.sim)
     replay = partial(replayed, args) if args.replay else None
@@ -60,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def hooked(args: argparse.Namespace) -> int:
-    """A step of the hook by ranks of this machine; 1 when they differ, or take too much memory."""
+    """Run a step of the hook on ranks of this machine; return 1 if results differ between ranks
+    or a rank takes more than MOST_MEMORY."""
     words = [args.model, str(args.route), str(int(args.cap * (1 << 20)))]
     found = rank_run(node_network.plain(HOOK_RANKS), _RANKS, words, "ranks.json")
     lines, good = told_of_hook(found["ranks"])
@@ -69,7 +80,8 @@ def hooked(args: argparse.Namespace) -> int:
 
 
 def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
-    """Return the lines about the results of the ranks, and if these agree."""
+    """Return the printed lines about the ranks, and whether gradients, decisions and sent bytes
+    are equal on all of them, within MOST_MEMORY, with at least one low-bit region."""
     first, most = ranks[0], max(one["memory"] for one in ranks)
     alike = all(one[key] == first[key] for one in ranks for key in ("digest", "decisions", "sent"))
     sent = ", ".join(f"{name} {size / (1 << 20):,.1f} MiB" for name, size in first["sent"].items())
@@ -85,7 +97,18 @@ def told_of_hook(ranks: Sequence[Mapping[str, Any]]) -> tuple[list[str], bool]:
 
 
 def replayed(args: argparse.Namespace, step: LowStep) -> int:
-    """A step by its shapes: every vote, and a share of what goes in FP32; 1 when a line differs."""
+    """Replay a step with drawn gradients: every vote, and one element in SHARE of the FP32 rest.
+
+    Args:
+        args: parsed options.
+        step: shapes of the low-bit buckets, elements of the rest, and workers.
+
+    Returns:
+        0 if every line is right, else 1.
+
+    Raises:
+        NfError: no bucket is low-bit, a shape does not fit the device, or the RTL does not compile.
+    """
     if not step.votes:
         raise NfError("no bucket is low-bit, so there is nothing to replay.")
     tensors = [TensorSpec(one.name, tuple(one.shape)) for one in step.votes]

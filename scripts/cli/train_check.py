@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf train check`: what low-bit gradients do to small trainings, by real gloo processes.
+"""`nf train check`: compare small trainings with low-bit gradients and with FP32.
+
+The trainings run in gloo processes of `examples.check_ranks`, which read a plan from a folder and
+append a JSON line for each result. This module writes the plan, follows the lines and judges them.
 
 examples:
   nf train check pairs100                    FP32, 1 bit, 2 bits, the calibrator's verified profile
@@ -52,6 +55,7 @@ _POLL_SECONDS = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf train check`."""
     add = parser.add_argument
     add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
@@ -67,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _seeds(word: str) -> tuple[int, ...]:
+    """Parse `S,S` into seeds without repetitions. Raise ArgumentTypeError for anything else."""
     parts = word.split(",")
     if not all(part.isascii() and part.isdecimal() and len(part) < 8 for part in parts):
         raise argparse.ArgumentTypeError(f"{word!r} is no list of numbers, as 1,2,3")
@@ -74,7 +79,11 @@ def _seeds(word: str) -> tuple[int, ...]:
 
 
 def run(args: argparse.Namespace) -> int:
-    """1: a goal is missed, or ranks differ."""
+    """Run the named checks; return 1 if one misses a goal or its ranks differ.
+
+    Raises:
+        NfError: a seed is used by the calibration, a package is missing, or `--only` fits nothing.
+    """
     for seed in set(CALIBRATED_WITH).intersection(args.seeds):
         raise NfError(f"seed {seed} is one of the calibration's: give another one.")
     for module, word in (("torch", "torch"), ("sklearn", "scikit-learn")):
@@ -89,11 +98,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _variants(name: str, args: argparse.Namespace) -> list[str]:
+    """Return the trainings of a check that `--only` leaves."""
     return [one for one in CHECKS[name].variants if (args.only or "") in one]
 
 
 def _check(name: str, args: argparse.Namespace) -> int:
-    """A check by the reducer that is asked for. Rows say which that was, not at which socket."""
+    """Run a check by the chosen reducer. Printed rows name the kind of reducer, not its socket:
+    they are equal between runs."""
     if args.reducer not in (RTL, MODEL):
         return _run(name, args, args.reducer, args.reducer)
     shown_as = f"{RTL} ({args.sim})" if args.reducer == RTL else MODEL
@@ -102,6 +113,14 @@ def _check(name: str, args: argparse.Namespace) -> int:
 
 
 def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
+    """Write the plan, run the trainings, print table and pages; return the exit code.
+
+    Args:
+        name: name of the check.
+        args: parsed options.
+        reducer: reducer that the hook gets.
+        shown_as: its name in printed lines.
+    """
     info, folder = CHECKS[name], FOLDER / name
     steps = args.steps or info.steps
     shutil.rmtree(folder, ignore_errors=True)
@@ -130,8 +149,16 @@ def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> in
 
 
 def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> str:
-    """Run all trainings, telling each as it comes; why they have ended early, if so. ``names``: of
-    reducers, in the printed lines."""
+    """Run all trainings, and print each as it ends.
+
+    Args:
+        folder: folder of the plan, the results and the output.
+        found: gets the results.
+        names: printed name of each reducer.
+
+    Returns:
+        The reason why the trainings ended early; "" if they did not.
+    """
     command = [sys.executable, "-m", MODULE, str(folder)]
     output = folder / "output.txt"
     with output.open("wb") as stream:
@@ -159,6 +186,8 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
 
 
 def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) -> None:
+    """Add result lines of the trainings to `found` and print them. Raise NfError for a line of
+    another form."""
     for line in lines:
         try:
             values = dict(parse_json(line))
@@ -183,7 +212,7 @@ def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) ->
 
 
 def _pages(folder: Path, found: CheckFindings) -> Iterator[Path]:
-    """A page of every run with a monitor, of the first seed."""
+    """Write and yield a page of the monitor for each run of the first seed that has a log."""
     for row in found.rows:
         if row.log is None or row.seed != found.seeds[0] or row.signals_off:
             continue

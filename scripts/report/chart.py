@@ -107,6 +107,7 @@ def bar_chart(
             begin = [a + b for a, b in zip(begin, lengths, strict=True)]
         axes.bar_label(bars, [note for _, note in rows.values()], padding=4)
         axes.margins(x=0.3)  # room for the texts
+        axes.locator_params(axis="x", nbins=5)
         axes.invert_yaxis()  # the first row is the upper one
         axes.tick_params(axis="y", length=0)
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.4g}"))

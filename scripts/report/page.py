@@ -35,6 +35,7 @@ _SIGNS = {
 }
 _SLOWEST = 15
 _LOG_LINES, _LOG_WIDTH = 10, 400  # lines of a log that are shown, and characters of each
+_GAP = re.compile(r" {3,}")  # between the columns of cocotb, too wide for a card
 _TIME = re.compile(r"\s*(\d+\.\d+)ns ")
 
 
@@ -98,7 +99,7 @@ def log_end(record: RunRecord) -> LogEnd:
     try:
         with (ROOT / record.log).open(encoding="utf-8", errors="replace") as log:
             for line in filter(str.strip, log):
-                lines.append(line.rstrip()[:_LOG_WIDTH])
+                lines.append(_GAP.sub("  ", line.strip())[:_LOG_WIDTH])
                 time = _TIME.match(line) or time
                 if first and line.rstrip().endswith(f".{first} failed"):
                     break

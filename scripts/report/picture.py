@@ -118,8 +118,8 @@ def _agreement(route: str, mean: Floats, vote: Floats) -> str:
     same = np.sign(vote) == np.sign(mean)
     share, size = np.mean(same[moved]), np.sum(np.abs(mean)[same]) / np.sum(np.abs(mean))
     return (
-        f"{100 * share:.1f} % of {np.sum(moved):,} {route} votes have the sign of the true mean, "
-        f"{100 * size:.1f} % by its size"
+        f"{100 * share:.1f} % of {np.sum(moved):,} {route} votes have the sign of the true mean "
+        f"({100 * size:.1f} % weighted by its size)"
     )
 
 
