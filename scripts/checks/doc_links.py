@@ -48,18 +48,20 @@ def violations(root: Path) -> list[str]:
 
 
 def _known(root: Path) -> list[str]:
-    """Every file and folder, by its path from the root."""
+    """Return every file and folder, by its path from the root."""
     files = [path.relative_to(root) for path in tree.files(root)]
     return sorted({p.as_posix() for file in files for p in (file, *file.parents)})
 
 
 def _modules(text: str) -> Iterator[tuple[int, str]]:
+    """Yield modules that a text names, in commands and in back-ticks, with their lines."""
     for found in _COMMAND.finditer(text):
         yield tree.line_of(text, found.start()), found[1]
     yield from ((line, word) for line, word in tree.ticked(text) if _MODULE.fullmatch(word))
 
 
 def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield paths and broken links of a text, with their lines; code blocks contain no links."""
     for found in _PATH.finditer(text):
         yield tree.line_of(text, found.start()), found[0].rstrip("./")
     if document.suffix == ".md":
@@ -74,7 +76,7 @@ def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
 
 
 def _anchors(document: Path) -> set[str]:
-    """Anchors of the headings of a document, as GitHub makes them."""
+    """Return the anchors of the headings of a document, as GitHub makes them."""
     headings = _HEADING.findall(document.read_text(encoding="utf-8"))
     return {re.sub(r"[^\w -]", "", text).strip().lower().replace(" ", "-") for text in headings}
 
@@ -90,6 +92,7 @@ def _is_module(root: Path, name: str) -> bool:
 
 
 def _is_path(folder: Path, root: Path, name: str, known: list[str]) -> bool:
+    """Tell if a path exists: from the folder of the document, from the root, or as a pattern."""
     if (folder / name).exists() or (root / name).exists():
         return True
     return any(

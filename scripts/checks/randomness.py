@@ -85,7 +85,8 @@ class _Names:
                     self.momentary |= {target} if self.is_momentary(node.value) else set()
 
     def meaning(self, node: ast.AST | None) -> str:
-        """The full name of what an expression refers to; "" where that is not plain."""
+        """Return the full name of what an expression refers to; "" if it is more than a dotted
+        name."""
         if isinstance(node, ast.Name):
             return self.means.get(node.id, "")
         inner = self.meaning(node.value) if isinstance(node, ast.Attribute) else ""
@@ -134,4 +135,5 @@ class _Names:
 
 
 def _below(name: str, tops: Iterable[str]) -> bool:
+    """Tell if a dotted name is one of the tops, or lies in one of them."""
     return any(name == top or name.startswith(f"{top}.") for top in tops)

@@ -23,17 +23,18 @@ def files(root: Path, *suffixes: str) -> list[Path]:
 
 
 def _ours(parts: tuple[str, ...]) -> bool:
+    """Tell if a path lies in a folder of the project, or in the root itself."""
     return len(parts) == 1 or parts[0] in FOLDERS
 
 
 def ticked(text: str) -> Iterator[tuple[int, str]]:
-    """Each piece of text in back-ticks, with its line number."""
+    """Yield each piece of text in back-ticks, with its line number."""
     for found in _TICKED.finditer(text):
         yield line_of(text, found.start()), found[2]
 
 
 def line_of(text: str, place: int) -> int:
-    """The line number, from 1, of a place in a text."""
+    """Return the line number, from 1, of a place in a text."""
     return text.count("\n", 0, place) + 1
 
 

@@ -63,6 +63,7 @@ def draw(report: Report, replayed: Replayed) -> Picture | str:
 
 
 def _draw(report: Report, replayed: Replayed) -> Picture:
+    """Draw the charts that the result files and the testplan allow."""
     results = {route: [*map(open_tensors, paths)] for route, paths in replayed.files.items()}
     capture = Capture.open(replayed.capture)
     charts = [("Bytes by route", _bytes(results))]
