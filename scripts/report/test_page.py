@@ -195,7 +195,7 @@ def test_a_time_out_shows_the_end_of_its_log(
     tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
 ) -> None:
     """Lines of a test that failed earlier end the log; a log that is gone is reported."""
-    lines = ["  1.50ns INFO  cocotb  early", *["    12345.00ns INFO  cocotb  <late>"] * 20]
+    lines = ["  1.50ns INFO  cocotb  early", *[f"    12345.00ns INFO  cocotb  <late> {LONG}"] * 20]
     killed = tmp_path / "killed.log"
     killed.write_text("\n".join([*lines, "         no time here"]), encoding="utf-8")
     stuck = tmp_path / "stuck.log"
