@@ -144,7 +144,7 @@ def _bytes(results: Mapping[str, Sequence[TensorFile]]) -> str:
         rows[route] = (up / 1000, down / 1000), f"{share:.1f} %"
     rows = dict(sorted(rows.items(), key=lambda row: -sum(row[1][0])))
     parts = {"to the device": chart.BLUE, "from the device": chart.ORANGE}
-    return chart.bar_chart("kB of all steps (% of FP32)", rows, parts)
+    return chart.bar_chart("kB of all steps, with count planes (% of FP32)", rows, parts)
 
 
 def _tests(report: Report) -> str:
