@@ -41,12 +41,12 @@ class AuditEntry:
     tests: tuple[str, ...]
 
     def covers(self, name: str) -> bool:
-        """True if a glob of the entry fits."""
+        """Tell if a glob of the entry matches."""
         return any(fnmatchcase(name, glob) for glob in self.of)
 
 
 def read(root: Path) -> list[AuditEntry]:
-    """The entries of the audit, in the order of the file."""
+    """Return the entries of the audit, in the order of the file."""
     content = data.load(root / "verif" / "audit.yaml", "audit")
     return [
         AuditEntry(
@@ -57,7 +57,8 @@ def read(root: Path) -> list[AuditEntry]:
 
 
 def subjects(root: Path) -> list[str]:
-    """Everything that the device shows or takes: register fields, pins, fields of responses."""
+    """Return everything that the device shows or takes: register fields, pins, fields of
+    responses."""
     out = [f"register:{reg.name}.{one.name}" for reg in REG_MAP.registers for one in reg.fields]
     out += [
         f"register:REGION.{reg.name}.{one.name}"
@@ -71,7 +72,7 @@ def subjects(root: Path) -> list[str]:
 
 
 def ports(root: Path) -> list[str]:
-    """Ports of the top module, those of its macros included."""
+    """Return the ports of the top module, those of its macros included."""
     text = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
     head = text[text.index("\nmodule nf_controller") :]
     head = head[: head.index("\n);")]
@@ -117,7 +118,7 @@ def _unshown(where: str, entries: Sequence[AuditEntry]) -> list[str]:
 
 @functools.cache  # many entries name the same file
 def _exists(root: Path, checker: str) -> bool:
-    """True if a module of the tree defines the function, or the class and its method."""
+    """Tell if a module of the tree defines the function, or the class and its method."""
     module, _, name = checker.partition(":")
     path = root / Path(*module.split(".")).with_suffix(".py")
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
@@ -126,7 +127,7 @@ def _exists(root: Path, checker: str) -> bool:
 
 
 def rows(root: Path) -> Iterator[tuple[str, ...]]:
-    """The table of the documentation."""
+    """Yield the rows of the table in the documentation."""
     yield "what", "compared by", "when", "how", "test meant for it"
     for entry in read(root):
         yield (

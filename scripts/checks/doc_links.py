@@ -29,7 +29,7 @@ _MADE = frozenset({"train.py", "nf_pins.h", "nf_pins.sv", "nf_types.h", "cxl_wir
 
 
 def violations(root: Path) -> list[str]:
-    """Names of nothing, one line each."""
+    """Return a line for each path, module or link that names nothing."""
     files = [path for path in tree.files(root) if not tree.is_test(path)]
     known = _known(root)
     out: set[tuple[str, int, str]] = set()

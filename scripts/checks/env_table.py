@@ -22,7 +22,7 @@ _ROW = re.compile(r"^\| `(NF_[A-Z0-9_]+)` \|", re.MULTILINE)
 
 
 def violations(root: Path) -> list[str]:
-    """Variables without a row and rows without a variable, one line each."""
+    """Return a line for each variable without a row and each row without a variable."""
     used: dict[str, str] = {}
     for path in tree.files(root, *SUFFIXES):
         if not tree.is_test(path):

@@ -63,15 +63,12 @@ class Pin:
 
     @property
     def key(self) -> str:
-        """The name as package indexes compare it."""
+        """Return the name as package indexes compare it."""
         return str(canonicalize_name(self.name))
 
 
 def read(path: Path) -> tuple[dict[str, Pin], list[str]]:
-    """Pins of a list or of a lock file by name, and its lines that are options of pip.
-
-    Raises NfError for a line that is neither.
-    """
+    """Return the pins of a list or lock file by name, and its lines that are options of pip."""
     pins: dict[str, Pin] = {}
     options: list[str] = []
     text = path.read_text(encoding="utf-8").replace("\\\n", " ")
@@ -158,7 +155,7 @@ _DISTRIBUTIONS = importlib.metadata.packages_distributions()
 
 
 def _imports(path: Path) -> set[str]:
-    """Modules that a source imports, by the first part of their names."""
+    """Return the modules that a source imports, by the first part of their names."""
     found = _IMPORT.findall(path.read_text(encoding="utf-8"))
     return {name.partition(".")[0] for name in found if not name.startswith(_OWN)}
 

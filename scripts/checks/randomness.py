@@ -43,7 +43,7 @@ _ASK_TYPE = frozenset({"isinstance", "issubclass", "cast"})
 
 
 def violations(root: Path, files: Iterable[Path]) -> list[str]:
-    """Each unseeded source in the folders of the testbench, one line each."""
+    """Return a line for each unseeded source in the folders of the testbench."""
     out: list[str] = []
     for path in files:
         name = path.relative_to(root)
@@ -55,7 +55,8 @@ def violations(root: Path, files: Iterable[Path]) -> list[str]:
 
 
 def found(source: str, by_pytest: bool = False) -> list[tuple[int, str]]:
-    """Line and description of each unseeded source. `by_pytest`: no run seeds the globals."""
+    """Return line and description of each unseeded source. `by_pytest`: no run seeds the
+    globals."""
     nodes = list(ast.walk(ast.parse(source)))
     names = _Names(nodes)
     faults = {

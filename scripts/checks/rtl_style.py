@@ -36,7 +36,7 @@ _GLOBAL = re.compile(r"\b(?:module|package|function automatic \S+|`define)\s+(\w
 
 
 def violations(root: Path) -> list[str]:
-    """Lines of the SystemVerilog below `root` that break a rule of style, one line each."""
+    """Return a line for each rule of style that SystemVerilog below `root` breaks."""
     found: list[str] = []
     for path in tree.files(root, ".sv", ".svh"):
         where = path.relative_to(root).as_posix()
@@ -45,7 +45,7 @@ def violations(root: Path) -> list[str]:
 
 
 def faults(text: str) -> Iterator[tuple[int, str]]:
-    """The faults in a source: (line, what is wrong)."""
+    """Yield the faults in a source: (line, what is wrong)."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         if len(line) > COLUMNS:
@@ -62,7 +62,7 @@ def faults(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _reads_beside_arguments(text: str) -> Iterator[tuple[int, str]]:
-    """Functions that read more than their arguments and constants."""
+    """Yield functions that read more than their arguments and constants."""
     code = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
     for function in _FUNCTION.finditer(code):
         name, arguments, body = function.groups()
@@ -75,9 +75,10 @@ def _reads_beside_arguments(text: str) -> Iterator[tuple[int, str]]:
 
 
 def header_words(root: Path) -> list[str]:
-    """Words of RTL headers that name nothing, one line each: a port that was renamed, a module that
-    is gone. The head comment of a file states its handshake. Each identifier in back-ticks there
-    must occur in the file's own code, or be a module, a package or a type of `hdl/`."""
+    """Return a line for each word of an RTL header that names nothing: a port that was renamed, a
+    module that is gone. The head comment of a file states its handshake. Each identifier in
+    back-ticks there must occur in the file's own code, or be a module, package or type of `hdl/`.
+    """
     sources = {path: path.read_text(encoding="utf-8") for path in tree.files(root, ".sv", ".svh")}
     everywhere = {word for text in sources.values() for word in _GLOBAL.findall(text)}
     everywhere |= {path.name for path in sources} | {path.stem for path in sources}
@@ -93,7 +94,7 @@ def header_words(root: Path) -> list[str]:
 
 
 def _head(text: str) -> str:
-    """The lines up to the first that is code."""
+    """Return the lines up to the first that is code."""
     lines = text.splitlines()
     code = (n for n, line in enumerate(lines) if line.strip() and not line.startswith("//"))
     return "\n".join(lines[: next(code, len(lines))])

@@ -39,7 +39,7 @@ def test_every_option_of_attach_is_documented() -> None:
 
 
 def lines_of(document: str) -> Iterator[str]:
-    """The command lines of `nf` and of the package in the blocks of a document."""
+    """Yield the command lines of `nf` and of the package in the blocks of a document."""
     text = (ROOT / document).read_text(encoding="utf-8")
     for block in re.findall(r"```[a-z]*\n(.*?)```", text, re.DOTALL):
         for line in block.replace("\\\n", " ").splitlines():
@@ -67,7 +67,7 @@ def test_there_are_command_lines() -> None:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Every name, option and file name of the code."""
+    """Return every name, option and file name of the code."""
     found = {file.stem for file in tree.files(ROOT)}
     for file in tree.files(ROOT, *CODE):
         if file != Path(__file__):

@@ -21,7 +21,7 @@ TORCH = "requirements-torch.lock"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder with the lists and the lock files."""
+    """Make a folder with the lists and the lock files."""
     for name in (*pins.LISTS, *pins.LISTS.values()):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path

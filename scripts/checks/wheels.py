@@ -65,7 +65,7 @@ PACKAGES = [
 
 
 def main(words: Sequence[str]) -> int:
-    """Check every package, side by side; 1 when anything is wrong, after a line for each thing."""
+    """Check all packages at the same time, print each fault, and return 1 if there is one."""
     parser = argparse.ArgumentParser("wheels", description="Packages outside of the tree.")
     parser.add_argument(
         "--all", action="store_true", help="run the tests of each, not only collect"
@@ -148,8 +148,8 @@ def add_tests(package: Package, python: Path) -> None:
 
 
 def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
-    """A fresh environment with the wheel, what it and its tests need, and what else is named; its
-    Python."""
+    """Make an environment with the wheel, what it and its tests need, and the other named packages;
+    return its Python."""
     place = folder / "venv"
     venv.create(place, symlinks=True)
     python = place / "bin" / "python"
@@ -163,7 +163,7 @@ def install(wheel: Path, folder: Path, beside: Collection[str] = ()) -> Path:
 
 
 def needed(wheel: Path) -> set[str]:
-    """Names of all that a wheel and its tests bring in, by what is installed here."""
+    """Return the names of all that a wheel and its tests need, from what is installed here."""
     with zipfile.ZipFile(wheel) as archive:
         [name] = [n for n in archive.namelist() if n.endswith(".dist-info/METADATA")]
         metadata = email.message_from_string(archive.read(name).decode("utf-8"))
@@ -179,7 +179,8 @@ def needed(wheel: Path) -> set[str]:
 
 
 def pinned(names: Collection[str]) -> str:
-    """Lines for pip with the pins and hashes of these. NfError for one that has no pin."""
+    """Return lines for pip with the pins and hashes of these packages. Raise NfError for one
+    without a pin."""
     locked = pins.read(ROOT / LOCK)[0]
     if missing := sorted(set(names) - locked.keys()):
         raise NfError(f"{LOCK} has no pin of {missing[0]}, which a package depends on.")
@@ -191,7 +192,7 @@ def pinned(names: Collection[str]) -> str:
 
 
 def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
-    """Run Python in an empty folder of that environment; what was wrong, and its last lines."""
+    """Run Python of that environment in an empty folder; return the fault and its last lines."""
     empty = folder / "empty"
     empty.mkdir(exist_ok=True)
     paths = [str(python.parent), os.environ["PATH"], str(Path(sys.executable).parent)]
@@ -205,7 +206,7 @@ def run(python: Path, words: Sequence[str], folder: Path) -> list[str]:
 
 
 def _pip(words: Sequence[object], what: str) -> None:
-    """NfError, in one line, when pip fails; ``what`` could then not be done."""
+    """Run pip; raise NfError in one line when it fails: ``what`` could not be done."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
     code, said = _execute([*pip, "--retries", RETRIES, *words])
     if code:
@@ -215,7 +216,7 @@ def _pip(words: Sequence[object], what: str) -> None:
 
 
 def _execute(command: Sequence[object], **how: Any) -> tuple[int, list[str]]:
-    """Run a command; its exit code and the lines that it wrote, at least one."""
+    """Run a command; return its exit code and the lines that it wrote, at least one."""
     done = subprocess.run(
         [str(word) for word in command],
         stdin=subprocess.DEVNULL,

@@ -102,7 +102,7 @@ def _listed() -> list[Mutant | PackageMutant]:
 
 
 def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
-    """Those that something has to catch, in their order or in one that is drawn."""
+    """Return the mutants that something has to catch, in their order or in one that is drawn."""
     some = [one for one in chosen if not one.survives]
     if seed is not None:
         Random(seed).shuffle(some)
@@ -110,7 +110,7 @@ def _to_run(chosen: Sequence[_T], seed: int | None) -> list[_T]:
 
 
 def _available(chosen: list[Mutant], wanted: str | None) -> list[Mutant]:
-    """Mutants with the simulator they run on; another takes over for one that is missing."""
+    """Return mutants with the simulator they run on; another replaces one that is missing."""
     if wanted:
         registry.choose(wanted)
         return [replace(mutant, sim=wanted) for mutant in chosen]

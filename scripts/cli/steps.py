@@ -38,8 +38,7 @@ def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
     """Run functions as steps and print a line for each; return the exit code of the verb.
 
     A function returns the lines to show; none is a pass. One that raises NfError has failed, and
-    the others go on.
-    """
+    the others go on."""
     failed = []
     for name, action in todo.items():
         start = time.monotonic()
@@ -59,7 +58,7 @@ def run_checks(title: str, todo: Mapping[str, Callable[[], list[str]]]) -> int:
 def command(
     words: Sequence[str], env: Mapping[str, str] | None = None, keep: int = 40
 ) -> list[str]:
-    """Run a command from the root; nothing when it exits 0, else the last `keep` lines it wrote."""
+    """Run a command from the root; return nothing when it exits 0, else the last `keep` lines."""
     try:
         code, written = _execute(words, tool_environment.tools(env))
     except OSError as error:
@@ -83,7 +82,7 @@ class Step:
 
 
 def nf(*words: str) -> list[str]:
-    """The command line of another `nf` on this interpreter."""
+    """Return the command line of another `nf` on this interpreter."""
     return [sys.executable, "-m", "scripts.cli.main", *words]
 
 
@@ -121,7 +120,7 @@ def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
 def _execute(
     words: Sequence[str], env: Mapping[str, str], on_line: Callable[[str], None] | None = None
 ) -> tuple[int, list[str]]:
-    """Exit code of a command and the lines that it wrote; OSError when it cannot be started."""
+    """Run a command; return its exit code and lines. Raise OSError when it cannot be started."""
     lines: list[str] = []
     with subprocess.Popen(
         list(words),
@@ -144,7 +143,7 @@ def _execute(
 
 
 def close(done: Sequence[Step], seconds: float) -> int:
-    """Print the table of steps and the closing line; the exit code of the whole."""
+    """Print the table of steps and the closing line; return the exit code of the whole."""
     say("---")
     for step in done:
         word = "ok" if step.returncode == 0 else "FAIL"

@@ -214,17 +214,17 @@ class Replay:
 
     @property
     def who(self) -> str:
-        """First part of the names of its result files."""
+        """Return the first part of the names of its result files."""
         return self.sim if self.transport == "signal" else f"{self.sim}-{self.transport}"
 
     @property
     def out(self) -> str:
-        """Result file, as it is shown."""
+        """Return the result file, as it is shown."""
         return shown(OUT / f"{self.who}-{self.route}.safetensors")
 
     @property
     def files(self) -> list[Path]:
-        """Result files that are there, one for each step."""
+        """Return the result files that exist, one for each step."""
         return sorted(OUT.glob(f"{self.who}-{self.route}*.safetensors"))
 
 

@@ -146,7 +146,7 @@ def test_time_out_ends_the_whole_group(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def _options(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.Action]]:
-    """Every option and argument of a parser and of its actions, with the words before it."""
+    """Yield every option and argument of a parser and of its actions, with the words before it."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for word, sub in action.choices.items():

@@ -21,7 +21,7 @@ FILE = "hdl/common/nf_fifo.sv"
 
 @pytest.fixture
 def folders(tmp_path: Path, record: Make, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two folders of runs, a and b; b reaches one branch more."""
+    """Make two folders of runs, a and b; b reaches one branch more."""
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     monkeypatch.setattr(paths, "REPORT", tmp_path / "build" / "report")
     monkeypatch.setattr(paths, "HISTORY", tmp_path / "history.sqlite")

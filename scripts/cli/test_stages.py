@@ -56,7 +56,8 @@ def test_a_commit_has_one_seed() -> None:
 def mutate_within(
     monkeypatch: pytest.MonkeyPatch, words: list[str], **fields: object
 ) -> tuple[int, list[str]]:
-    """Exit code of `nf mutate` where a run takes a second, and the mutants that it tried."""
+    """Return the exit code of `nf mutate` where a run takes a second, and the mutants that it
+    tried."""
     tried: list[str] = []
 
     def one(spec: RunSpec, _folder: object) -> RunRecord:

@@ -34,7 +34,7 @@ POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with something in every section, and names that are too long for a phone."""
+    """Make a page with something in every section, and names that are too long for a phone."""
     folder = tmp_path_factory.mktemp("page")
     covered = replace(
         RECORD, metrics={FUNCTIONAL: {"memory": {"read": 2}, "new": {LONG: 1}}, LONG: 42}

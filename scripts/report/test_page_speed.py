@@ -93,7 +93,7 @@ def filtered(chromium: Page, words: str) -> tuple[float, float]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Page of 10,000 results, each of a run, 100 of them failed."""
+    """Make a page of 10,000 results, each of a run, 100 of them failed."""
     records = []
     for number in range(RESULTS):
         red, name = number % (RESULTS // FAILED) == 7, f"scenario_{number % 37}/n={number}"
@@ -120,7 +120,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def timed(chromium: Page) -> Iterator[Page]:
-    """Browser that measures processor time, and the time of each load."""
+    """Yield a browser that measures processor time, and the time of each load."""
     chromium.send("Performance.enable", timeDomain="threadTicks")
     added = chromium.send("Page.addScriptToEvaluateOnNewDocument", source=LOADED)
     yield chromium
