@@ -274,7 +274,7 @@ def replayed(done: Sequence[tuple[Replay, RunRecord]]) -> Replayed:
     route, since all replays by a route return the same."""
     files: dict[str, list[Path]] = {}
     for one, record in done:
-        if record.passed:
+        if record.passed and one.files:
             files.setdefault(one.route, one.files)
     return Replayed(CAPTURE, files, VOTED)
 

@@ -52,8 +52,8 @@ class Picture:
 
 
 def draw(report: Report, replayed: Replayed) -> Picture | str:
-    """Draw the picture, or return the reason why there is none: a file that cannot be read, or no
-    green replay."""
+    """Draw the picture, or return the reason why there is none: no green replay, or a file that
+    cannot be read or is no result. The report of a long run must not be lost for a picture."""
     if not replayed.files:
         return "no replay was green"
     try:
@@ -99,7 +99,7 @@ def votes(capture: Capture, results: Sequence[TensorFile]) -> tuple[Floats, Floa
     """Return the true means of all elements with a vote, and the votes.
 
     A mean is divided by the root mean square of the means of its tensor and step, so that tensors
-    of different size share an axis.
+    of different size share an axis. Raise CaptureError for files without votes.
     """
     means, found = [], []
     for result in results:
@@ -109,6 +109,8 @@ def votes(capture: Capture, results: Sequence[TensorFile]) -> tuple[Floats, Floa
                 mean = gradients[name.removesuffix(_VOTE)].mean(axis=0, dtype=np.float64).ravel()
                 means.append(mean / (np.sqrt(np.mean(mean**2)) or 1.0))
                 found.append(result.read(name).ravel().astype(np.float64))
+    if not means:
+        raise CaptureError(results[0].path, "has no votes", "replay with a route that votes")
     return np.concatenate(means), np.concatenate(found)
 
 

@@ -79,11 +79,14 @@ def test_a_report_opens_with_it(
 
 
 def test_a_missing_picture_has_a_reason(tmp_path: Path, record: Callable[..., RunRecord]) -> None:
+    empty = tmp_path / "empty.safetensors"
+    write_tensors(empty, {"x.sum": np.zeros(1, np.float32)}, {"step": str(STEP), **KILO, **FP32})
     for files, reason in (
         ({}, "no replay was green"),
+        ({"binary": [empty]}, "has no votes"),
         ({"binary": [tmp_path / "gone.safetensors"]}, "gone.safetensors"),
     ):
-        report.write_all([record()], "x", tmp_path, replayed=Replayed(CAPTURE, files, ()))
+        report.write_all([record()], "x", tmp_path, replayed=Replayed(CAPTURE, files, ("binary",)))
         text = (tmp_path / "index.html").read_text(encoding="utf-8")
         note = text.partition("No picture of the replays: ")[2].partition("</p>")[0]
         assert reason in note
