@@ -140,6 +140,11 @@ BENCH = """
         while True:
             pass
 
+    @cocotb.test()
+    async def ticks(dut):
+        while True:
+            await Timer(10, "ns")
+
     @cocotb.test(timeout_time=50, timeout_unit="ns")
     async def stuck(dut):
         await start(dut)

@@ -56,12 +56,14 @@ def _known(root: Path) -> list[str]:
 
 
 def _modules(text: str) -> Iterator[tuple[int, str]]:
+    """Yield modules that a text names, in commands and in back-ticks, with their lines."""
     for found in _COMMAND.finditer(text):
         yield tree.line_of(text, found.start()), found[1]
     yield from ((line, word) for line, word in tree.ticked(text) if _MODULE.fullmatch(word))
 
 
 def _paths(document: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yield paths and broken links of a text, with their lines; code blocks contain no links."""
     for found in _PATH.finditer(text):
         yield tree.line_of(text, found.start()), found[0].rstrip("./")
     if document.suffix == ".md":
@@ -92,6 +94,7 @@ def _is_module(root: Path, name: str) -> bool:
 
 
 def _is_path(folder: Path, root: Path, name: str, known: list[str]) -> bool:
+    """Tell if a path exists: from the folder of the document, from the root, or as a pattern."""
     if (folder / name).exists() or (root / name).exists():
         return True
     return any(

@@ -88,6 +88,10 @@ def lines_without_encoding(source: str) -> list[int]:
 
 
 def _lacks(call: ast.Call, is_file: bool) -> bool:
+    """Tell if a call opens text without an encoding.
+
+    A mode with `b`, a method `open` of an object that is no file, and `**words` are no such
+    call: the rule reports only what it can read off the source."""
     given = {word.arg: ast.unparse(word.value) for word in call.keywords}
     if "encoding" in given or None in given:
         return False

@@ -59,6 +59,8 @@ def violations(root: Path, fix: bool = False) -> list[str]:
 
 
 def _table(root: Path, found: re.Match[str]) -> str:
+    """Return the Markdown of a table. Raise NfError for an unknown name. A `|` in a cell is
+    escaped."""
     make = TABLES.get(found["name"])
     if make is None:
         raise NfError(f"no table {found['name']!r}; there are {', '.join(TABLES)}.")
@@ -73,6 +75,7 @@ Rows = Iterable[tuple[str, ...]]
 
 
 def _mutants(root: Path, _: str) -> Rows:
+    """Yield the files of listed RTL mutants, with the mutants that no test catches."""
     yield "file", "what it breaks", "mutants", "caught by nothing"
     for path in sorted((root / "verif" / "mutants").glob("*.yaml")):
         listed = mutants.read(path)
@@ -81,6 +84,7 @@ def _mutants(root: Path, _: str) -> Rows:
 
 
 def _package_mutants(root: Path, _: str) -> Rows:
+    """Yield the files of listed mutants of the Python packages."""
     yield "file", "what it breaks", "mutants"
     for path in sorted((root / "verif" / "mutants" / "package").glob("*.yaml")):
         yield f"`{path.name}`", header_sentence(path, "# "), str(len(package_mutants.read(path)))
@@ -131,6 +135,7 @@ def _proofs(root: Path, _: str) -> Rows:
 
 
 def _parameters(root: Path, _: str) -> Rows:
+    """Yield the parameters of the controller from their comments `// range: meaning`."""
     yield "parameter", "default", "range", "what it sets"
     top = (root / "hdl" / "nf_controller.sv").read_text(encoding="utf-8")
     for name, value, span, what in _PARAMETER.findall(top):
@@ -157,6 +162,7 @@ def _modules(root: Path, folder: str) -> Rows:
 
 
 def _suites(root: Path, _: str) -> Rows:
+    """Yield the suites of the testplan, with the number of their tests and seeds."""
     yield "suite", "tests", "seeds", "why"
     plan, tests = testplan.read(root / "verif" / "testplan"), discover(root / "verif" / "tests")
     for suite in plan.suites.values():
@@ -165,6 +171,7 @@ def _suites(root: Path, _: str) -> Rows:
 
 
 def _coverage(root: Path, _: str) -> Rows:
+    """Yield the cover points, with the number of bins and the test that is meant to hit them."""
     yield "point", "what a hole would leave untested", "bins", "hits wanted", "test"
     for point in functional.planned().points.values():
         wanted = (str(len(point.bins)), str(point.at_least))

@@ -42,6 +42,7 @@ class NoCircles(Contract):
         return ContractCheck(kept=not found, metadata={"circles": found})
 
     def render_broken_contract(self, check: ContractCheck) -> None:
+        """Print each circle, as the command of import-linter does for its own contracts."""
         for circle in check.metadata["circles"]:
             output.print_error(f"circle of imports: {' -> '.join(circle)}")
 

@@ -137,4 +137,5 @@ class _Names:
 
 
 def _below(name: str, tops: Iterable[str]) -> bool:
+    """Tell if a dotted name is one of the tops, or lies in one of them."""
     return any(name == top or name.startswith(f"{top}.") for top in tops)

@@ -104,4 +104,5 @@ def _head(text: str) -> str:
 
 
 def _names(word: str, code: set[str]) -> bool:
+    """Tell if the code contains a word of a header; `*` in it stands for any letters."""
     return word in code or ("*" in word and any(fnmatch.fnmatchcase(c, word) for c in code))

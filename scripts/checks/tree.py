@@ -25,6 +25,7 @@ def files(root: Path, *suffixes: str) -> list[Path]:
 
 
 def _ours(parts: tuple[str, ...]) -> bool:
+    """Tell if a path lies in a folder of the project, or in the root itself."""
     return len(parts) == 1 or parts[0] in FOLDERS
 
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`nf capture`: runs a training script with capture on, and prints the content of a capture.
+"""`nf capture`: run a training script with capture on, or print the content of a capture.
+
+The script runs unchanged, once in each worker; environment variables tell `attach()` of
+neuron_fabric what to write (`neuron_fabric.capture.selection`).
 
 examples:
   nf capture --steps 3,60 train              an example of the project, captured
@@ -40,6 +43,7 @@ CHECK = "check"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf capture`; the words after the script belong to the script."""
     add = parser.add_argument
     parser.usage = (
         "nf capture [--out DIR] [--workers N] [--steps S] [--ranks R] [--layers GLOBS] "
@@ -63,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Capture a training, or check a capture; return the exit code. A fault of the capture is an
+    NfError."""
     try:
         if args.script == CHECK:
             if len(args.args) != 1:
@@ -74,6 +80,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _capture(args: argparse.Namespace) -> int:
+    """Run the workers with capture on and print the content of the result.
+
+    Returns:
+        0 if all workers ended well, 1 if one failed; steps before the failure are kept.
+
+    Raises:
+        NfError: an option, the script or torch is wrong or missing, or the script captured nothing.
+        CaptureError: the capture of workers that ended well cannot be read.
+    """
     script = _script(args.script)
     Selection.parse(args.steps, args.ranks, args.layers).workers(args.workers)
     if importlib.util.find_spec("torch") is None:
@@ -142,6 +157,8 @@ def _check(folder: Path) -> int:
 
 
 def _summary(capture: Capture) -> list[str]:
+    """Return the content of a capture as lines: sizes, head, tied tensors, warnings about
+    routes, and steps that were not completed."""
     steps = ", ".join(map(str, capture.steps[:8])) + ", ..." * (len(capture.steps) > 8)
     elements = sum(spec.elements for spec in capture.tensors)
     size = sum(spec.size for spec in capture.tensors)

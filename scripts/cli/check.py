@@ -53,12 +53,17 @@ DRAWINGS = [sys.executable, "-m", "scripts.drawings.draw", "--check"]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `nf check`."""
     parser.add_argument(
         "--fix", action="store_true", help="format, write the generated tables, mend what ruff can"
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run every check of the tree; return 1 if one finds a fault.
+
+    With `--fix`, formatting, imports and registers are mended first; generated tables by their
+    check."""
     ruff = tool_versions.in_venv("ruff") or "ruff"
     sources = tree.files(ROOT, ".py")
     python = [path.relative_to(ROOT).as_posix() for path in sources]
@@ -109,6 +114,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pipeline() -> list[str]:
+    """Return a fault unless the pipeline of GitHub is a copy of `ci/github.yml`."""
     source, copy = ROOT / "ci" / "github.yml", ROOT / ".github" / "workflows" / "ci.yml"
     if copy.is_file() and source.read_text(encoding="utf-8") == copy.read_text(encoding="utf-8"):
         return []
@@ -139,6 +145,7 @@ def _mutation_waivers() -> list[str]:
 
 
 def add_lint_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `nf lint`."""
     parser.add_argument("--build", action="append", default=[], help="named parameter set (all)")
 
 
@@ -175,6 +182,7 @@ def lint(args: argparse.Namespace) -> int:
 
 
 def _read(simulator: type[Simulator], build: NamedBuild, files: FileList) -> list[str]:
+    """Return the messages of a simulator's linter for a build, without those that say nothing."""
     waivers = [shown(path) for path in sorted(LINT_WAIVERS.glob("*.vlt"))]
     files = files.with_bound(simulator.bound, ROOT)
     words, env = simulator.lint_command(build.top, build.parameters, files, waivers)

@@ -47,6 +47,7 @@ _SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf close`."""
     parser.add_argument(
         "--test",
         action="append",
@@ -88,6 +89,10 @@ def times(text: str) -> float:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Close bins within the limits of runs and minutes; return the exit code.
+
+    One generator, seeded by `--seed`, draws everything that is random: equal commands choose
+    alike."""
     start = time.monotonic()
     run_folders.tree()
     paths.writable(RUNS)
@@ -100,9 +105,12 @@ def run(args: argparse.Namespace) -> int:
     end = start + 60 * args.minutes
 
     def execute(some: Sequence[RunSpec]) -> list[RunRecord]:
+        """Run some specs at once; when the minutes are over, end those under way and return the
+        finished ones. Ctrl-C raises KeyboardInterrupt."""
         stop, late = threading.Event(), threading.Event()
 
         def tick() -> None:
+            """Stop the runs once the minutes are over."""
             if time.monotonic() > end:
                 late.set()
                 stop.set()

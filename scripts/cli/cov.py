@@ -41,6 +41,7 @@ MERGED = f"merged{SUFFIX}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the actions of `nf cov` and their options."""
     table = {
         "merge": (_merge, "merge runs into one file; their order does not matter"),
         "holes": (_holes, "print holes with the tests that should hit them"),
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run the chosen action and return its exit code."""
     run_folders.tree()
     code: int = args.do(args)
     return code
@@ -91,6 +93,8 @@ def collect(inputs: Sequence[str]) -> Merged:
 
 
 def _add(merger: Merger, text: str) -> None:
+    """Add an input to the merged coverage: `last`, the number of a command, a folder of runs, or
+    a merged file."""
     path = Path(text)
     if text == "last" or _is_number(text):
         records = _of_command(merger, None if text == "last" else int(text))
@@ -124,6 +128,7 @@ def _of_command(merger: Merger, number: int | None) -> list[RunRecord]:
 
 
 def _judged(merged: Merged) -> tuple[Functional | None, Counted | None, CodeCoverage | None]:
+    """Return functional coverage against the plan, counts of code coverage, and its figures."""
     waivers = functional.read_waivers()
     cover = (
         functional.judge([merged.functional()], len(merged.runs), waivers=waivers)
@@ -144,11 +149,13 @@ def _needless(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
 
 
 def _totals(cover: Functional | None, code: CodeCoverage | None) -> list[str]:
+    """Return the totals of functional and code coverage as lines, and needless waivers."""
     totals = functional.lines(cover)[:1] + code_coverage.lines(code)[:1]
     return totals + _needless(cover, code)
 
 
 def _merge(args: argparse.Namespace) -> int:
+    """Merge the inputs into one file; with `--lcov` also write code coverage in lcov's format."""
     out = args.out or paths.BUILD / "coverage" / MERGED
     _check_outputs(args.inputs, {"--out": args.out, "--lcov": args.lcov}, out)
     merged = collect(args.inputs)
@@ -179,10 +186,12 @@ def _check_outputs(inputs: Sequence[str], given: Mapping[str, Path | None], out:
 
 
 def _is_number(text: str) -> bool:
+    """Tell if an input is the number of a command; other digits of Unicode are no number."""
     return text.isascii() and text.isdecimal()
 
 
 def _lcov(counted: Counted | None, path: Path | None) -> None:
+    """Write lcov's format if asked for. Raise NfError if the runs collected no code coverage."""
     if path is None:
         return
     if counted is None:
@@ -191,6 +200,10 @@ def _lcov(counted: Counted | None, path: Path | None) -> None:
 
 
 def _holes(args: argparse.Namespace) -> int:
+    """Print holes with the tests that should hit them; return 1 if a waiver is needless.
+
+    A hole of code names the test that executes most of its file: the best place to extend. Bits
+    that do not toggle are too many for that hint."""
     merged = collect(args.inputs)
     cover, _, code = _judged(merged)
     for hole in cover.holes if cover else ():
@@ -215,6 +228,8 @@ def _tests_by_file(merged: Merged) -> dict[str, str]:
 
 
 def _rank(args: argparse.Namespace) -> int:
+    """Print the runs by what each adds per second to those before it, and a small set of runs
+    with the same coverage, found by greedy set cover."""
     found = rank.reached(collect(args.inputs))
     seconds = sum(run.seconds for run in found.runs)
     ordered, few = rank.by_second(found), rank.smallest(found)
@@ -234,6 +249,7 @@ def _rank(args: argparse.Namespace) -> int:
 
 
 def _html(args: argparse.Namespace) -> int:
+    """Write code coverage on the source as one offline page."""
     out = args.out or paths.REPORT / source_page.NAME
     _check_outputs(args.inputs, {"--out": args.out}, out)
     merged = collect(args.inputs)

@@ -20,12 +20,14 @@ from scripts.common.tool_versions import Finding
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the option of `nf doctor`."""
     parser.add_argument(
         "--strict", action="store_true", help="fail if an advised tool (Icarus) is missing"
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print every tool with version and place; return 1 if a required one is missing."""
     findings = look()
     for finding in findings:
         state = finding.found or f"MISSING ({finding.need}): {finding.remedy}"
@@ -87,6 +89,7 @@ _OPTIONAL = {
 
 
 def _package(name: str, need: str, remedy: str) -> Finding:
+    """Return the finding of a Python package of this interpreter."""
     version = tool_versions.package_version(name)
     module = _MODULES.get(name, name.lower().replace("-", "_"))
     spec = importlib.util.find_spec(module) if version else None
@@ -95,6 +98,8 @@ def _package(name: str, need: str, remedy: str) -> Finding:
 
 
 def _program(name: str, need: str, remedy: str, *version: str) -> Finding:
+    """Return the finding of a program in PATH; `version` are the words that make it print its
+    version (`--version`)."""
     found = shutil.which(name)
     text = tool_versions.first_line([found, *(version or ("--version",))]) if found else ""
     return Finding(name, need, tool_versions.version_number(text), found, remedy)

@@ -28,6 +28,7 @@ _TREND = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf history`."""
     with_completer(
         parser.add_argument("globs", nargs="*", metavar="GLOB", help="runs of these tests"), tests
     )
@@ -41,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print commands, or the runs or durations that the options select.
+
+    Raises:
+        NfError: the options exclude each other, or nothing matches.
+    """
     if args.trend and (args.result or args.of):
         raise NfError("--trend shows every passed run; leave out --result and --of.")
     with History(write=False) as history:
@@ -57,6 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _commands(history: History, last: int) -> list[str]:
+    """Return a table of the last commands, newest last, with the runs that are missing."""
     found = history.invocations(last)
     lines = [
         f"{'N':>5}  {'started':16} {'passed':>6} {'failed':>6} {'flaky':>5} {'took':>8}  command"
@@ -73,6 +80,8 @@ def _commands(history: History, last: int) -> list[str]:
 
 
 def _runs(history: History, args: argparse.Namespace) -> list[str]:
+    """Return the last runs that the options select, newest last; with `--of` all of that
+    command."""
     found = history.runs(
         globs=args.globs,
         sim=args.sim,
@@ -84,6 +93,7 @@ def _runs(history: History, args: argparse.Namespace) -> list[str]:
 
 
 def _run(one: Run) -> list[str]:
+    """Return the lines of a run: its result, and of a red one the cause and the rerun command."""
     lines = [f"{one.id:6}  {_when(one.finished)}  {line_of(one.record)}"]
     if one.result != "passed":
         lines.append(f"{'':26}{one.record.kind or one.result}: {one.record.cause}")
@@ -92,6 +102,8 @@ def _run(one: Run) -> list[str]:
 
 
 def _trend(history: History, args: argparse.Namespace) -> list[str]:
+    """Return a table of durations in seconds by test, simulator and build, slowest median first.
+    Only passed runs count: a failure ends early."""
     series = history.series(globs=args.globs, sim=args.sim)
     # Test, simulator and build; the longest first, as these are worth looking at.
     ordered = sorted(series.items(), key=lambda item: -statistics.median(item[1]))
@@ -105,4 +117,5 @@ def _trend(history: History, args: argparse.Namespace) -> list[str]:
 
 
 def _when(moment: float) -> str:
+    """Convert seconds since 1970 to local date and time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))

@@ -37,16 +37,16 @@ from scripts.report import mutation
 from scripts.run import forkserver, simulate
 from verif.scoreboard.checkers_off import CHECKERS
 
-# Those whose tests run on no other, and one of each size of a queue that a mutant may get wrong. A
-# controller takes two minutes to build with 1,000 mutants, a block a part of one.
+# Builds whose tests run on no other build, and one for each size of a queue that a mutant may get
+# wrong. A controller with 1,000 mutants takes two minutes to build, a block less than one.
 _BUILDS = (
     *("default", "small", "edge_crowded", "edge_tiny", "probe", "retry", "secded", "tern5"),
     *("link", "link_retry", "link_shallow", "link_odd", "link_lrsm"),
     *("regs", "regs_small", "counter", "counter_wide"),
     *("gather", "gather_shallow", "ram", "ram_none", "ram_secded"),
 )
-# A survivor meets every test that sees it: 300 s of them, so that 50 survivors would take hours.
-# Those that are there to catch mutants of its module run in any case.
+# A survivor runs every test that reaches it, about 300 s: 50 survivors would take hours. Tests that
+# are listed to catch mutants of its module run in any case.
 _EFFORT_S = 60.0
 _WAVES = 5  # mutants whose waves are made: a build, then two runs each
 _RUNS = BUILD / "mutants"
@@ -102,6 +102,12 @@ def wanted(args: argparse.Namespace) -> bool:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List the chosen mutants, or run tests on them here or on a cluster.
+
+    Returns:
+        0 if no mutant lives and no waiver is needless, or if the score reaches `--floor`; 1 if not;
+        130 after an interruption.
+    """
     files = read_filelist(ROOT, FILELIST)
     everything, sources = find_mutants.find(ROOT, TOP, files, find_mutants.shapes())
     chosen = _chosen(everything, args)
@@ -119,6 +125,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _changed(diff: str) -> list[str]:
+    """Return the removed and added lines of a difference, without its context."""
     return [line for line in diff.splitlines() if line[:1] in "+-"]
 
 
@@ -191,6 +198,15 @@ def _run(
     args: argparse.Namespace,
     farm: cluster.Farm | None,
 ) -> int:
+    """Run the probe, then the mutants, and print a line for each as it is judged.
+
+    Args:
+        chosen: mutants of this command; their numbers in the build begin at 1.
+        sources: text of each source file by its path from the root.
+        files: file list of the design.
+        args: parsed options.
+        farm: cluster that executes the runs; None: this machine.
+    """
     start = time.monotonic()
     run_folders.tree()
     paths.writable(_RUNS)
@@ -220,6 +236,7 @@ def _run(
     bar, outcomes = ProgressBar(sys.stdout), list[MutantOutcome]()
 
     def came(outcome: MutantOutcome) -> None:
+        """Print an outcome above the progress bar."""
         outcomes.append(outcome)
         bar.clear()
         how = f"{outcome.test} {outcome.build} {outcome.kind}: {outcome.cause}"
@@ -246,6 +263,15 @@ def _report(
     whole: bool,
     took: float,
 ) -> int:
+    """Print survivors, score and cost, store the score for the report, and return the exit code.
+
+    Args:
+        outcomes: judged mutants.
+        mutant_runs: runs, with the faults of the bench and the mutants that had no time.
+        args: parsed options.
+        whole: False after an interruption.
+        took: wall-clock seconds of the command.
+    """
     for outcome in outcomes:
         if outcome.state in ALIVE:
             say(f"{outcome.state} {outcome.id} {outcome.file}:{outcome.line}")

@@ -40,6 +40,7 @@ RUNS = BUILD / "prove"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf prove`."""
     with_completer(
         parser.add_argument("globs", nargs="*", default=["*"], metavar="GLOB", help="proofs"),
         lambda: (one.id for one in proof.read()),
@@ -60,6 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """List, replay, try the mutants, or prove; return 0 if all properties hold, or if every
+    mutant breaks its proof."""
     run_folders.tree()
     paths.writable(RUNS)
     if args.replay:
@@ -109,6 +112,13 @@ def result(one: Proof, record: RunRecord) -> str:
 
 
 def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
+    """Try all chosen proofs, the one with the longest time-out first; print and record each.
+
+    The results of proofs that are not chosen stay in the file of the report.
+
+    Returns:
+        0 if all hold, 1 if one does not, 130 after an interruption.
+    """
     start = time.monotonic()
     by_id = {one.spec.id: one for one in chosen}
     specs = {one.spec.id: one.spec for one in chosen}
@@ -120,11 +130,13 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
     records: list[RunRecord] = []
 
     def came(record: RunRecord) -> None:
+        """Print and record a proof that has ended."""
         records.append(record)
         recorder.add(record)
         _show(by_id[record.id], record)
 
     def tried(spec: RunSpec) -> RunRecord:
+        """Try the proof of a spec."""
         return place.proved(by_id[spec.id], folder)
 
     longest = sorted(chosen, key=lambda one: -one.timeout)
@@ -151,6 +163,8 @@ def _prove(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorker
 
 
 def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.ProofRow]:
+    """Return one row for each property of a proof. If some property failed, the others are
+    `unknown`: nothing decided them."""
     whole = result(one, record)
     names = {case.name: case.status for case in record.cases} or {"-": record.status}
     some = any(status == "failed" for status in names.values())
@@ -169,6 +183,8 @@ def _rows(one: Proof, record: RunRecord, at: str) -> list[reported.ProofRow]:
 
 
 def _show(one: Proof, record: RunRecord) -> None:
+    """Print the result of a proof; of a red one also its cause, log, reason, waves and rerun
+    command."""
     word = result(one, record)
     names = ", ".join(case.name for case in record.cases)
     took = f"{record.seconds:6.1f} s, used {record.used_seconds:6.1f} s"
@@ -208,6 +224,9 @@ def _replay(path: Path, waves: bool) -> int:
 
 
 def _mutants(chosen: Sequence[Proof], args: argparse.Namespace, place: ProofWorkers) -> int:
+    """Try each proof on the mutants that it must catch; return 1 if one is missed.
+
+    A mutant that the solver cannot decide in time is missed, too."""
     by_id = {one.id: one for one in chosen}
     found = [mutant for mutant in proof.mutants() if mutant.proof in by_id]
     if not found:

@@ -38,12 +38,14 @@ EXAMPLES = f"""{scale_command.EXAMPLES.rstrip()}
   nf train scale gpt-1.3b --replay           its low-bit step, and 1 % of the rest, through the RTL
 """
 HOOK_RANKS, MOST_MEMORY = 4, 1 << 30
+"""Ranks of `--hook`, and the most bytes that a rank may take."""
 _RANKS = "scripts.benchmarks.scale_ranks"
 SHARE = 100
 """One in so many elements of the FP32 rest is driven."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf train scale`: those of shapes alone, then of the two real runs."""
     scale_command.add_arguments(parser)
     add = parser.add_argument
     add("--replay", action="store_true", help="drive the low-bit step through the RTL")
@@ -55,6 +57,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Print the bytes of a step, then do the real runs that were asked for; return the exit
+    code.
+
+    The simulator is looked for first: a missing one is reported before anything is computed."""
     if args.replay:
         registry.choose(args.sim)
     replay = partial(replayed, args) if args.replay else None

@@ -127,7 +127,7 @@ def run(name: str, words: Sequence[str], log: Path | None = None, *, at_end: boo
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(log, "\n".join(lines) + "\n")
-    last = next((line for line in reversed(lines) if line.strip()), "")
+    last = next((x for x in reversed(lines) if x.strip() and not x.startswith("report: ")), "")
     passed, failed = _PASSED.search(last), _FAILED.search(last)
     good = int(passed[1]) if passed else int(code == 0)
     bad = int(failed[1]) if failed else 0

@@ -46,6 +46,7 @@ from scripts.common.records import (
 from scripts.plan.selection import date_base
 from scripts.record.database import History
 from scripts.report.document import read_records
+from scripts.report.picture import Replayed
 from scripts.run.simulate import infrastructure
 
 CAPTURE = ROOT / "captures" / "digits-resnet-8x"
@@ -61,6 +62,8 @@ ROUTES: dict[str, tuple[str, ...]] = {
     "mix": ("--route", "5.*=G_TERNARY"),
 }
 TRANSPORTS = ("signal", "bulk")
+VOTED = ("binary", "ternary")
+"""Routes by which every tensor is voted on: the report draws their votes."""
 TESTED_AS_WHEEL = ("cocotbext",)
 """Packages whose tests all run as a wheel; some of neuron_fabric need torch, which is not there."""
 MUTATE_S = 12
@@ -197,9 +200,11 @@ def regress(args: argparse.Namespace) -> int:
     smoke = REPORT / "results.json"
     if smoke.is_file() and smoke.stat().st_mtime > time.time() - (time.monotonic() - start):
         records += read_records(smoke)
-    report.write_all(records, "nf regress", seconds=time.monotonic() - start)
+    seconds, drawn = time.monotonic() - start, replayed([*zip(todo, records, strict=False)])
+    report.write_all(records, "nf regress", seconds=seconds, replayed=drawn)
+    code = steps.close(done, time.monotonic() - start)
     say(report.where())
-    return steps.close(done, time.monotonic() - start)
+    return code
 
 
 @dataclass(frozen=True)
@@ -223,6 +228,11 @@ class Replay:
     def out(self) -> str:
         """Path of its result file, relative to the repository."""
         return shown(OUT / f"{self.who}-{self.route}.safetensors")
+
+    @property
+    def files(self) -> list[Path]:
+        """Return the result files that exist, one for each step."""
+        return sorted(OUT.glob(f"{self.who}-{self.route}*.safetensors"))
 
 
 def replays(sims: Sequence[str], full: bool) -> list[Replay]:
@@ -260,8 +270,20 @@ def _replay(one: Replay) -> tuple[steps.Step, RunRecord]:
         rerun = shlex.join([NF, *words[3:-2]])
         spec = RunSpec(BuildSpec(one.sim, TOP, FILELIST), name, rerun=rerun)
         record = infrastructure(spec, step.last)
-    record = replace(record, id=f"replay.{one.route}-{one.who}", name=name, log=shown(log))
-    return step, record
+    # The report shows cases: a case has the name of the capture, which all replays share.
+    cases = tuple(replace(case, name=name.partition("::")[2]) for case in record.cases)
+    record = replace(record, id=f"replay.{one.route}-{one.who}", name=name, cases=cases)
+    return step, replace(record, log=shown(log))
+
+
+def replayed(done: Sequence[tuple[Replay, RunRecord]]) -> Replayed:
+    """Return the result files for the picture of the report: of the first green replay by each
+    route, since all replays by a route return the same."""
+    files: dict[str, list[Path]] = {}
+    for one, record in done:
+        if record.passed and one.files:
+            files.setdefault(one.route, one.files)
+    return Replayed(CAPTURE, files, VOTED)
 
 
 def compare(done: Sequence[Replay]) -> tuple[steps.Step, RunRecord]:

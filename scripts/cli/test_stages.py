@@ -29,6 +29,9 @@ def python(code: str) -> list[str]:
 
 def test_stage_score(capsys: pytest.CaptureFixture[str]) -> None:
     good = steps.run("good", python("print('3 passed, 0 failed')"))
+    last = "print('===== 2 passed, 1 failed ====='); print('report: build/report/index.html')"
+    report = steps.run("report", python(last))
+    assert (report.passed, report.failed) == (2, 1)  # the path is the last line, not the result
     bad = steps.run("bad", python("raise SystemExit(3)"))
     assert (good.passed, good.failed, bad.passed, bad.failed) == (3, 0, 0, 1)
     assert steps.close([good, bad], 1.0) == 1

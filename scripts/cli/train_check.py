@@ -52,6 +52,7 @@ _POLL_SECONDS = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `nf train check`."""
     add = parser.add_argument
     add("name", choices=[*CHECKS, ALL], metavar="NAME", help=f"{', '.join(CHECKS)} or all")
     add("--steps", type=up_to(1_000_000), metavar="N", help="of each training (as published)")
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _seeds(word: str) -> tuple[int, ...]:
+    """Parse `S,S` into seeds without repetitions. Raise ArgumentTypeError for anything else."""
     parts = word.split(",")
     if not all(part.isascii() and part.isdecimal() and len(part) < 8 for part in parts):
         raise argparse.ArgumentTypeError(f"{word!r} is no list of numbers, as 1,2,3")
@@ -89,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _variants(name: str, args: argparse.Namespace) -> list[str]:
+    """Return the trainings of a check that `--only` leaves."""
     return [one for one in CHECKS[name].variants if (args.only or "") in one]
 
 
@@ -105,6 +108,14 @@ def _check(name: str, args: argparse.Namespace) -> int:
 
 
 def _run(name: str, args: argparse.Namespace, reducer: str, shown_as: str) -> int:
+    """Write the plan, run the trainings, print table and pages; return the exit code.
+
+    Args:
+        name: name of the check.
+        args: parsed options.
+        reducer: reducer that the hook gets.
+        shown_as: its name in printed lines.
+    """
     info, folder = CHECKS[name], FOLDER / name
     steps = args.steps or info.steps
     shutil.rmtree(folder, ignore_errors=True)
@@ -170,6 +181,8 @@ def _trained(folder: Path, found: CheckFindings, names: Mapping[str, str]) -> st
 
 
 def _take(found: CheckFindings, lines: list[bytes], names: Mapping[str, str]) -> None:
+    """Add result lines of the trainings to `found` and print them. Raise NfError for a line of
+    another form."""
     for line in lines:
         try:
             values = dict(parse_json(line))

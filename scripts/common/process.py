@@ -26,6 +26,9 @@ _lock = threading.Lock()
 _stopping = threading.Event()
 INTERRUPTED, INTERRUPT_CODE = "nf: interrupted", 128 + signal.SIGINT
 _PATIENCE_S = 1.0
+LIMIT_SIGNAL = signal.SIGUSR1
+"""Sent to a group that has reached its time limit; it ends a process that does not handle it."""
+_GRACE_S = 2.0  # in which a group that reached its time limit may write its last line
 _interrupted: float | None = None  # when Ctrl-C came
 _said = False
 
@@ -69,6 +72,21 @@ def kill_group(pid: int) -> None:
     """Send SIGKILL to a process group, if it exists: a simulator may have started helpers."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
+
+
+def end_group(pid: int, came: Callable[[float], bool]) -> None:
+    """End a group that has reached its time limit; a simulation first logs the time that it has
+    reached (`cocotb_private.prepare`). SIGTERM would not do: Icarus then ends the simulation, and
+    cocotb reports a failure of each test that did not run.
+
+    Args:
+        pid: number of the group.
+        came: waits for at most the given seconds and returns whether the group has ended.
+    """
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, LIMIT_SIGNAL)
+    came(_GRACE_S)
+    kill_group(pid)
 
 
 def check_stopping() -> None:
@@ -186,6 +204,8 @@ def run_logged(
             else:
                 ended = partial(cpu_time.leader_ended, process.pid)
                 why, used = cpu_time.watch(process.pid, timeout_s, log, ended)
+                if why:
+                    end_group(process.pid, ended)
         finally:
             kill_group(process.pid)  # also processes that it left running
             process.wait()

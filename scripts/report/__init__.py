@@ -40,6 +40,7 @@ from scripts.report import (
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
 from scripts.report.outcome import buckets, counts, ordered
+from scripts.report.picture import Replayed, draw
 from scripts.report.testplan_progress import measure
 from scripts.report.trend import HistoryPoint
 
@@ -82,6 +83,7 @@ def write_all(
     seconds: float = 0.0,
     expected: int | None = None,
     history: Sequence[HistoryPoint] | None = None,
+    replayed: Replayed | None = None,
 ) -> Report:
     """Write results.json, junit.xml, index.html, and ucis.xml of functional coverage, to `folder`.
 
@@ -92,6 +94,7 @@ def write_all(
         seconds: wall-clock time of the command.
         expected: number of runs that were wanted.
         history: earlier invocations; None reads them from the report in `folder`.
+        replayed: replays that the page opens with a picture of; None: no picture.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(what, str):
@@ -100,9 +103,10 @@ def write_all(
         if history is None:
             history = trend.from_report(folder / JSON)
         found = gather(records, what, history)
+        drawn = None if replayed is None else draw(found, replayed)
         output.write_text(folder / JSON, document.text(found))
         output.write_text(folder / JUNIT, junit.text(found))
-        output.write_text(folder / PAGE, page.text(found, folder))
+        output.write_text(folder / PAGE, page.text(found, folder, drawn))
         if found.functional is not None:
             output.write_text(folder / UCIS, ucis.text(found.functional, found.invocation))
         else:

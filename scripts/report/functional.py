@@ -47,10 +47,12 @@ class Bin:
 
     @property
     def reached(self) -> bool:
+        """Return whether the bin was hit often enough."""
         return self.hits >= self.at_least
 
     @property
     def hole(self) -> bool:
+        """Return whether the bin is neither hit often enough nor waived."""
         return not self.reached and self.waived is None
 
 
@@ -69,6 +71,7 @@ class Functional:
 
     @property
     def holes(self) -> list[Bin]:
+        """Return the bins that are neither hit often enough nor waived."""
         return [b for b in self.bins if b.hole]
 
     @property

@@ -34,6 +34,8 @@ def text(report: Report) -> str:
 
 
 def _suite(record: RunRecord, revision: str) -> dict[str, Any]:
+    """Return the values of a run as a test suite. A run without a red test (crash, build) counts
+    as an error, since no test of it failed."""
     tests = results(record)
     red = (Outcome.FAILED, Outcome.FLAKY)
     return {

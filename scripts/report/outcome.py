@@ -175,6 +175,7 @@ def _parts(group: Sequence[RunRecord], records: Iterable[RunRecord]) -> tuple[tu
 
 
 def _profiles(record: RunRecord, status: str) -> set[str]:
+    """Return the traffic profiles of the tests of a run with a status."""
     found = (_PROFILE.search(case.name) for case in record.cases if case.status == status)
     return {profile[1] for profile in found if profile}
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from scripts.common.paths import ROOT
+from scripts.common.records import FailureKind, RunRecord
 from scripts.coverage.places import KINDS
 from scripts.report import functional, run_figures, source_page, trend
 from scripts.report.document import Report
 from scripts.report.outcome import Outcome, all_results, buckets, of_record
+from scripts.report.picture import Picture
 from scripts.report.templates import render, source
 
 _STYLE, _SCRIPT = source("page.css"), source("page.js")
@@ -29,10 +34,19 @@ _SIGNS = {
     Outcome.SKIPPED: "–",
 }
 _SLOWEST = 15
+_LOG_LINES, _LOG_WIDTH = 10, 400  # lines of a log that are shown, and characters of each
+_GAP = re.compile(r" {3,}")  # between the columns of cocotb, too wide for a card
+_TIME = re.compile(r"\s*(\d+\.\d+)ns ")
 
 
-def text(report: Report, folder: Path) -> str:
-    """Return the page, with links relative to its `folder`."""
+def text(report: Report, folder: Path, picture: Picture | str | None = None) -> str:
+    """Return the page.
+
+    Args:
+        report: data of the invocation.
+        folder: folder of the page, to which its links are relative.
+        picture: picture at its head, or the reason why it is missing; None: the page has none.
+    """
     worst = list(Outcome)
     points = trend.comparable(report.history, report.invocation.title)
     before = points[-1].durations if points else {}
@@ -45,6 +59,7 @@ def text(report: Report, folder: Path) -> str:
         others=functional.others,
         span=span,
         report=report,
+        picture=picture,
         style=_STYLE,
         script=_SCRIPT,
         policy=_policy(_STYLE, _SCRIPT),
@@ -53,12 +68,46 @@ def text(report: Report, folder: Path) -> str:
         red=[(of_record(r), r) for r in report.records if of_record(r) is not Outcome.PASSED],
         buckets=buckets(report.records),
         slow=_slow(now.durations, before),
+        end_of=log_end,
+        FailureKind=FailureKind,
         trend=points,
         figures=run_figures.lines(report.records),
         sims=sorted({str(record.sim) for record in report.records}),
         kinds=KINDS,
         source_page=source_page.NAME,
     )
+
+
+@dataclass(frozen=True)
+class LogEnd:
+    """Last lines of a log, and the simulated time at the last of them, as text."""
+
+    lines: tuple[str, ...]
+    reached: str
+
+
+def log_end(record: RunRecord) -> LogEnd:
+    """Return the end of the log of a run that timed out.
+
+    cocotb begins a line with the simulated time, and a run that its time limit ends logs one last
+    line (`cocotb_private.prepare`). Lines after the one that names the failed test are left out:
+    they are of other tests, or of cocotb's summary.
+    """
+    first = next((case.name for case in record.cases if case.status == "failed"), None)
+    lines: deque[str] = deque(maxlen=_LOG_LINES)
+    time = None
+    try:
+        with (ROOT / record.log).open(encoding="utf-8", errors="replace") as log:
+            for line in filter(str.strip, log):
+                lines.append(_GAP.sub("  ", line.strip())[:_LOG_WIDTH])
+                time = _TIME.match(line) or time
+                if first and line.rstrip().endswith(f".{first} failed"):
+                    break
+    except OSError as error:
+        return LogEnd((), f"unknown: the log cannot be read ({error.strerror})")
+    if time is None:
+        return LogEnd(tuple(lines), "unknown: no line of the log has a time")
+    return LogEnd(tuple(lines), f"{float(time[1]):,.2f} ns, by the last line that has a time")
 
 
 def _verdict(report: Report) -> str:

@@ -37,7 +37,7 @@ _KEYS = {"Tab": (9, ""), "Enter": (13, "\r")}  # code, and the text that it type
 
 
 def find() -> str | None:
-    """The program, or None."""
+    """Return the path of the program, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
@@ -70,7 +70,7 @@ class Page:
         )
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """One command, and its answer. Raises BrowserError."""
+        """Send a command and return its answer. Raise BrowserError if it is refused or late."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session:
@@ -87,7 +87,7 @@ class Page:
                 return result
 
     def _next(self, deadline: float) -> dict[str, Any]:
-        """The next message; an event is noted on its way."""
+        """Return the next message; note an event on its way."""
         while b"\0" not in self._rest:
             left = max(0.0, deadline - time.monotonic())
             ready, _, _ = select.select([self._back], [], [], left)
@@ -128,14 +128,15 @@ class Page:
             self._next(deadline)
 
     def ask(self, expression: str) -> Any:
-        """Value of a JavaScript expression in the page. Raises BrowserError when it throws."""
+        """Return the value of a JavaScript expression in the page. Raise BrowserError when it
+        throws."""
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
         if "exceptionDetails" in answer:
             raise BrowserError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
     def press(self, key: str) -> None:
-        """A key, as from a keyboard: Tab or Enter."""
+        """Press a key of the keyboard: Tab or Enter."""
         code, text = _KEYS[key]
         for kind in ("keyDown", "keyUp"):
             more = {"text": text} if text else {}
@@ -144,7 +145,7 @@ class Page:
             )
 
     def type(self, words: str) -> None:
-        """Text into the focused field."""
+        """Type text into the focused field."""
         self.send("Input.insertText", text=words)
 
 

@@ -140,7 +140,7 @@ def test_a_filtered_run_shows_the_points_of_its_tests(record: Make, tmp_path: Pa
     assert last.startswith(f"  {number} holes in ")
     assert last.endswith("points that name tests that did not run (`nf cov holes`)")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert "1 planned tests ran; shares are of these" in page
+    assert "1 planned test ran; shares are of these" in page
     assert f"{number} holes in " in page
     others = {b.point for b in whole.bins} - own
     assert others

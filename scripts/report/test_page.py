@@ -12,10 +12,11 @@ import pytest
 
 from scripts import report
 from scripts.common.paths import ROOT
-from scripts.common.records import CaseResult, RunRecord
+from scripts.common.records import CaseResult, FailureKind, RunRecord
 from scripts.conftest import RECORD
 from scripts.coverage import synthetic
 from scripts.coverage.synthetic import key
+from scripts.plan import testplan
 from scripts.report import functional, mutation, proofs, test_mutation_score
 from scripts.report.page import link
 from scripts.report.proofs import ProofRow, Proofs
@@ -33,7 +34,7 @@ POINT = HistoryPoint("a", "try <it>", "2026-01-01T00:00:00+00:00", 90, 1, 0, 60.
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A page with something in every section, and names that are too long for a phone."""
+    """Make a page with something in every section, and names that are too long for a phone."""
     folder = tmp_path_factory.mktemp("page")
     covered = replace(
         RECORD, metrics={FUNCTIONAL: {"memory": {"read": 2}, "new": {LONG: 1}}, LONG: 42}
@@ -103,6 +104,10 @@ def test_page_without_anything(tmp_path: Path, chromium: Page) -> None:
 
 def test_content_in_a_browser(page: Path, chromium: Page) -> None:
     chromium.open(page)
+    summary = chromium.ask("document.querySelector('#coverage summary').innerText")
+    assert re.fullmatch(rf"Holes: {BINS} bins of \d+ points", summary)
+    assert "write full" not in chromium.ask("document.body.innerText")
+    chromium.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
     text = chromium.ask("document.body.innerText")
     for words in (
         *("✗ failed", "12 passed", "2 failed", "1 of 15 runs did not finish"),
@@ -184,6 +189,80 @@ def test_policy_stops_a_script_that_slipped_in(page: Path, tmp_path: Path, chrom
     chromium.open(broken)
     assert chromium.ask("document.title") != "owned"
     assert sum("Content Security Policy" in line for line in chromium.complaints) == 2
+
+
+def test_a_time_out_shows_the_end_of_its_log(
+    tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
+) -> None:
+    """Lines of a test that failed earlier end the log; a log that is gone is reported."""
+    lines = ["  1.50ns INFO  cocotb  early", *[f"    12345.00ns INFO  cocotb  <late> {LONG}"] * 20]
+    killed = tmp_path / "killed.log"
+    killed.write_text("\n".join([*lines, "         no time here"]), encoding="utf-8")
+    stuck = tmp_path / "stuck.log"
+    stuck.write_text("\n".join([*lines, " 2.00ns WARNING  x.one failed", "***"]), encoding="utf-8")
+    empty = tmp_path / "empty.log"
+    empty.write_text("-.--ns INFO  starting\n", encoding="utf-8")
+    red = {"passed": False, "kind": FailureKind.TIME_OUT, "cause": "too long"}
+    failed = (CaseResult("one", "failed", 1.0, 2.0),)
+    records = [
+        record(**red, id="killed", log=str(killed), cases=()),
+        record(**red, id="stuck", log=str(stuck), cases=failed),
+        record(**red, id="empty", log=str(empty), cases=()),
+        record(**red, id="gone", log=str(tmp_path / "gone.log"), cases=()),
+        record(**red | {"kind": FailureKind.CRASH}, id="crash", log=str(killed), cases=()),
+    ]
+    report.write_all(records, "time", tmp_path)
+    chromium.open(tmp_path / "index.html", PHONE)
+    rights = (
+        "[...document.querySelectorAll('.failure dd')].map(e => e.getBoundingClientRect().right)"
+    )
+    assert max(chromium.ask(rights)) <= PHONE  # the log scrolls inside of its box
+    cards = {
+        one.id: chromium.ask(f"document.getElementById('run-{one.id}').innerText")
+        for one in records
+    }
+    assert "12,345.00 ns, by the last line that has a time" in cards["killed"]
+    assert cards["killed"].count("<late>") == 9
+    assert "no time here" in cards["killed"]
+    assert "early" not in cards["killed"]
+    assert "2.00 ns" in cards["stuck"]
+    assert "x.one failed" in cards["stuck"]
+    assert "***" not in cards["stuck"]
+    assert "unknown: no line of the log has a time" in cards["empty"]
+    assert "unknown: the log cannot be read (No such file or directory)" in cards["gone"]
+    assert "Simulated" not in cards["crash"]
+
+
+@pytest.mark.parametrize("selected", [True, False])
+def test_a_filtered_run_has_its_results_first(
+    tmp_path: Path, record: Callable[..., RunRecord], selected: bool
+) -> None:
+    """Every planned test ran, or one of them."""
+    names = [*testplan.read().entries][: 1 if selected else None]
+    cases = [(name, CaseResult(name.partition("::")[2], "passed", 1.0, 1.0)) for name in names]
+    found = report.write_all([record(name=n, cases=(case,)) for n, case in cases], "some", tmp_path)
+    assert found.filtered is selected
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert text.count('id="results"') == 1
+    assert (text.index('id="results"') < text.index('id="testplan"')) is selected
+    assert (text.index('href="#results"') < text.index('href="#testplan"')) is selected
+
+
+def test_late_results_come_with_a_button(
+    tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]
+) -> None:
+    report.write_all([record(id=f"r{n}", seed=n) for n in range(100)], "many", tmp_path)
+    chromium.open(tmp_path / "index.html", script=False)
+    assert chromium.ask(f"{ROWS}.length") == 100
+    chromium.open(tmp_path / "index.html")
+    assert chromium.ask(f"{ROWS}.length") == 40
+    assert chromium.ask("more.innerText") == "Show all 100 tests"
+    chromium.ask("words.value = '99'; words.dispatchEvent(new Event('input'))")
+    assert chromium.ask(f"{ROWS}.length") == 1
+    assert not chromium.ask("more.getClientRects().length")
+    chromium.ask("words.value = ''; words.dispatchEvent(new Event('input')); more.click()")
+    assert chromium.ask(f"{ROWS}.length") == 100
+    assert chromium.complaints == []
 
 
 def test_green_page(tmp_path: Path, chromium: Page, record: Callable[..., RunRecord]) -> None:

@@ -168,6 +168,8 @@ def missed(found: CheckFindings, steps: int) -> bool:
 
 
 def _calibration(found: CheckFindings) -> Iterator[str]:
+    """Yield the lines of the calibrator: results of its trainings, and the route of each
+    region."""
     if found.calibrated is None:
         return
     done = "verified" if found.calibrated.verified else "not verified"
@@ -217,6 +219,7 @@ def _bytes(found: CheckFindings) -> Iterator[str]:
 
 
 def _total(of: Mapping[str, Any]) -> int:
+    """Return the bytes of a worker in both directions, at least 1: it is a divisor."""
     both: list[int] = [*of["sent"].values(), *of["received"].values()]
     return max(1, sum(both))
 
@@ -271,6 +274,8 @@ def _limit(found: CheckFindings, name: str, how: str, limit: float) -> TrainingG
 
 
 def _charlm(found: CheckFindings) -> Iterator[TrainingGoal]:
+    """Yield the goals of the language model: the share of the gap between G_BINARY and FP32 that
+    the profile closes, and its distance to FP32."""
     full, binary, guided = (found.mean(one, found.seeds) for one in (FP32, BINARY, GUIDED))
     if full is None or binary is None or guided is None:
         yield TrainingGoal(f"{GUIDED} against {FP32} and {BINARY}", None)
@@ -285,6 +290,8 @@ def _charlm(found: CheckFindings) -> Iterator[TrainingGoal]:
 
 
 def _kinds(found: CheckFindings, kinds: list[str], exact: bool) -> TrainingGoal:
+    """Compare the regions that the calibrator leaves in FP32 with the expected kinds; `exact`:
+    no other may be there."""
     word = "is" if exact else "holds"
     if found.calibrated is None:
         return TrainingGoal(f"the calibrator's FP32 set {word} {', '.join(kinds)}", None)
@@ -297,6 +304,8 @@ def _kinds(found: CheckFindings, kinds: list[str], exact: bool) -> TrainingGoal:
 
 
 def _spike(found: CheckFindings) -> Iterator[TrainingGoal]:
+    """Yield two goals for each seed: the monitor falls back soon after the spike, and the
+    training recovers."""
     for row in found.of(GUIDED, found.seeds):
         first = round(SPIKE_AT * row.steps)
         fell = [

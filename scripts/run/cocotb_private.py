@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import zlib
 from typing import Any
@@ -78,7 +79,12 @@ def prepare() -> None:
         _seed(f"{self._test.fullname} {cocotb.RANDOM_SEED}")
         begin(self)
 
+    def ended(number: int, frame: object) -> None:
+        cocotb.log.error("ended by a time limit")  # the line begins with the simulated time
+        os.kill(os.getpid(), signal.SIGKILL)
+
     manager.start_regression, manager._schedule_next_test = listed, seeded
+    signal.signal(signal.SIGUSR1, ended)
     _seed(str(cocotb.RANDOM_SEED))  # for what the modules of tests draw as they are imported
 
 

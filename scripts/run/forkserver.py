@@ -93,7 +93,7 @@ class Server:
             if timeout_s and log:
                 why, _ = cpu_time.watch(pid, timeout_s, log, self._connection.poll)
             if why:
-                process.kill_group(pid)
+                process.end_group(pid, self._connection.poll)
             end = self._read(_START_S if why else None)
         finally:
             process.kill_group(pid)  # also processes that the child left running

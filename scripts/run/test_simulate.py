@@ -13,12 +13,13 @@ import pytest
 
 from scripts.build import registry
 from scripts.common import cpu_time
+from scripts.common.paths import ROOT
 from scripts.common.records import Edit, FailureKind, RunRecord, RunSpec, Waves
 from scripts.conftest import Toy
 from scripts.plan import discover
 from scripts.run import simulate
 from scripts.run.triage import Triage
-from scripts.run.verdict import read_results, worth_a_rerun
+from scripts.run.verdict import read_log, read_results, worth_a_rerun
 
 SIMS = pytest.mark.parametrize("sim", registry.names())
 
@@ -92,10 +93,15 @@ def test_what_takes_too_long_is_ended(
     record = toy.run(toy.spec(sim), "spins", timeout_s=1.5)
     assert record.kind is FailureKind.TIME_OUT
     assert "s of processor time, more than the limit of 1.5 s" in record.cause
+    assert re.match(r" +0\.00ns ERROR .* ended by a time limit$", read_log(ROOT / record.log)[-1])
+    record = toy.run(toy.spec(sim), "ticks", timeout_s=1.5)
+    assert record.cases == ()  # none has ended
+    assert re.match(r" *\d+0\.00ns .* ended by a time limit$", read_log(ROOT / record.log)[-1])
     monkeypatch.setattr(cpu_time, "STANDS_STILL_S", 1.0)
     record = toy.run(toy.spec(sim), "hang")
     assert record.kind is FailureKind.TIME_OUT
     assert "no processor time, no output" in record.cause
+    assert "ended by a time limit" in read_log(ROOT / record.log)[-1]
     spec = RunSpec(toy.spec(sim), "toy_bench", ("hang",))
     assert Triage(tmp_path, lambda _spec: record).run(spec) is record
 
