@@ -11,6 +11,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ import psutil
 import pytest
 
 from neuron_fabric.command_line import intermixed
+from scripts import report
 from scripts.cli.main import VERBS, load, main, make_parser, verb_of
 from scripts.common import cpu_time, process
 from scripts.common.errors import NfError
 from scripts.common.records import RunSpec
 from scripts.conftest import Toy
 from scripts.farm import cluster, schedule
+from scripts.plan import selection
 
 
 @pytest.mark.parametrize(
@@ -197,3 +200,17 @@ def test_options_after_two_hyphens_are_of_the_script() -> None:
     args = parser.parse_args(words)
     assert args.script == ["train.py", "--lr", "0.1", "--", "-v"]
     assert args.workers == 4
+
+
+def test_nothing_to_do_replaces_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that a run without runs leaves an empty report, not that of the command before."""
+
+    def nothing(_args: argparse.Namespace) -> list[RunSpec]:
+        raise selection.NothingToDo("no file changed.")
+
+    monkeypatch.setattr(selection, "plan_runs", nothing)
+    monkeypatch.setattr(report, "write_all", partial(report.write_all, folder=tmp_path))
+    assert main(["run", "test_modes*", "--changed", "--dry-run"]) == 0
+    assert not any(tmp_path.iterdir())
+    assert main(["run", "test_modes*", "--changed"]) == 0
+    assert 'tests="0" failures="0"' in (tmp_path / "junit.xml").read_text(encoding="utf-8")

@@ -92,7 +92,7 @@ def write_all(
         what: title of the command that ends now, or an Invocation that ended earlier.
         folder: folder of the reports.
         seconds: wall-clock time of the command.
-        expected: number of runs that were wanted.
+        expected: number of runs that were wanted; None: those of the records, but at least one.
         history: earlier invocations; None reads them from the report in `folder`.
         replayed: replays that the page opens with a picture of; None: no picture.
     """

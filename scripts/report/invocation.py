@@ -50,7 +50,7 @@ def describe(
         command=secret_values.command(),
         started=moment(time.time() - seconds),
         seconds=round(seconds, 3),
-        expected=len(records) if expected is None else expected,
+        expected=max(1, len(records)) if expected is None else expected,
         host=f"{platform.node()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         revision=revision(),
         tools=tools(),

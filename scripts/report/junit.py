@@ -19,8 +19,7 @@ from scripts.report.templates import render
 def text(report: Report) -> str:
     """Return the document. Missing runs are separate errors, so that CI sees them."""
     said = f"{report.missing} of {report.invocation.expected} runs did not finish"
-    if not report.missing:
-        said = "" if report.records else "nothing was run"
+    said = said if report.missing else ""
     suites = [_suite(record, report.invocation.revision) for record in report.records]
     return render(
         "junit.xml.j2",
