@@ -29,13 +29,12 @@ from scripts.plan import testplan
 from scripts.report import (
     document,
     functional,
-    junit,
     mutation,
     page,
     proofs,
     source_page,
     trend,
-    ucis,
+    xml_files,
 )
 from scripts.report.document import Report
 from scripts.report.invocation import Invocation, describe
@@ -105,10 +104,10 @@ def write_all(
         found = gather(records, what, history)
         drawn = None if replayed is None else draw(found, replayed)
         output.write_text(folder / JSON, document.text(found))
-        output.write_text(folder / JUNIT, junit.text(found))
+        output.write_text(folder / JUNIT, xml_files.junit(found))
         output.write_text(folder / PAGE, page.text(found, folder, drawn))
         if found.functional is not None:
-            output.write_text(folder / UCIS, ucis.text(found.functional, found.invocation))
+            output.write_text(folder / UCIS, xml_files.ucis(found.functional, found.invocation))
         else:
             (folder / UCIS).unlink(missing_ok=True)  # of a command before
         if found.counted:

@@ -7,19 +7,38 @@ NF_REPLAY_JOB names the job file. The returned lines are written even if they ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cocotb
+import numpy as np
+from numpy.typing import NDArray
 
+from cocotbext.cxl.host import Transaction
+from cocotbext.cxl.uvm_agent import CxlMemSequence
+from cocotbext.cxl.wire.messages import (
+    S2MDRS,
+    S2MNDR,
+    M2SReq,
+    M2SRwD,
+    NdrOp,
+    ReqOp,
+    RwdOp,
+)
+from models.line_packing import LINE_BYTES
+from models.regions import CommitCode
 from verif.env.base_test import NfBaseTest, run_uvm
 from verif.env.config import EnvConfig
+from verif.host.c_interface import Kind
 from verif.mem.memory_timing import MemoryTiming
 from verif.replay.epoch import EpochLines
-from verif.replay.line_check import judge
-from verif.replay.signal.replay_sequence import ReplaySequence
+from verif.replay.line_check import COST, COUNTERS, counter_problems, judge, region_problems
+from verif.replay.plan import RegionUse
 from verif.replay.signal.session import SESSION, Session, steps_of, write_raw
+from verif.replay.traffic_order import shuffled_workers, traffic
 
 
 class ReplayTest(NfBaseTest):
@@ -71,3 +90,106 @@ async def replay(_dut: Any) -> None:
     steps = steps_of(session.prepare(), session.keys)
     memory = session.options.memory
     await run_uvm(ReplayTest, steps=steps, folder=session.folder, memory=memory)
+
+
+if TYPE_CHECKING:
+    from verif.env.env import NfEnv
+
+
+class ReplaySequence(CxlMemSequence):
+    """Sequence that drives one step of a replay on the sequencer of the CXL agent.
+
+    It fills in the returned lines of the epochs ``works``; ``figures`` and ``problems`` are those
+    of `runner.Driven`.
+    """
+
+    def __init__(self, env: NfEnv, works: Sequence[EpochLines]) -> None:
+        super().__init__("replay")
+        self.env = env
+        self.works = works
+        self.step = works[0].step
+        self.rng = random.Random(env.cfg.seed << 20 | self.step)
+        self.figures: Counter[str] = Counter()
+        self.problems: list[str] = []
+
+    async def body(self) -> None:
+        before = await self._counters()
+        start = self.env.cxl.monitor.cycle
+        for work in self.works:
+            await self._epoch(work)
+        self.figures["cycles"] = self.env.cxl.monitor.cycle - start
+        self.figures["lines"] = sum(work.lines for work in self.works)
+        after = await self._counters()
+        counted = {name: after[name] - before[name] for name in after}
+        self.figures.update({name: counted[name] for name in COST})
+        self._problem(*counter_problems(counted, sum(work.writes for work in self.works)))
+
+    # -- traffic ------------------------------------------------------------------------------
+    async def _epoch(self, work: EpochLines) -> None:
+        for use in work.uses:
+            code = await self.env.registers.commit(use.region, use.config, work.epoch)
+            if code != CommitCode.OK:
+                raise AssertionError(f"commit of region {use.region} was refused: {code.name}")
+        chunk = max(1, work.plan.params.slots // 4)
+        made = traffic(work, chunk, shuffled_workers(work, chunk, self.rng))
+        sent = np.concatenate([one.reshape(-1, LINE_BYTES) for one in work.sent])
+        writes_before = np.cumsum(made.ops["kind"] == Kind.WRITE).tolist()
+        writes: list[Transaction] = []
+        reads: list[tuple[int, Transaction]] = []
+        answered = 0
+        starts = np.flatnonzero(np.diff(made.batch)) + 1
+        for ops in np.split(made.ops, starts):
+            lines = ops["line"].tolist()
+            if ops["kind"][0] == Kind.WRITE:
+                writes += await self.issue_all(
+                    [
+                        M2SRwD(RwdOp.MEM_WR, 0, address, ldid=ldid, data=sent[line].tobytes())
+                        for address, ldid, line in zip(*_columns(ops), lines)
+                    ]
+                )
+                continue
+            due = writes_before[int(ops["after"][0]) - 1]
+            for write in writes[answered:due]:
+                await self._acknowledged(write)
+            answered = max(answered, due)
+            requests = [
+                M2SReq(ReqOp.MEM_RD, 0, address, ldid=ldid) for address, ldid in zip(*_columns(ops))
+            ]
+            reads += zip(lines, await self.issue_all(requests))
+        for line, read in reads:
+            await self._store(work, line, read)
+        for use in work.uses:
+            await self._check_region(use)
+
+    async def _acknowledged(self, write: Transaction) -> None:
+        answer = await write.wait()
+        if not isinstance(answer, S2MNDR) or answer.opcode != NdrOp.CMP:
+            self._problem(f"write of {write.message.addr:#x} was answered by {answer}")
+
+    async def _store(self, work: EpochLines, line: int, read: Transaction) -> None:
+        answer = await read.wait()
+        where = f"read of {read.message.addr:#x}"
+        if not isinstance(answer, S2MDRS):
+            self._problem(f"{where} was answered by {answer}")
+            return
+        if answer.poison:
+            self._problem(f"{where} was poisoned")
+        work.returned[line] = np.frombuffer(answer.data, dtype=np.uint8)
+
+    # -- registers ----------------------------------------------------------------------------
+    async def _check_region(self, use: RegionUse) -> None:
+        complete = await self.env.registers.read(f"REGION[{use.region}].COMPLETE_LINES")
+        done = await self.env.registers.read("DONE")
+        self._problem(*region_problems([use], [complete], done))
+
+    async def _counters(self) -> dict[str, int]:
+        return {name: await self.env.registers.read(name) for name in COUNTERS}
+
+    def _problem(self, *texts: str) -> None:
+        room = 10 - len(self.problems)
+        self.problems += [f"step {self.step}: {text}" for text in texts[:room]]
+
+
+def _columns(ops: NDArray[Any]) -> tuple[list[int], list[int]]:
+    """Return the addresses and the LD-IDs of operations OP[n], as lists."""
+    return ops["address"].tolist(), ops["ldid"].tolist()

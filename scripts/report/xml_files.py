@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JUnit XML for Jenkins (schema junit-10) and GitLab; the rules are in `scripts/schema/junit.xsd`.
+"""XML files of a report: JUnit of the runs, and UCIS of functional coverage.
+
+JUnit is for Jenkins (schema junit-10) and GitLab; the rules are in `scripts/schema/junit.xsd`.
 
 A run is a suite, so that simulator, build and seed stay visible. A flaky test is a failure: most
 readers show the format's own marks for it as green.
+
+UCIS (Accellera UCIS 1.0, chapter 9) is for tools that merge coverage. A point is a coverpoint of
+one covergroup, its floor `at_least`, its reason the comment; a waived bin is an ignored one with
+its reason as alias. A cross is a coverpoint too: its bins are named by their axis values, which a
+merge compares. The written part of the format is in `scripts/schema/ucis.xsd`.
 """
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
-from scripts.common.records import RunRecord
+from scripts.common.records import TOP, RunRecord
 from scripts.record.cause_key import key_of
 from scripts.report.document import Report
+from scripts.report.functional import Functional
+from scripts.report.invocation import Invocation
 from scripts.report.outcome import Outcome, results
 from scripts.report.templates import render
 
 
-def text(report: Report) -> str:
+def junit(report: Report) -> str:
     """Return the document. Missing runs are separate errors, so that CI sees them."""
     said = f"{report.missing} of {report.invocation.expected} runs did not finish"
     said = said if report.missing else ""
@@ -54,3 +64,10 @@ def _suite(record: RunRecord, revision: str) -> dict[str, Any]:
             **({} if record.passed else {"cause key": key_of(record)[1]}),
         },
     }
+
+
+def ucis(found: Functional, invocation: Invocation) -> str:
+    """Return the document. Times are in UTC without zone: not every reader accepts one."""
+    when = datetime.datetime.fromisoformat(invocation.started).astimezone(datetime.UTC)
+    started = when.replace(tzinfo=None).isoformat(timespec="seconds")
+    return render("ucis.xml.j2", found=found, invocation=invocation, started=started, top=TOP)
