@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from neuron_fabric.errors import say
 from scripts.common import orphan_guard, tool_environment
 from scripts.common.errors import NfError
 from scripts.common.paths import ROOT
+from scripts.common.terminal import Bars, TextTable, clock
 
 _PASSED = re.compile(r"\b(\d+) passed\b")
 # They would choose among the tests, bring packages that are not pinned, drop plug-ins or
@@ -113,9 +114,15 @@ def run(name: str, words: Sequence[str], log: Path | None = None, *, at_end: boo
 
 def run_beside(todo: Mapping[str, Sequence[str]], jobs: int) -> list[Step]:
     """Run commands that need a core each, ``jobs`` at a time; each shows its output as it ends."""
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        work = [pool.submit(run, name, words, at_end=True) for name, words in todo.items()]
-        return [one.result() for one in work]
+    start = time.monotonic()
+    with ThreadPoolExecutor(max_workers=jobs) as pool, Bars() as bars:
+        work = {name: pool.submit(run, name, words, at_end=True) for name, words in todo.items()}
+        while pending := {name for name, one in work.items() if not one.done()}:
+            now = ", ".join(name for name in todo if name in pending and work[name].running())
+            took = clock(time.monotonic() - start)
+            bars.draw(f"{took}: {now}", stages=(len(todo) - len(pending), len(todo)))
+            wait([work[name] for name in pending], timeout=0.5, return_when=FIRST_COMPLETED)
+        return [one.result() for one in work.values()]
 
 
 def _execute(
@@ -146,9 +153,11 @@ def _execute(
 def close(done: Sequence[Step], seconds: float) -> int:
     """Print the table of steps and the closing line; the exit code of the whole."""
     say("---")
-    for step in done:
-        word = "ok" if step.returncode == 0 else "FAIL"
-        say(f"{word:4} {step.name:34} {step.seconds:7.1f} s  {step.last[:110]}")
+    rows = [
+        ("FAIL" if step.returncode else "ok", step.name, step.seconds, step.last[:110])
+        for step in done
+    ]
+    TextTable("{:4} {:34} {:>7.1f} s  {}", rows).show()
     passed = sum(step.passed for step in done)
     failed = sum(step.failed for step in done)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
